@@ -5,12 +5,14 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 UV     := $(shell command -v uv 2>/dev/null)
 DEMO_ARGS ?=
+# One more than there are cores: tests of processes mostly wait.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 1))')
 SIM_SEEDS ?= 1000
 SIM_SECONDS ?= 300
 SIM_START ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9))')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-spark test check format lint types layers wheel test-faults test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench clean
+.PHONY: help install demo demo-spark test ci check format lint types layers wheel test-faults test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -36,8 +38,11 @@ demo: install ## Kill and wipe a follower under each bootstrap policy, time its 
 demo-spark: install-spark ## A small tier, asked, audited, profiled and exported with Spark, no broker running (about a minute)
 	$(BIN)/tierfetch spark demo $(DEMO_ARGS)
 
-test: install ## All tests that need nothing but this checkout (about 10 minutes on 2 cores)
-	$(BIN)/python -m pytest -q -n logical --maxprocesses 4 --dist loadfile
+test: install ## All tests that need nothing but this checkout; changed ones first, processes last (about 8 minutes on 2 cores)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --new-first
+
+ci: ## What CI runs: every suite below, what failed once more, one table at the end (about an hour; SUITES="check test")
+	.ci/run $(SUITES)
 
 test-faults: install ## Brokers killed, frozen and starved while they serve (about 6 minutes)
 	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300
@@ -46,7 +51,7 @@ test-interop: install ## Against Apache Kafka 4.3.0 (needs Java 17+ and Maven, o
 	$(BIN)/python -m pytest -q tests/interop -m interop --timeout 600
 
 test-spark: install-spark ## The tier as a Spark table (installs PySpark; Java comes from a wheel if there is none)
-	$(BIN)/python -m pytest -q tests/spark -m spark --timeout 300
+	$(BIN)/python -m pytest -q tests/spark tests/pipeline -m spark --timeout 300
 
 install-spark: $(VENV)/.spark
 
@@ -62,7 +67,7 @@ simulate: install ## Fresh random seeds of the simulation (SIM_SEEDS, SIM_SECOND
 	$(BIN)/tierfetch simulate --seeds $(SIM_SEEDS) --start $(SIM_START) --time-limit $(SIM_SECONDS) --jobs 2
 
 test-planted: install ## Each planted bug is found again at its known seed, or one of a few others (minutes)
-	$(BIN)/python -m pytest -q tests/sim -m planted --timeout 300
+	$(BIN)/python -m pytest -q tests/sim -m planted --timeout 300 -n logical --maxprocesses 4
 
 test-exhaustive: install ## The quorum's core, every run of the largest bounds that fit (about 4 minutes)
 	$(BIN)/python -m pytest -q tests/quorum/model -m exhaustive --timeout 900
@@ -82,7 +87,7 @@ types: install
 layers: install
 	$(BIN)/lint-imports
 
-wheel: install
+wheel: install ## The wheel in fresh environments: plain, and with each extra but spark (smoke_wheel --extra spark)
 	$(BIN)/python -m tierfetch.tests.smoke_wheel
 
 format: install ## Let ruff rewrite what it can

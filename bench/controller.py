@@ -82,8 +82,8 @@ def measure(partitions: int, brokers: int) -> Measured:
     before = psutil.Process().memory_info().rss
     core = ControllerCore(ControllerConfig(cluster_id="bench", node_id=100), random.Random(1))
     began = time.process_time()
-    for value in values:
-        core.replay(decode_record(value).record)
+    for offset, value in enumerate(values):
+        core.replay(decode_record(value).record, offset)
     load_s = time.process_time() - began
     gc.collect()
     memory_mb = (psutil.Process().memory_info().rss - before) / 1e6
@@ -97,8 +97,8 @@ def measure(partitions: int, brokers: int) -> Measured:
     decided = time.process_time()
     encoded = [encode_record(record) for record in records]
     written = time.process_time()
-    for value in encoded:
-        core.replay(decode_record(value).record)
+    for offset, value in enumerate(encoded, len(values)):
+        core.replay(decode_record(value).record, offset)
     replayed = time.process_time()
     return Measured(
         load_s=load_s,

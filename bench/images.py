@@ -69,8 +69,8 @@ def _fencing(records: list[bytes]) -> list[bytes]:
 
 def _core(records: list[bytes]) -> ControllerCore:
     core = ControllerCore(ControllerConfig(cluster_id="bench", node_id=100), random.Random(1))
-    for value in records:
-        core.replay(decode_record(value).record)
+    for offset, value in enumerate(records):
+        core.replay(decode_record(value).record, offset)
     return core
 
 

@@ -79,7 +79,7 @@ class CombinedNode(Service):
         locks = SharedLocks(machine.lock_directory)
         self._stack.push_async_callback(machine.disk.close)
         found = await identify(machine.disk, config.metadata_directory, config.node_id, None)
-        view = make_quorum_view(self._config.broker, machine, locks.lock)
+        view = make_quorum_view(self._config.broker, machine, locks.lock, self.waits)
         view.share(found.cluster_id)
         self.controller = ControllerService(
             config,
@@ -93,6 +93,6 @@ class CombinedNode(Service):
         await self._stack.enter_async_context(self.controller)
         view.attach(self.controller.node)
         environment = replace(self._make_environment(), lock_directory=locks.lock, cluster_view=view)
-        self.broker = Broker(self._config.broker, environment)
+        self.broker = Broker(self._config.broker, environment, self.waits)
         self.broker.more_metrics = lambda: self.controller.node.metrics.families(self.controller.node)
         await self._stack.enter_async_context(self.broker)

@@ -192,6 +192,12 @@ class BrokerMetadataTopic(MetadataTopicReader):
 
     async def ensure(self, settings: MetadataTopicSettings) -> int:
         if REMOTE_LOG_METADATA_TOPIC not in self._view.image.topics:
+            alive = sum(not broker.fenced for broker in self._view.image.brokers.values())
+            if alive < settings.brokers_min:
+                raise RemoteLogMetadataError(
+                    f"there is no topic {REMOTE_LOG_METADATA_TOPIC} yet: it is created once {settings.brokers_min} "
+                    f"brokers are alive, and {alive} are"
+                )
             new = NewTopic(
                 REMOTE_LOG_METADATA_TOPIC,
                 settings.num_partitions,

@@ -171,7 +171,7 @@ class BrokerMetrics:
         """All of them, each made when it is asked for."""
         yield from (_per_partition(quantity, self._partitions()) for quantity in PARTITIONS)
         yield from (_per_partition(quantity, self._led()) for quantity in LED)
-        yield _gauge("tierfetch_offline_replicas", "Replicas whose log does not let them serve.", self._offline())
+        yield from self._failed_logs()
         yield self._fetched_bytes()
         yield from (_per_partition(quantity, self._followed()) for quantity in FOLLOWED)
         yield self._replica_states()
@@ -193,9 +193,15 @@ class BrokerMetrics:
             if partition.leadership is not None:
                 yield key, partition.leadership.replicas
 
-    def _offline(self) -> int:
-        failed = {name for name, partition in self._hosted.partitions.items() if partition.log.failure is not None}
-        return len(failed | self._hosted.failures.keys())
+    def _failed_logs(self) -> Iterator[Metric]:
+        failed, totals = sorted(self._hosted.out_of_service()), self._hosted.log_failures
+        yield _gauge("tierfetch_offline_replicas", "Replicas whose log does not let them serve.", len(failed))
+        family = GaugeMetricFamily("tierfetch_log_failed", "1: its log does not let it serve.", labels=PARTITION)
+        for name in failed:
+            family.add_metric([name.topic, str(name.partition)], 1)
+        yield family
+        yield _counter("tierfetch_log_failures", "Logs that failed while they were served.", totals.count)
+        yield _counter("tierfetch_log_lost_records", "Records missing in logs opened again.", totals.lost_records)
 
     def _followed(self) -> Iterable[tuple[TopicIdPartition, ReplicaProgress]]:
         return ((key, replica.progress) for key, replica in self._fetchers.replicas())
@@ -232,6 +238,11 @@ class BrokerMetrics:
         for work, count in tier.counters.errors.items():
             errors.add_metric([work], count)
         yield errors
+        yield _gauge(
+            "tierfetch_remote_log_metadata_unready",
+            "Tiered partitions whose remote log metadata is not read.",
+            tier.partitions_without_ledger(),
+        )
 
 
 def _labels(key: TopicIdPartition) -> list[str]:

@@ -48,6 +48,7 @@ from ..protocol.fetch.messages import HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_N
 from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.net.server import Server, ServerLimits
 from ..protocol.net.service import Service, cancelled
+from ..protocol.start_waits import StartWaits
 from ..protocol.topics import TopicIdPartition, TopicPartition
 from ..quorum.core.errors import QuorumStartError
 from ..remote.registry import PluginError
@@ -99,8 +100,12 @@ class StartError(Exception):
 class Broker(Service):
     """`async with Broker(config) as broker:` has it serving, on the machine that `environment` stands for."""
 
-    def __init__(self, config: BrokerConfig, environment: NodeEnvironment | None = None) -> None:
+    def __init__(
+        self, config: BrokerConfig, environment: NodeEnvironment | None = None, waits: StartWaits | None = None
+    ) -> None:
+        """`waits`: those of the whole, where this is a part of another service."""
         super().__init__()
+        self.waits = waits or self.waits
         self.config = config
         self._environment = environment or NodeEnvironment()
         self.disk = self._environment.disk
@@ -131,7 +136,9 @@ class Broker(Service):
     async def _start(self) -> None:
         config, stack = self.config, self._stack
         stack.push_async_callback(self.disk.close)
-        self.view = self._environment.cluster_view or make_quorum_view(config, self._environment, self._locks.lock)
+        self.view = self._environment.cluster_view or make_quorum_view(
+            config, self._environment, self._locks.lock, self.waits
+        )
         stack.push_async_callback(self.view.close)
         await self.view.start()
         self.configs = TopicConfigs(self.view, config)
@@ -183,7 +190,8 @@ class Broker(Service):
         return logs
 
     async def _open_logs(self) -> None:
-        await self.logs.load()
+        with self.waits.waiting("its logs to be recovered"):
+            await self.logs.load()
         self._upkeep = asyncio.create_task(self.logs.upkeep.run(), name="log-upkeep")
 
     async def _end_upkeep(self) -> None:
@@ -197,9 +205,15 @@ class Broker(Service):
     async def _open_tier(self) -> Tier | None:
         if not self.config.remote_log_storage_system_enable:
             return None
-        tier = await Tier.open(self.config, self._environment, self.view, self._questions, self._make_client)
+        tier = await Tier.open(
+            self.config, self._environment, self.view, self._questions, self._make_client, self._give_up
+        )
         self._stack.push_async_callback(tier.close)
         return tier
+
+    def _give_up(self, reason: str) -> None:
+        if isinstance(self.view, QuorumClusterView):
+            self.view.lifecycle.fail(reason)
 
     async def _coordinate_groups(self) -> GroupCoordinator:
         groups = GroupCoordinator(self.view, coordinator_settings(self.config), self._rng, self._environment.now_ms)
@@ -280,6 +294,7 @@ class Broker(Service):
             WarmingLimits(config.thin_replica_warm_bytes, config.thin_replica_warm_ms),
         )
         self.fetchers = FetcherPool(self._make_fetcher, config.num_replica_fetchers)
+        self._log_dirs.warm_in_ms, self._log_dirs.out_of_service = self.thin.warm_in_ms, self.hosted.out_of_service
         manager = ReplicaManager(
             self.hosted,
             services,
@@ -293,8 +308,8 @@ class Broker(Service):
         self._stack.push_async_callback(manager.close)
         await manager.start()
         if isinstance(self.view, QuorumClusterView):
-            self.view.lifecycle.thin_replicas = self.thin.report
             lifecycle = self.view.lifecycle
+            lifecycle.thin_replicas, self.thin.on_change = self.thin.report, lifecycle.report_soon
 
             def tell_offline() -> None:
                 lifecycle.report()
@@ -398,7 +413,7 @@ def make_client(config: BrokerConfig, rng: Random) -> KafkaClient:
 
 
 def make_quorum_view(
-    config: BrokerConfig, environment: NodeEnvironment, lock: Callable[[Path], HeldLock]
+    config: BrokerConfig, environment: NodeEnvironment, lock: Callable[[Path], HeldLock], waits: StartWaits
 ) -> QuorumClusterView:
     """The view of a broker under controllers."""
     return QuorumClusterView(
@@ -417,4 +432,5 @@ def make_quorum_view(
             leaving_s=config.controlled_shutdown_timeout_ms / 1000,
         ),
         request_timeout_s=config.request_timeout_ms / 1000,
+        waits=waits,
     )

@@ -47,7 +47,13 @@ def manager_config(config: BrokerConfig) -> RemoteLogManagerConfig:
 class Tier:
     """Open it with `open`."""
 
-    def __init__(self, config: BrokerConfig, environment: NodeEnvironment, topic: BrokerMetadataTopic) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        environment: NodeEnvironment,
+        topic: BrokerMetadataTopic,
+        give_up: Callable[[str], None],
+    ) -> None:
         """PluginError, which names the plugin and key, if a plugin cannot be had."""
         assert config.storage_plugin is not None, "checked by the configuration"
         self._topic = topic
@@ -57,7 +63,7 @@ class Tier:
         self._metadata = load_remote_log_metadata(
             config.remote_log_metadata_manager_class_name,
             config.rlmm_config,
-            RemoteLogMetadataContext(topic, environment.rng),
+            RemoteLogMetadataContext(topic, environment.rng, give_up),
             key_prefix=config.remote_log_metadata_manager_impl_prefix,
         )
         self.manager = RemoteLogManager(
@@ -90,11 +96,14 @@ class Tier:
         view: ClusterView,
         questions: KafkaClient,
         make_client: Callable[[], KafkaClient],
+        give_up: Callable[[str], None],
     ) -> Self:
-        """Returns at once: the metadata topic is looked for in the background."""
+        """Returns at once: the metadata topic is looked for in the background. `give_up` is called, with the reason, if
+        this broker's configuration contradicts it.
+        """
         timeout_s = config.request_timeout_ms / 1000
         topic = BrokerMetadataTopic(view, questions, make_client, environment.now_ms, timeout_s=timeout_s)
-        tier = cls(config, environment, topic)
+        tier = cls(config, environment, topic, give_up)
         await tier._start(config, environment.disk)
         return tier
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..broker.config.broker_config import BrokerConfig, load
-from .running import node_options, run_node, serving, stop_signals, until_told
+from .running import StopError, looking_at, node_options, run_node, serving, stop_signals, until_told
 
 _log = logging.getLogger(__name__)
 
@@ -48,12 +48,16 @@ async def run(config: BrokerConfig) -> int:
         async with serving(node, told) as serves:
             if serves:
                 _log.info("broker %d is ready", config.node_id)
-            failure = await until_told(told, node.failed if serves else None)
+            async with looking_at(node.tier if serves else None):
+                failure = await until_told(told, node.failed if serves else None)
             if failure is not None:
                 _log.error("broker %d stops: %s", config.node_id, failure)
             else:
                 _log.info("broker %d stops", config.node_id)
     except StartError as error:
         _log.error("%s", error)
+        return 1
+    except StopError as error:
+        error.tell(_log, f"broker {config.node_id}")
         return 1
     return 0 if failure is None else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import tempfile
 import threading
@@ -18,7 +19,11 @@ from rich.table import Table
 
 from ..log.core.checkpoints import META_PROPERTIES
 from ..log.core.errors import CorruptFileError
+from ..protocol.net.service import closing
 from ..quorum.storage.metadata_log import METADATA_PARTITION
+from ..remote.look import look
+from ..remote.registry import PluginError, load_remote_storage
+from ..remote.storage import RemoteStorageError, RemoteStorageRefusedError
 from .local_cluster import BrokerFailedError, LocalCluster, TierSettings
 from .local_nodes import LocalNodes
 from .local_quorum import ControllerFailedError, LocalQuorum
@@ -76,6 +81,7 @@ def up(
             tier=_tier(tier, options, base),
             configs={
                 "follower.fetch.last.tiered.offset.enable": "true",
+                **({} if tier is None else {"rlmm.config.remote.log.metadata.topic.brokers.min": str(brokers)}),
                 **pairs(configs, "--config", "log.retention.ms=86400000"),
             },
         )
@@ -83,6 +89,7 @@ def up(
         taken = taken_port([*order.broker_ports, *order.controller_ports])
         if taken is not None:
             raise click.ClickException(f"port {taken} is taken: stop who listens there, or choose others with --port")
+        _check_tier(order.tier)
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # what has been started must not stay behind
         console = Console()
         try:
@@ -91,6 +98,9 @@ def up(
         except (BrokerFailedError, ControllerFailedError, CorruptFileError, TimeoutError) as error:
             raise click.ClickException(str(error)) from None
         console.print(_table(running))
+        console.print(
+            "What to type next, in another terminal:", *_next_steps(order, running), sep="\n  ", soft_wrap=True
+        )
         console.print(f"data and logs in {base}; stop with Ctrl-C", soft_wrap=True)
         _wait_for_signal(console, running)
         with console.status("stopping"):
@@ -192,6 +202,42 @@ def _tier(plugin: str | None, options: tuple[str, ...], base: Path) -> TierSetti
         return None
     given = pairs(options, "--option", "bucket=tier")
     return TierSettings(plugin, {"dir": str(base.absolute() / "tier"), **given} if plugin == "local" else given)
+
+
+def _check_tier(tier: TierSettings | None) -> None:
+    """ClickException if it is configured wrongly; a tier that is away is warned of, for it may come back."""
+    if tier is None:
+        return
+    try:
+        error = asyncio.run(_look(tier))
+    except (PluginError, RemoteStorageError) as failure:
+        raise click.ClickException(str(failure)) from None
+    if isinstance(error, RemoteStorageRefusedError):
+        raise click.ClickException(
+            f"the tier ({tier.plugin}) cannot be used as --option and the environment say, nothing was started: {error}"
+        )
+    if error is not None:
+        click.echo(f"warning: the tier cannot be reached now, brokers try again until it can: {error}", err=True)
+
+
+async def _look(tier: TierSettings) -> RemoteStorageError | None:
+    async with closing(load_remote_storage(tier.plugin, tier.options, key_prefix="--option ")) as storage:
+        return await look(storage)
+
+
+def _next_steps(order: _Order, running: Sequence[LocalQuorum | LocalCluster]) -> list[str]:
+    bootstrap = f"--bootstrap 127.0.0.1:{order.broker_ports[0]}"
+    brokers = running[-1]
+    tiered = " --config remote.storage.enable=true" if order.tier is not None else ""
+    steps = [
+        f"tierfetch topics create orders --partitions 6 --replication {min(3, order.brokers)}{tiered} {bootstrap}",
+        f"tierfetch brokers list {bootstrap}",
+        f"tierfetch quorum describe --status --bootstrap-controller 127.0.0.1:{order.controller_ports[0]}",
+    ]
+    if order.tier is not None:
+        config = brokers.base / f"{brokers.kind}-{brokers.nodes[0]}.properties"
+        steps += [f"tierfetch tier ls {bootstrap}", f"tierfetch tier verify --config {config}"]
+    return steps
 
 
 def _table(running: Sequence[LocalQuorum | LocalCluster]) -> Table:

@@ -6,13 +6,15 @@ import asyncio
 import random
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeVar
+from uuid import UUID
 
 import click
 
 from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.base import Request, ResponseT
 from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.requests import metadata_of
 from .options import addresses
@@ -25,11 +27,12 @@ TIMEOUT_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Who is there: Metadata's answer."""
+    """Who is there: Metadata's answer. `topic_ids` is empty where the broker knows no ids (Kafka before 2.8)."""
 
     brokers: dict[int, Address]
     racks: dict[int, str | None]
     topics: tuple[Any, ...]
+    topic_ids: dict[str, UUID] = field(default_factory=dict)
 
 
 class Admin:
@@ -55,6 +58,16 @@ class Admin:
                 failure = error if str(address) in str(error) else BrokerUnavailableError(f"{address}: {error}")
         raise failure
 
+    async def send(self, request: Request[ResponseT]) -> ResponseT:
+        """Return the answer of the first broker that has one; KafkaError if it is an error as a whole."""
+        response: ResponseT = await self.ask(ApiKey(request.api_key), request)
+        return response
+
+    async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT:
+        """Return this broker's answer; KafkaError if it is an error as a whole."""
+        response: ResponseT = await self.ask_at(address, ApiKey(request.api_key), request)
+        return response
+
     async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any:
         answer = await self._client.request(address, api, body, timeout_s=TIMEOUT_S)
         check(answer, f"{api.name} at {address}")
@@ -69,10 +82,13 @@ class Admin:
                 raise KafkaError(topic.error_code, f"topic {topic.name} does not exist")
             if topics is not None:
                 check(topic, f"topic {topic.name}")
+        existing = tuple(topic for topic in found if topic.error_code is ErrorCode.none)
+        ids = {topic.name: getattr(topic, "topic_id", None) for topic in existing}
         return Cluster(
             brokers={broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers},
             racks={broker.node_id: broker.rack for broker in answer.brokers},
-            topics=tuple(topic for topic in found if topic.error_code is ErrorCode.none),
+            topics=existing,
+            topic_ids={name: topic_id for name, topic_id in ids.items() if topic_id is not None},
         )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ..quorum.controller_config import ControllerConfig, load
-from .running import node_options, run_node, serving, stop_signals, until_told
+from .running import StopError, node_options, reporting, run_node, serving, stop_signals, until_told
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +34,15 @@ def controller(path: Path, log_level: str) -> None:
 
 
 async def run(config: ControllerConfig) -> int:
+    """The exit code."""
+    try:
+        return await _serve(config)
+    except StopError as error:
+        error.tell(_log, f"controller {config.node_id}")
+        return 1
+
+
+async def _serve(config: ControllerConfig) -> int:
     from ..broker.config.dynamic_configs import check_dynamic_configs
     from ..broker.environment import NodeEnvironment
     from ..broker.metrics_endpoint import MetricsEndpoint
@@ -65,7 +74,8 @@ async def run(config: ControllerConfig) -> int:
             stack.push_async_callback(endpoint.close)
             await endpoint.start(config.metrics_host, config.metrics_port)
         _log.info("controller %d is ready on port %d", config.node_id, service.quorum.server.port)
-        failure = await until_told(told, node.failed, service.controller.failed)
+        async with reporting(service.without_leader):
+            failure = await until_told(told, node.failed, service.controller.failed)
         if failure is not None:
             _log.error("controller %d stops: %s", config.node_id, failure)
             return 1

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -38,14 +37,3 @@ class LazyGroup(click.Group):
         if args and args[0] not in self._modules and not args[0].startswith("-"):
             raise click.UsageError(f"no command {args[0]!r}; there are: {', '.join(sorted(self._modules))}", ctx)
         return super().resolve_command(ctx, args)
-
-
-@contextmanager
-def needing(extra: str, *modules: str) -> Iterator[None]:
-    """Around an import: says which extra of tierfetch brings a module that is not installed."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name not in modules:
-            raise
-        raise click.ClickException(f"{error.name} is not installed: pip install 'tierfetch[{extra}]'") from None

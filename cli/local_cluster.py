@@ -23,7 +23,7 @@ from ..protocol.net.client import Address, KafkaClient
 from ..protocol.requests import metadata_of
 from .local_nodes import START_TIMEOUT_S, LocalNodes, NodeFailedError
 from .local_quorum import LocalQuorum
-from .processes import free_ports, poll
+from .processes import free_ports
 
 CONTROLLER_ID: Final = 100
 SESSION: Final = {"broker.session.timeout.ms": "3000"}
@@ -123,7 +123,7 @@ class LocalCluster(LocalNodes):
     def wait_serving(self, node: int) -> None:
         """Until the cluster counts on the broker: one that was just started is fenced, and no client finds it."""
         super().wait_serving(node)
-        for _ in poll(START_TIMEOUT_S, lambda: f"broker {node} to be unfenced\n{self.log_tail(node)}"):
+        for _ in self._until(node, "to be unfenced"):
             with contextlib.suppress(OSError):
                 if asyncio.run(self._knows_itself(node)):
                     return

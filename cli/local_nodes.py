@@ -10,19 +10,25 @@ Nodes are ended by `stop`, `kill`, or the end of the `with` block.
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
 from .processes import Processes, poll
 
-START_TIMEOUT_S: Final = 60.0
+START_TIMEOUT_S: Final = 75.0
+"""Longer than a broker tries to register by default: its own reason is better than this one."""
+REPORT_INTERVAL_S: Final = 5.0
 LOG_TAIL_CHARACTERS: Final = 2_000
 TIERFETCH: Final = (sys.executable, "-m", "tierfetch.cli.main")
+
+
+_log = logging.getLogger(__name__)
 
 
 class NodeFailedError(RuntimeError):
@@ -99,11 +105,24 @@ class LocalNodes(ABC):
 
     def wait_serving(self, node: int) -> None:
         """Until the node accepts connections."""
-        for _ in poll(START_TIMEOUT_S, lambda: f"{self.kind} {node} to serve\n{self.log_tail(node)}"):
-            if self._processes[node].poll() is not None:
-                raise self.failure(f"{self.kind} {node} ended at start:\n{self.log_tail(node)}")
+        for _ in self._until(node, "to serve"):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port(node)), 1.0):
                 return
+
+    def _until(self, node: int, what: str) -> Iterator[None]:
+        """Again and again while the node starts: what is waited for is said every few seconds. `failure` if its process
+        ends, TimeoutError after `START_TIMEOUT_S`, both with the end of its log.
+        """
+        next_report_s = REPORT_INTERVAL_S
+        for waited_s in poll(START_TIMEOUT_S, lambda: f"{self.kind} {node} {what}\n{self.log_tail(node)}"):
+            if self._processes[node].poll() is not None:
+                raise self.failure(f"{self.kind} {node} ended at start:\n{self.log_tail(node)}")
+            if waited_s >= next_report_s:
+                next_report_s += REPORT_INTERVAL_S
+                last = self.log_tail(node).rstrip().rpartition("\n")[2]
+                left_s, said = START_TIMEOUT_S - waited_s, f"; its log ends with: {last}" if last else ""
+                _log.warning("waiting for %s %d %s, giving up in %.0f s%s", self.kind, node, what, left_s, said)
+            yield
 
     def stop(self, node: int) -> None:
         """SIGTERM, and wait."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from ..extras import explained
 from .lazy_group import LazyGroup
 
 _COMMANDS = {
@@ -48,8 +49,25 @@ Each command explains itself with --help.
 """
 
 
+_EXTRAS = {"demo": "demo", "model": "model", "reassign": "model", "spark": "spark"}
+"""Which extra is named first where several bring what a command misses."""
+
+
+class _RootGroup(LazyGroup):
+    """What is missing of an extra is said here, for all commands."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            found = explained(error, _EXTRAS.get(ctx.invoked_subcommand or ""))
+            if found is None:
+                raise
+            raise click.ClickException(str(found)) from None
+
+
 @click.command(
-    cls=LazyGroup,
+    cls=_RootGroup,
     package=__package__,
     modules=_COMMANDS,
     help=_HELP,

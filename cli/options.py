@@ -12,7 +12,8 @@ import click
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from ..model.units import Capacity
+from ..model.complaints import complaint
+from ..model.units import Bytes, Capacity
 from ..protocol.net.client import Address
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -73,12 +74,24 @@ def write_text(path: Path, text: str) -> None:
 
 
 def throttle_rate(value: str | float) -> float:
-    """Bytes for each second of "50 MB/s", "10 Gbit/s", or a plain number: the type of a `--throttle`."""
+    """Bytes for each second of "50 MiB/s", "10 Gbit/s", or a plain number: the type of a `--throttle`."""
+    return _quantity(_RATE, value)
+
+
+def byte_size(value: str | float) -> float:
+    """Bytes of "10 GiB", or a plain number: the type of an option that is a size."""
+    return _quantity(_SIZE, value)
+
+
+_RATE: Final = TypeAdapter[float](Capacity)
+_SIZE: Final = TypeAdapter[float](Bytes)
+
+
+def _quantity(adapter: TypeAdapter[float], value: str | float) -> float:
     try:
-        found = TypeAdapter(Capacity).validate_python(value)
+        return adapter.validate_python(value)
     except ValidationError as error:
-        raise click.BadParameter(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
-    return found
+        raise click.BadParameter(complaint(error.errors()[0])) from None
 
 
 def addresses(bootstrap: Iterable[str]) -> list[Address]:

@@ -9,15 +9,28 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from ..log.core.properties import ConfigError
+from ..protocol.errors import KafkaError
 from ..protocol.net.service import Service, cancelled
+from ..remote.look import look
+from ..remote.storage import RemoteStorageRefusedError
+
+if TYPE_CHECKING:
+    from ..broker.tier import Tier
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Config = TypeVar("Config")
+Line = Callable[[float], str | None]
+"""Of a moment of the event loop's clock: what is waited for, or None."""
+
+FIRST_REPORT_S: Final = 1.0
+REPORT_INTERVAL_S: Final = 5.0
+
+_log = logging.getLogger(__name__)
 
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -62,6 +75,32 @@ def run_node(
     sys.exit(asyncio.run(run(config)))
 
 
+class StopError(Exception):
+    """A node has ended, but not in order: on a full disk, say. Its other parts were stopped all the same. `reasons` has
+    a line for each failure, without a traceback.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        self.reasons = list(dict.fromkeys(str(each) for each in _with_earlier(error)))
+        super().__init__("; ".join(self.reasons))
+
+    def tell(self, log: logging.Logger, node: str) -> None:
+        """One line for each reason."""
+        for reason in self.reasons:
+            log.error("%s could not stop in order, and recovers its logs at the next start: %s", node, reason)
+
+
+def _with_earlier(error: BaseException) -> list[BaseException]:
+    """The failures, in their order: one that came while another was handled has that one as its context."""
+    found: list[BaseException] = []
+    each: BaseException | None = error
+    while each is not None:
+        if isinstance(each, OSError | KafkaError):
+            found.insert(0, each)
+        each = each.__cause__ or each.__context__
+    return found
+
+
 def stop_signals() -> asyncio.Future[None]:
     """Done at the first SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
@@ -80,11 +119,12 @@ def stop_signals() -> asyncio.Future[None]:
 async def serving(node: Service, told: asyncio.Future[None]) -> AsyncIterator[bool]:
     """The node serves, or (False) the process was told to stop before it did; it is stopped at the end.
 
-    A start may wait a minute for controllers, and recover logs for longer: nobody should have to kill it. Raises what
-    the start raises.
+    A start may wait a minute for controllers, and recover logs for longer: nobody should have to kill it, and the log
+    says what it waits for. Raises what the start raises, and StopError.
     """
     start = asyncio.create_task(node.start())
-    await asyncio.wait((start, told), return_when=asyncio.FIRST_COMPLETED)
+    async with reporting(node.waits.line):
+        await asyncio.wait((start, told), return_when=asyncio.FIRST_COMPLETED)
     if not start.done():
         await cancelled(start)
         yield False
@@ -93,7 +133,56 @@ async def serving(node: Service, told: asyncio.Future[None]) -> AsyncIterator[bo
     try:
         yield True
     finally:
-        await node.stop()
+        try:
+            await node.stop()
+        except (OSError, KafkaError) as error:
+            raise StopError(error) from error
+
+
+@asynccontextmanager
+async def reporting(line: Line) -> AsyncIterator[None]:
+    """Meanwhile the log says what is waited for: after a second, then every few."""
+    task = asyncio.create_task(_report(line), name="reports")
+    try:
+        yield
+    finally:
+        await cancelled(task)
+
+
+@asynccontextmanager
+async def looking_at(tier: Tier | None) -> AsyncIterator[None]:
+    """Meanwhile the log says once if the tier cannot be used. A broker serves all the same: a tier may be away for a
+    while, and what is not in it stays on the local disk.
+    """
+    if tier is None:
+        yield
+        return
+    task = asyncio.create_task(_look_at(tier), name="look at the tier")
+    try:
+        yield
+    finally:
+        await cancelled(task)
+
+
+async def _look_at(tier: Tier) -> None:
+    error = await look(tier.manager.storage)
+    if isinstance(error, RemoteStorageRefusedError):
+        _log.error("the tier refuses this broker, and nothing is copied to it until rsm.config.* is right: %s", error)
+    elif error is not None:
+        _log.warning("the tier cannot be reached now, copies are tried again until it can: %s", error)
+    else:
+        _log.info("the tier answers")
+
+
+async def _report(line: Line) -> None:
+    loop = asyncio.get_running_loop()
+    pause_s = FIRST_REPORT_S
+    while True:
+        await asyncio.sleep(pause_s)
+        text = line(loop.time())
+        pause_s = FIRST_REPORT_S if text is None else REPORT_INTERVAL_S
+        if text is not None:
+            _log.warning("%s", text)
 
 
 async def until_told(told: asyncio.Future[None], *failures: asyncio.Future[str] | None) -> str | None:

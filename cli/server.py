@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import click
@@ -17,7 +18,7 @@ from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig
 from ..quorum.core.errors import QuorumStartError
 from . import broker, controller
-from .running import node_options, run_node, serving, stop_signals, until_told
+from .running import StopError, looking_at, node_options, reporting, run_node, serving, stop_signals, until_told
 
 NodeConfig = BrokerConfig | ControllerConfig | CombinedConfig
 
@@ -72,11 +73,18 @@ async def _run_both(config: CombinedConfig) -> int:
         async with serving(node, told) as serves:
             if serves:
                 _log.info("server %d is ready as broker and controller", node_id)
-            failure = await until_told(told, *(node.failures if serves else ()))
+            async with AsyncExitStack() as stack:
+                if serves:
+                    await stack.enter_async_context(reporting(node.controller.without_leader))
+                    await stack.enter_async_context(looking_at(node.broker.tier))
+                failure = await until_told(told, *(node.failures if serves else ()))
             if failure is not None:
                 _log.error("server %d stops: %s", node_id, failure)
             else:
                 _log.info("server %d stops", node_id)
+    except StopError as error:
+        error.tell(_log, f"server {node_id}")
+        return 1
     except (StartError, QuorumStartError, KafkaError, OSError) as error:
         _log.error("server %d cannot start: %s", node_id, error)
         return 1

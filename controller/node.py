@@ -132,7 +132,7 @@ class ControllerNode:
 
     def on_commit(self, batch: CommittedBatch) -> None:
         for value in batch.records:
-            self.core.replay(decode_record(value).record)
+            self.core.replay(decode_record(value).record, batch.last_offset)
         self._applied_end = batch.last_offset + 1
         self._committed.set()
         self._snapshotter.applied(self.core.state.image, batch)
@@ -142,7 +142,7 @@ class ControllerNode:
         self.core = ControllerCore(self._config, self._rng)
         for values in snapshot.batches:
             for value in values:
-                self.core.replay(decode_record(value).record)
+                self.core.replay(decode_record(value).record, snapshot.offset - 1)
         self._applied_end = snapshot.offset
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:

@@ -35,6 +35,7 @@ from ..protocol.net.dispatch import (
     api_versions_response,
 )
 from ..protocol.net.service import Service, cancelled
+from ..protocol.start_waits import listed
 from ..quorum.controller_config import ControllerConfig as ProcessConfig
 from ..quorum.listener import QuorumListener
 from ..quorum.node import QuorumNode
@@ -42,7 +43,7 @@ from ..quorum.service import QuorumService
 from .core.cluster import Asked, describe_cluster
 from .core.config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
 from .core.describe_configs import NodeConfigs, describe_configs
-from .core.features import finalized_levels
+from .core.features import finalized_levels, offered_features
 from .core.machine import HANDLERS
 from .envelope import refused, unwrap
 from .node import ControllerNode
@@ -115,6 +116,17 @@ class ControllerService(Service):
     @property
     def node(self) -> QuorumNode:
         return self.quorum.node
+
+    def without_leader(self, _now_s: float) -> str | None:
+        """What a controller without an active one waits for; None where there is one. A controller starts without a
+        majority, and waits for it as long as it takes: the others may be started later.
+        """
+        node = self.node
+        if node.has_heard_leader:
+            return None
+        voters = ", ".join(str(voter.id) for voter in node.voters.voters)
+        why = listed(node.unanswered.reasons()) or "no election was won yet"
+        return f"waiting for a majority of the voters {voters or '(none is known)'} to elect a controller: {why}"
 
     async def _start(self) -> None:
         config = self.config
@@ -208,11 +220,12 @@ class ControllerService(Service):
 
     async def _api_versions(self, context: RequestContext, request: Any) -> Any:
         state = self.controller.core.state
+        features = sorted(offered_features(state).items())
         return api_versions_response(
             self.quorum.server.handlers,
             context.api_version,
             error_code=api_versions_error(request, context.api_version),
-            supported_features=[SupportedFeature(name, *item) for name, item in sorted(SUPPORTED_FEATURES.items())],
+            supported_features=[SupportedFeature(name, *item) for name, item in features],
             finalized_features=FinalizedFeatures(self.node.applied_offset, finalized_levels(state)),
         )
 

@@ -38,7 +38,7 @@ from .replica.flusher import Flusher
 from .replica.reader import Reader, TimestampAndOffset
 from .replica.recovery import LogLocation, load
 from .replica.recovery_report import RecoveryReport
-from .replica.replay import load_producers, replay
+from .replica.replay import producer_snapshot_at
 from .replica.state import LogOffsets, LogState
 from .replica.trimming import Trimming
 from .replica.truncation import Truncation
@@ -116,6 +116,16 @@ class PartitionLog:
     def failure(self) -> str | None:
         """Why the log is not available; None while it is."""
         return self._state.failure
+
+    @property
+    def failure_listeners(self) -> list[Callable[[], None]]:
+        """Called once, without arguments and without waiting, when the log fails."""
+        return self._state.failure_listeners
+
+    @property
+    def failed_append_bytes(self) -> int:
+        """Size of the appends that the failure took along; 0 if it was none."""
+        return self._state.failed_append_bytes
 
     # Offsets.
 
@@ -241,6 +251,13 @@ class PartitionLog:
     def append_as_follower(self, data: Buffer) -> Coroutine[Any, Any, LogAppendInfo]:
         """Append whole batches byte for byte. CORRUPT_MESSAGE, INVALID_RECORD if they cannot follow what is here."""
         return self._appender.append_as_follower(data)
+
+    @uninterrupted
+    async def try_append(self, filler: bytes) -> None:
+        """Prove that the disk takes an append of that size. OSError if not: the log is as it was, and may still be read
+        and trimmed; KAFKA_STORAGE_ERROR if it has failed. `filler` must not compress, or less than that is proven.
+        """
+        await self._appender.try_append(filler)
 
     @uninterrupted
     async def assign_epoch(self, leader_epoch: int) -> None:
@@ -392,17 +409,7 @@ class PartitionLog:
 
         Made from an older one where it was never taken; None where `offset` is neither of the two.
         """
-        state = self._state
-        state.check_usable()
-        data = await state.snapshots.read(offset)
-        if data is not None:
-            return data
-        floor = state.segments.floor(offset)
-        if offset != state.log_end_offset and (floor is None or floor.base_offset != offset):
-            return None
-        producers = await load_producers(state.snapshots, state.segments.first_base_offset, offset)
-        await replay(producers, state.segments, offset)
-        return producers.snapshot()
+        return await producer_snapshot_at(self._state, offset)
 
     async def segment_files(self, segment: LogSegment) -> SegmentFiles:
         """All that is uploaded of a closed segment, held until it is released; the epochs as they are on return."""

@@ -37,6 +37,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from .complaints import located
 from .inventory_parts import Policy
 
 DEFAULT_FILE: Final = "calibration.json"
@@ -80,7 +81,13 @@ class Calibration(_Measured):
     leader_cpu_s_per_gb: Seconds
     follower_cpu_s_per_gb: Seconds
     isr_expansion_s: Seconds
-    session_timeout_s: Annotated[Seconds, Field(description="A dead broker is fenced after so long.")]
+    session_timeout_s: Annotated[Seconds, Field(description="A silent broker is fenced after so long.")]
+    refusal_s: Annotated[
+        Seconds | None,
+        Field(
+            description="A broker whose listener refuses connections is fenced after so long; null: as a silent one."
+        ),
+    ] = None
     election_s: Annotated[Seconds, Field(description="From the fence until a new leader takes records.")]
 
     def pace(self, replicas: float, round_trip_s: float = 0.0) -> float:
@@ -125,8 +132,7 @@ class Calibrations(_Measured):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            lines = [f"{source}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-            raise CalibrationError("\n".join(lines)) from None
+            raise CalibrationError("\n".join(f"{source}: {located(each)}" for each in error.errors())) from None
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Final
 
+from ..protocol.byte_text import rate, size
 from .inventory_parts import BYTES_TOLERANCE, Broker, Cluster, Partition, Topic
 
 LINES_MAX: Final = 20
 """Of one kind of finding; the rest is counted."""
-_BYTES_PER_GB: Final = 1e9
 
 
 def contradictions(inventory: Cluster) -> list[str]:
@@ -127,8 +127,8 @@ def _over_capacity(inventory: Cluster) -> Iterator[str]:
             yield f"broker {broker.id} holds {counts[broker.id]} replicas, partitions_max is {broker.partitions_max}"
         if held[broker.id] > broker.disk_bytes:
             yield (
-                f"broker {broker.id} holds {held[broker.id] / _BYTES_PER_GB:,.1f} GB of local log, "
-                f"its disk_bytes are {broker.disk_bytes / _BYTES_PER_GB:,.1f} GB"
+                f"broker {broker.id} holds {size(held[broker.id])} of local log, "
+                f"its disk_bytes are {size(broker.disk_bytes)}"
             )
 
 
@@ -165,6 +165,6 @@ def _over_committed(inventory: Cluster) -> Iterator[str]:
         ):
             if load > capacity:
                 yield (
-                    f"broker {broker.id}: producers, consumers, replication and tiering need {load / 1e6:,.0f} MB/s, "
-                    f"{key} is {capacity / 1e6:,.0f} MB/s"
+                    f"broker {broker.id}: producers, consumers, replication and tiering need {rate(load)}, "
+                    f"{key} is {rate(capacity)}"
                 )

@@ -1,9 +1,17 @@
-"""Brokers that die: who leads then, who is without a leader, and who carries the load."""
+"""Brokers that die: who leads then, who is without a leader, and who carries the load.
+
+death      what the cluster sees                       another leads after
+---------  ------------------------------------------  -----------------------------------------------------------
+process    its host refuses connections to it at once  `refusal_s` + `election_s`; Apache Kafka does not look at
+                                                       that, and waits as for a host
+host       silence: no refusal, no heartbeat           `session_timeout_s` + `election_s`
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
 
@@ -11,6 +19,21 @@ from .arrays import NONE, Bools, ClusterArrays, Floats, Ints
 from .calibration import Calibration
 from .measures import headroom_of
 from .resources import Kind, resources_of
+
+
+class Death(StrEnum):
+    """What dies: the broker's process alone (kill -9, a crash, out of memory), or its host or network."""
+
+    PROCESS = "process"
+    HOST = "host"
+
+
+def unavailable_s(death: Death, calibration: Calibration) -> float:
+    """Return how long partitions of a broker that dies so take nothing, from its death until another replica leads."""
+    noticed_s = calibration.session_timeout_s
+    if death is Death.PROCESS and calibration.refusal_s is not None:
+        noticed_s = min(noticed_s, calibration.refusal_s)
+    return noticed_s + calibration.election_s
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -51,7 +74,9 @@ def fail_over(arrays: ClusterArrays, brokers: Collection[int]) -> ClusterArrays:
     return replace(arrays, in_sync=in_sync, leader=np.where(lost, elected, arrays.leader).astype(np.int32))
 
 
-def predict_failover(arrays: ClusterArrays, brokers: Collection[int], calibration: Calibration) -> FailoverResult:
+def predict_failover(
+    arrays: ClusterArrays, brokers: Collection[int], calibration: Calibration, death: Death = Death.HOST
+) -> FailoverResult:
     """What the death of these brokers (indices) comes to before anything is replaced."""
     after = fail_over(arrays, brokers)
     lost = np.isin(arrays.leader, list(brokers))
@@ -60,7 +85,7 @@ def predict_failover(arrays: ClusterArrays, brokers: Collection[int], calibratio
     before_use, after_use = resources_of(arrays, calibration), resources_of(after, calibration)
     none = np.zeros_like(before_use.capacity)
     return FailoverResult(
-        unavailable_s=calibration.session_timeout_s + calibration.election_s,
+        unavailable_s=unavailable_s(death, calibration),
         lost_leader=lost,
         is_leaderless=lost & (after.leader == NONE),
         below_min_isr=(after.in_sync.sum(axis=1) < least) & ~was_below,

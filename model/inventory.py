@@ -14,15 +14,18 @@ What is wrong is an `InventoryError`, which names every problem at once; what is
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import yaml
 from pydantic import ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from .checks import contradictions, doubts
+from .complaints import complaint, is_unfilled
 from .inventory_parts import Cluster
+from .units import FILL_IN
 
 
 class InventoryError(ValueError):
@@ -98,31 +101,61 @@ class Inventory(Cluster):
         return sum(len(topic.partitions) for topic in self.topics)
 
 
-_HINTS: Mapping[str, str] = {
-    "missing": "is missing; no rate or size is guessed",
-    "extra_forbidden": "is no key of an inventory",
-}
+NAMED_MAX = 5
+"""Places of one complaint that are named; the rest is counted."""
 
 
 def _lines(document: Mapping[str, Any], error: ValidationError) -> list[str]:
-    """A list whose items are wrong is not too short as well."""
-    found = error.errors(include_url=False)
-    return [_line(document, each) for each in found if not (each["type"] == "too_short" and each["input"])]
+    """Each thing once: what stands in `broker_defaults` is not said of every broker, and what is not filled in is one
+    line for each key. A list whose items are wrong is not too short as well.
+    """
+    lines: dict[str, None] = {}
+    unfilled: dict[str, dict[str, None]] = {}
+    for each in error.errors(include_url=False):
+        if each["type"] == "too_short" and each["input"]:
+            continue
+        *places, key = _place(document, each["loc"]) or [""]
+        where = " ".join(places)
+        if is_unfilled(each):
+            unfilled.setdefault(key, {})[where] = None
+        else:
+            lines[_line(f"{where} {key}".strip(), each)] = None
+    return [*(_unfilled(key, list(places)) for key, places in unfilled.items()), *lines]
 
 
-def _line(document: Mapping[str, Any], error: Any) -> str:
-    """One of pydantic's errors, with brokers, topics and partitions named by what they are called in the file."""
+def _line(where: str, error: ErrorDetails) -> str:
+    match error["type"]:
+        case "missing":
+            return f"{where} is missing; no rate or size is guessed"
+        case "extra_forbidden":
+            return f"{where} is no key of an inventory"
+    return f"{where}: {complaint(error)}" if where else complaint(error)
+
+
+def _unfilled(key: str, places: list[str]) -> str:
+    more = f" and {len(places) - NAMED_MAX} more" if len(places) > NAMED_MAX else ""
+    example = "10 Gbit/s or 500 MiB/s" if key.endswith("_per_s") else "2 TiB" if key.endswith("_bytes") else "16"
+    where = ", ".join(places[:NAMED_MAX]) + more
+    return f"{key} of {where} is not filled in: put what it is in place of {FILL_IN}, such as {example}"
+
+
+def _place(document: Mapping[str, Any], loc: Sequence[int | str]) -> list[str]:
+    """The steps to a value, with brokers, topics and partitions named by what they are called in the file."""
+    match loc:
+        case ("brokers", int(position), str(key)) if _is_default(document, position, key):
+            return ["broker_defaults", key]
     place: list[str] = []
     node: Any = document
-    for step in error["loc"]:
+    for step in loc:
         node = _child(node, step)
         place.append(_named(place, step, node))
-    where = " ".join(part for part in place if part)
-    hint = _HINTS.get(error["type"])
-    if hint is not None:
-        return f"{where} {hint}"
-    message = error["msg"].removeprefix("Value error, ")
-    return f"{where}: {message}" if where else message
+    return [part for part in place if part]
+
+
+def _is_default(document: Mapping[str, Any], position: int, key: str) -> bool:
+    """Whether the broker has this value from `broker_defaults`."""
+    defaults, broker = document.get("broker_defaults"), _child(document.get("brokers"), position)
+    return isinstance(defaults, Mapping) and key in defaults and isinstance(broker, Mapping) and key not in broker
 
 
 def _child(node: Any, step: int | str) -> Any:

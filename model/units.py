@@ -30,7 +30,7 @@ def parse_bytes(value: object) -> object:
     if not isinstance(value, str):
         return value
     if value.strip().upper() == FILL_IN:
-        raise ValueError(f'is not filled in: put what it is in place of {FILL_IN}, such as "10 Gbit/s" or "500 MB/s"')
+        raise ValueError(f'is not filled in: put what it is in place of {FILL_IN}, such as "10 Gbit/s" or "2 TiB"')
     found = _QUANTITY.fullmatch(value.strip())
     if found is None:
         raise ValueError(f'{value!r} is no quantity: give bytes, or such as "1.5 GB", "64 MiB", "10 Gbit/s"')

@@ -21,7 +21,7 @@ It does not know the time that moves take: `now` is only compared with deadlines
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -102,6 +102,23 @@ Action = Note | SetConfigs | Reassign | TakeBack | Roll | ElectLeaders | Wait | 
 def next_step(journal: Journal, state: ClusterState, now_ms: int) -> tuple[Action, ...]:
     """What to do now, in this order; a `Wait` or `Finish` is the last."""
     return _Step(journal, state, now_ms).actions()
+
+
+def what_is_left(journal: Journal, state: ClusterState, now_ms: int) -> tuple[str, ...]:
+    """Return what a plan waits for, or would if it were resumed now, as `next_step` decides it; of a plan that is done,
+    which preferred leaders do not lead. Nothing of one that was taken back.
+    """
+    if journal.outcome in (Outcome.CANCELLED, Outcome.ROLLED_BACK):
+        return ()
+    if journal.outcome in (Outcome.PAUSED, Outcome.STOPPED):
+        journal = journal.apply(Event(event="resume", at_ms=now_ms))
+    last = next_step(journal, state, now_ms)[-1]
+    if journal.outcome is Outcome.DONE:
+        return last.notes if isinstance(last, Finish) and last.outcome is Outcome.DONE else ()
+    if isinstance(last, Wait):
+        return (last.why,)
+    assert isinstance(last, Finish), last
+    return (*last.problems, *last.notes)
 
 
 class _Step:
@@ -186,7 +203,9 @@ class _Step:
         if electable and began_ms is None:
             return (self._note("leading"), ElectLeaders(_keys(electable)), Wait(f"{_names(electable)} to be led anew"))
         if electable and began_ms is not None and self._now_ms < began_ms + self._header.warm_wait_s * 1000:
-            waiting = Wait(f"new leaders of {_names(electable)} to be warm", ELECTION_INTERVAL_S)
+            brokers = _brokers({entry.final[0] for entry in electable})
+            limit = f"at most {self._header.warm_wait_s:g} s (--warm-timeout)"
+            waiting = Wait(f"{brokers} to lead {_names(electable)}, once warm, {limit}", ELECTION_INTERVAL_S)
             return (ElectLeaders(_keys(electable)), waiting)
         notes = tuple(
             f"{entry.name}: broker {entry.final[0]} does not lead it yet, but {self._partition(entry).leader}"
@@ -307,7 +326,10 @@ class _Step:
             dead = [broker for broker in found.adding if broker not in self._state.live] if found else []
             if dead:
                 return f"{entry.name}: broker {dead[0]} is not alive"
-        return f"{_names(entries)} to be in sync"
+        states = [found for entry in entries if (found := self._state.partitions.get(entry.key)) is not None]
+        late = {broker for found in states for broker in found.adding if broker not in found.isr}
+        on = f" on {_brokers(late)}, without a limit" if late else ""
+        return f"{_names(entries)} to be in sync{on}"
 
     def _all(self, which: Standing) -> list[Entry]:
         return [entry for entry in self._entries if self._of(entry) is which]
@@ -324,6 +346,10 @@ class _Step:
 
 def _keys(entries: Iterable[Entry]) -> tuple[Key, ...]:
     return tuple(entry.key for entry in entries)
+
+
+def _brokers(numbers: Collection[int]) -> str:
+    return f"broker{'s' if len(numbers) > 1 else ''} {', '.join(map(str, sorted(numbers)))}"
 
 
 def _names(entries: Sequence[Entry]) -> str:

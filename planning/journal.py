@@ -13,7 +13,8 @@ it. A last line that a crash tore is left out.
     restored      configs are as they were before the plan
     leading       the last step, preferred leaders, has begun
     pause, cancel, roll_back, resume    asked for by an operator; `skipped` are partitions to leave alone from now on,
-                  `old_configs` what there was before a plan without a throttle gets one.
+                  `old_configs` what there was before a plan without a throttle gets one, `warm_wait_s` how long new
+                  leaders may take from now on.
                   `resume` goes on with a cancel or a rollback that has not ended, else forward
     ended         the process has ended with this outcome; `left` are brokers that were not alive, so that their configs
                   could not be put back
@@ -28,6 +29,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ..model.complaints import located
 from .plan_file import Roll
 
 Key = tuple[str, int]
@@ -129,6 +131,7 @@ class Event(_Value):
     ends: tuple[tuple[str, int, int], ...] = ()
     throttle_bytes_per_s: int | None = None
     old_configs: tuple[ConfigValue, ...] = ()
+    warm_wait_s: float | None = None
     outcome: Outcome | None = None
     left: tuple[int, ...] = ()
 
@@ -197,9 +200,10 @@ class Journal:
     def _asked(self, mode: Mode, aim: Mode, event: Event) -> Journal:
         """What an operator wants; a refusal is forgotten, so that it can be tried again."""
         old_configs = event.old_configs or self.header.old_configs
+        warm_wait_s = self.header.warm_wait_s if event.warm_wait_s is None else event.warm_wait_s
         return replace(
             self,
-            header=self.header.model_copy(update={"old_configs": old_configs}),
+            header=self.header.model_copy(update={"old_configs": old_configs, "warm_wait_s": warm_wait_s}),
             mode=mode,
             aim=aim,
             outcome=None,
@@ -221,7 +225,7 @@ def parse_journal(data: bytes, source: str) -> Journal:
     try:
         journal = Journal.of(Header.model_validate_json(lines[0]))
     except ValidationError as error:
-        raise JournalError(f"{source}: line 1: no journal of a reassignment: {_first(error)}") from None
+        raise JournalError(f"{source}: line 1: no journal of a reassignment: {located(error.errors()[0])}") from None
     for number, line in enumerate(lines[1:], 2):
         journal = journal.apply(parse_event(line, f"{source}: line {number}"))
     return journal
@@ -232,17 +236,12 @@ def parse_event(line: bytes, source: str) -> Event:
     try:
         return Event.model_validate_json(line)
     except ValidationError as error:
-        raise JournalError(f"{source}: {_first(error)}") from None
+        raise JournalError(f"{source}: {located(error.errors()[0])}") from None
 
 
 def line_of(value: Header | Event) -> bytes:
     """As it is appended."""
     return value.model_dump_json(exclude_defaults=isinstance(value, Event)).encode() + b"\n"
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors()[0]
-    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
 
 
 def entries_by_wave(entries: Iterable[Entry]) -> dict[int, list[Entry]]:

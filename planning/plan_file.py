@@ -14,9 +14,11 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..model.complaints import located
 
 PROBLEMS_MAX = 20
 """That a message names; the rest is counted."""
@@ -89,7 +91,7 @@ class PlanFile(BaseModel):
         try:
             found = cls.model_validate_json(text)
         except ValidationError as error:
-            raise PlanFileError(_lines(source, (_line(each) for each in error.errors()))) from None
+            raise PlanFileError(_lines(source, map(located, error.errors()))) from None
         if problems := list(found.problems()):
             raise PlanFileError(_lines(source, problems))
         return found
@@ -132,11 +134,6 @@ class PlanFile(BaseModel):
         for each in details.leaders:
             if replicas.get(each.key) != set(each.replicas):
                 yield f"tierfetch.leaders: {each.topic}-{each.partition} is to have other replicas than in partitions"
-
-
-def _line(error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"])
-    return f"{where}: {error['msg']}" if where else error["msg"]
 
 
 def _lines(source: str, problems: Iterable[str]) -> str:

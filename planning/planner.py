@@ -21,6 +21,7 @@ import numpy.typing as npt
 from ..model.arrays import NONE, ClusterArrays, Floats, Ints
 from ..model.moves import Moves, moves_between
 from ..model.results import Obstacle
+from ..protocol import byte_text
 from .balancing import Band, disk_band, even_numbers, replica_band
 from .bounds import Bound, bound
 from .costs import new_replicas
@@ -224,7 +225,7 @@ def _warnings(
         if names := _named(arrays, moving[obstacle[moving] == each]):
             found.append(f"{names}: {each.text}")
     if names := _named(arrays, moving[arrays.produce[moving] > throttle]):
-        rate = f"{throttle / 1e6:,.1f} MB/s"
+        rate = byte_text.rate(throttle)
         found.append(f"{names}: producers write faster than the throttle of {rate}, so it never catches up")
     if names := _named(arrays, _present(placement.shared_racks()[0], arrays.partition_count)):
         why = "without room for them" if options.repairs_racks else "(--repair-racks moves them)"

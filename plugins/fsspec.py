@@ -21,6 +21,7 @@ from ..remote.storage import (
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,
+    RemoteStorageRefusedError,
     SegmentSource,
 )
 from .layout import object_name
@@ -54,6 +55,8 @@ def storage_errors(key: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise RemoteResourceNotFoundError(f"{key}: no such object in the tier") from error
+    except PermissionError as error:
+        raise RemoteStorageRefusedError(f"{key}: {type(error).__name__}: {error}") from error
     except (OSError, ValueError, RuntimeError) as error:
         raise RemoteStorageError(f"{key}: {type(error).__name__}: {error}") from error
 

@@ -22,7 +22,13 @@ from typing import ClassVar, TypeVar
 import aiofiles
 from pydantic import Field
 
-from ..remote.storage import ObjectRange, RemoteResourceNotFoundError, RemoteStorageError, SegmentSource
+from ..remote.storage import (
+    ObjectRange,
+    RemoteResourceNotFoundError,
+    RemoteStorageError,
+    RemoteStorageRefusedError,
+    SegmentSource,
+)
 from .layout import object_name
 from .object_storage import ObjectRemoteStorage, StorageConfig, try_to_clean_up
 from .threads import Abandoned, BlockingCalls
@@ -56,6 +62,8 @@ def storage_errors(key: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise RemoteResourceNotFoundError(f"{key}: no such object in the tier") from error
+    except (PermissionError, NotADirectoryError) as error:
+        raise RemoteStorageRefusedError(f"{key}: {error.strerror or error}") from error
     except OSError as error:
         raise RemoteStorageError(f"{key}: {error.strerror or error}") from error
 

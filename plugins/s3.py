@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import boto3
 from botocore.config import Config as BotoConfig
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 from pydantic import Field, SecretStr, model_validator
 
 from ..remote.storage import (
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,
+    RemoteStorageRefusedError,
     SegmentSource,
 )
 from .object_storage import ObjectRemoteStorage, StorageConfig, refuse_credentials, try_to_clean_up
@@ -44,6 +45,20 @@ T = TypeVar("T")
 PART_BYTES_MIN = 5 << 20
 PARTS_MAX = 10_000
 DELETE_KEYS_MAX = 1_000
+REFUSED_CODES = frozenset(
+    {
+        "403",
+        "AccessDenied",
+        "AllAccessDisabled",
+        "AuthorizationHeaderMalformed",
+        "InvalidAccessKeyId",
+        "InvalidBucketName",
+        "NoSuchBucket",
+        "PermanentRedirect",
+        "SignatureDoesNotMatch",
+    }
+)
+"""Of a configuration that somebody has to correct; ExpiredToken and the like come right by themselves."""
 NOT_FOUND_CODES = frozenset({"404", "NoSuchKey", "NotFound", "NoSuchUpload"})
 
 
@@ -79,7 +94,10 @@ def storage_errors(what: str) -> Iterator[None]:
         code = error.response.get("Error", {}).get("Code", "")
         if code in NOT_FOUND_CODES:
             raise RemoteResourceNotFoundError(f"{what}: not in the bucket ({code})") from None
-        raise RemoteStorageError(f"{what}: the S3 server refused with {code or 'no code'}") from error
+        kind = RemoteStorageRefusedError if code in REFUSED_CODES else RemoteStorageError
+        raise kind(f"{what}: the S3 server refused with {code or 'no code'}") from error
+    except (NoCredentialsError, PartialCredentialsError) as error:
+        raise RemoteStorageRefusedError(f"{what}: {error}") from error
     except BotoCoreError as error:
         raise RemoteStorageError(f"{what}: {type(error).__name__}: {error}") from error
 

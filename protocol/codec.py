@@ -4,7 +4,8 @@
 |---|---|---|
 | Produce | `ProduceRequest`, `ProduceResponse` of `produce_wire` | by hand: record bytes are not copied |
 | Fetch | `FetchRequest`, `FetchResponse` of `fetch_messages` | by hand: record bytes are not copied |
-| all others | kio's entity of the version; to send, plain values do too (`entities`) | by schema |
+| those of `TYPED` | their class in `messages`, in its newest form (`messages.versions`) | by schema |
+| all others | kio's entity of the version; to send, plain values do too (`wire.entities`) | by schema |
 
 Headers (KIP-482): request v1 = key, version, correlation id, client id; v2 adds tagged fields. Response v0 =
 correlation id; v1 adds tagged fields. The client id is an int16-length string in both.
@@ -27,10 +28,13 @@ from kio.serial import entity_writer
 from .api import ApiKey
 from .fetch import messages as fetch_messages
 from .fetch import wire as fetch_wire
+from .messages.registry import request_class, response_class
+from .messages.versions import lowered, upgraded
 from .values import value
 from .wire import produce as produce_wire
 from .wire.entities import build_entity, read_entity
 from .wire.framing import SIZE_BYTES
+from .wire.message_codec import message_reader, message_writer
 from .wire.primitives import INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer
 
 _HEADER = struct.Struct(">hhih")
@@ -89,6 +93,35 @@ class _EntityCodec:
         _write_entity(writer, self._api.response_type(version), response)
 
 
+class _MessageCodec:
+    """Any API whose messages have a class, by its schemas."""
+
+    def __init__(self, api: ApiKey) -> None:
+        self._api = api
+
+    def read_request(self, reader: Reader, version: int) -> Any:
+        return self._read(reader, request_class(self._api), self._api.request_type(version), version)
+
+    def write_request(self, writer: Writer, request: Any, version: int) -> None:
+        self._write(writer, request_class(self._api), self._api.request_type(version), request, version)
+
+    def read_response(self, reader: Reader, version: int) -> Any:
+        return self._read(reader, response_class(self._api), self._api.response_type(version), version)
+
+    def write_response(self, writer: Writer, response: Any, version: int) -> None:
+        self._write(writer, response_class(self._api), self._api.response_type(version), response, version)
+
+    @staticmethod
+    def _read(reader: Reader, cls: type[Any], schema: type[Any], version: int) -> Any:
+        return upgraded(message_reader(cls, schema)(reader), version)
+
+    @staticmethod
+    def _write(writer: Writer, cls: type[Any], schema: type[Any], message: Any, version: int) -> None:
+        if type(message) is not cls:
+            raise TypeError(f"a {cls.__name__} is to be written, not {message!r}")
+        message_writer(cls, schema)(writer, lowered(message, version))
+
+
 def _write_entity(writer: Writer, entity_type: type[Any], values: Any) -> None:
     if isinstance(values, Mapping):
         values = build_entity(entity_type, values)
@@ -115,8 +148,11 @@ class _Format(NamedTuple):
     """In the header; those of the request's follow `is_flexible`."""
 
 
+TYPED: Final[frozenset[ApiKey]] = frozenset()
+"""APIs whose handlers and callers speak in message classes."""
 _CODECS: Final[Mapping[ApiKey, BodyCodec]] = {
     **{api: _EntityCodec(api) for api in ApiKey},
+    **{api: _MessageCodec(api) for api in TYPED},
     ApiKey.PRODUCE: produce_wire,
     ApiKey.FETCH: fetch_wire,
 }

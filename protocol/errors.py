@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kio.schema.errors import ErrorCode
 
 __all__ = ["CorruptRecordError", "ErrorCode", "KafkaError", "told"]
 
 
+MESSAGE_MAX: Final = 2_000
+"""Characters. What a request names may be as long as a string can be, and stands in the message: the response would not
+hold it.
+"""
+
+
 class KafkaError(Exception):
     """A request that cannot be served. `code` goes back to the peer, the message into `ErrorMessage` where there is
-    one.
+    one; of a long one its two ends.
     """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
+        if len(message) > MESSAGE_MAX:
+            message = f"{message[: MESSAGE_MAX // 2]} ... {message[-MESSAGE_MAX // 2 :]}"
         super().__init__(f"{code.name.upper()}: {message}" if message else code.name.upper())
         self.code = code
         self.message = message

@@ -7,6 +7,8 @@
 | CreatePartitions v3, of a topic | 10000 | remove_last_partitions: a smaller count is meant so | it is a mistake |
 | DescribeLogDirs v5, answer, of a partition | 10000 | warming_bytes_left: to come from the tier | it is not warmed |
 | the same | 10001 | warming_bytes_per_second | 0 |
+| the same | 10002 | warm_in_ms: until the replica, which is thin, counts as warm at the latest | it is full |
+| the same | 10003 | is_out_of_service: its log does not let it serve | it serves |
 | ApiVersions v3 and v4, answer of a broker | 10000 | incarnation_id: of its process, as registered | it does not tell |
 
 Tags from 10000 up are ours; Kafka counts its own from 0. An extended message is a subclass of kio's entity; Fetch has a
@@ -24,8 +26,7 @@ from kio.static.primitive import i16
 
 FIRST_TAG: Final = 10_000
 NOT_WARMED: Final = -1
-INCARNATION_SINCE: Final = 3
-"""Version of ApiVersions, whose response has tagged fields from there on."""
+NOT_THIN: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +77,17 @@ def _with_removal(schema: type[Any]) -> type[Any]:
     return _within(schema, ("topics",), lambda topic: _subclass(topic, "remove_last_partitions", bool, removal))
 
 
-def _with_warming(schema: type[Any]) -> type[Any]:
+def _with_replica_states(schema: type[Any]) -> type[Any]:
     left = field(metadata={"kafka_type": "int64", "tag": FIRST_TAG}, default=NOT_WARMED)
     pace = field(metadata={"kafka_type": "int64", "tag": FIRST_TAG + 1}, default=0)
+    warm_in = field(metadata={"kafka_type": "int64", "tag": FIRST_TAG + 2}, default=NOT_THIN)
+    is_out = field(metadata={"kafka_type": "bool", "tag": FIRST_TAG + 3}, default=False)
 
     def extend(partition: type[Any]) -> type[Any]:
-        return _subclass(_subclass(partition, "warming_bytes_left", int, left), "warming_bytes_per_second", int, pace)
+        warming = _subclass(
+            _subclass(partition, "warming_bytes_left", int, left), "warming_bytes_per_second", int, pace
+        )
+        return _subclass(_subclass(warming, "warm_in_ms", int, warm_in), "is_out_of_service", bool, is_out)
 
     return _within(schema, ("results", "topics", "partitions"), extend)
 
@@ -107,8 +113,8 @@ def _subclass(base: type[Any], name: str, kind: Any, value: Any) -> type[Any]:
 
 _REQUESTS: Final = {(63, 2): _with_thin_replicas, (37, 3): _with_removal}
 _RESPONSES: Final = {
-    (35, 5): _with_warming,
-    (18, INCARNATION_SINCE): _with_incarnation,
+    (35, 5): _with_replica_states,
+    (18, 3): _with_incarnation,
     (18, 4): _with_incarnation,
 }
 """By API key and version."""

@@ -39,10 +39,10 @@ from ..log.core.properties import (
     unknown_key,
     validated,
 )
-from .core.config import RaftConfig
+from ..protocol.wire.config_resources import ConfigType
+from .core.config import MetadataLogConfig, RaftConfig
 from .core.state import Endpoint, ReplicaKey
 from .core.voters import VoterNode, VoterSet
-from .storage.metadata_log import MetadataLogConfig
 
 SEGMENT_BYTES_MIN: Final = 8 * 1024 * 1024
 _WEEK_MS: Final = 7 * 24 * 3_600_000
@@ -134,12 +134,12 @@ class QuorumKeys(PropertyKeys):
     controller_quorum_request_timeout_ms: PositiveInt = 2000
     controller_quorum_retry_backoff_ms: NaturalInt = 20
     controller_quorum_fetch_max_bytes: PositiveInt = 8 * 1024 * 1024
-    metadata_log_segment_bytes: Annotated[int, Field(ge=SEGMENT_BYTES_MIN)] = 1024 * 1024 * 1024
+    metadata_log_segment_bytes: Annotated[int, Field(ge=SEGMENT_BYTES_MIN), ConfigType.INT] = 1024 * 1024 * 1024
     metadata_log_segment_ms: PositiveLong = _WEEK_MS
     metadata_max_retention_bytes: Unlimited = 100 * 1024 * 1024
     metadata_max_retention_ms: Unlimited = _WEEK_MS
     metadata_log_max_record_bytes_between_snapshots: PositiveLong = 20 * 1024 * 1024
-    metadata_log_max_snapshot_interval_ms: NaturalInt = 3_600_000
+    metadata_log_max_snapshot_interval_ms: Annotated[NaturalInt, ConfigType.LONG] = 3_600_000
 
     @property
     def static_voters(self) -> VoterSet:

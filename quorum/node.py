@@ -39,8 +39,10 @@ from ..log.disk.port import Disk
 from ..log.keeper.log_directory import HeldLock
 from ..protocol.errors import KafkaError
 from ..protocol.fetch.messages import SnapshotId
+from ..protocol.net.client import Address
 from ..protocol.net.service import Service, cancelled
-from .core.config import RaftConfig
+from ..protocol.start_waits import Unanswered
+from .core.config import MetadataLogConfig, RaftConfig
 from .core.effects import (
     AppendAccepted,
     AppendCompleted,
@@ -79,7 +81,7 @@ from .peers import Peers
 from .pending_appends import PendingAppends
 from .storage.control_batches import setup_of_voters
 from .storage.formatting import identify
-from .storage.metadata_log import METADATA_PARTITION, MetadataLog, MetadataLogConfig
+from .storage.metadata_log import METADATA_PARTITION, MetadataLog
 from .storage.recovery import recover
 from .storage.vote_keeper import VoteKeeper
 
@@ -249,6 +251,21 @@ class QuorumNode(Service):
     def leader_endpoint(self) -> Endpoint | None:
         """Where the leader listens, if that is known."""
         return self._core.leader_endpoint
+
+    @property
+    def unanswered(self) -> Unanswered:
+        """Which peers did not answer when they were asked last."""
+        return self._peers.unanswered
+
+    @property
+    def has_heard_leader(self) -> bool:
+        """Whether the leader that it knows has answered this process, or is this replica: what is on the disk of the
+        last run says who led then.
+        """
+        endpoint = self.leader_endpoint
+        if self.state is RaftState.LEADER:
+            return True
+        return endpoint is not None and self.unanswered.has_answered(Address(endpoint.host, endpoint.port))
 
     @property
     def voted_id(self) -> int | None:

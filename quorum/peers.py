@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.net.client import Address, BrokerUnavailableError, ClientLimits, KafkaClient
+from ..protocol.start_waits import Unanswered
 from .core.effects import Send
 from .core.events import ConnectionLost, RequestFailed, ResponseReceived
 from .core.messages import (
@@ -100,6 +101,7 @@ class Peers:
         """Listeners that told of two nodes with one id; each is said once."""
         self._fetches = KafkaClient(client_id=client_id, random=random, limits=limits)
         self._questions = KafkaClient(client_id=client_id, random=random, limits=limits)
+        self.unanswered = Unanswered()
         self._voters = voters
         self._tell = tell
         self._supervise = ended
@@ -162,11 +164,13 @@ class Peers:
         try:
             response = await self._exchange(address, request)
         except (OSError, KafkaError) as error:
+            self.unanswered.failed(address, error)
             self._tell(RequestFailed(peer_id, request, str(error)))
             is_lost = isinstance(request, FetchRequest) and isinstance(error, BrokerUnavailableError)
             if is_lost and self._next_fetch is None:
                 await self._probe(peer_id, effect.endpoint)
             return
+        self.unanswered.answered(address)
         self._look_for_double(effect, effect.endpoint, response)
         self._tell(ResponseReceived(peer_id, request, response))
 

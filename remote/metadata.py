@@ -14,6 +14,10 @@ class RemoteLogMetadataError(Exception):
     """Metadata could not be written or read now; retriable with back-off."""
 
 
+class MetadataMismatchError(Exception):
+    """The cluster keeps its metadata in another way than this broker is configured for: an operator has to decide."""
+
+
 class RemoteLogMetadataManager(Protocol):
     """Events of all partitions. A write returns once it is committed *and* applied to the local ledger, or at once if
     it repeats what the ledger says.

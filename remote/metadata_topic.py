@@ -6,7 +6,7 @@ Also Kafka's rule for which of its partitions holds the events of a user partiti
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol
@@ -18,12 +18,15 @@ NO_EPOCH: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class MetadataTopicSettings:
-    """How to create the topic; `retention_ms` -1 keeps everything."""
+    """How to create the topic; `retention_ms` -1 keeps everything. It is not created while fewer than `brokers_min`
+    brokers are alive: it would be placed on those alone.
+    """
 
     num_partitions: int
     replication_factor: int
     min_insync_replicas: int
     retention_ms: int
+    brokers_min: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,13 @@ class MetadataTopic(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RemoteLogMetadataContext:
-    """What a broker gives to a metadata plugin besides its configuration."""
+    """What a broker gives to a metadata plugin besides its configuration. `give_up(reason)` ends the broker: for what
+    an operator has to decide, such as a configuration that contradicts what the cluster has.
+    """
 
     topic: MetadataTopic
     random: Random
+    give_up: Callable[[str], None] = lambda _: None
 
 
 def metadata_partition(partition: TopicIdPartition, partition_count: int) -> int:

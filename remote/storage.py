@@ -42,6 +42,10 @@ class RemoteStorageTimeoutError(RemoteStorageError):
     """A call did not end within its deadline."""
 
 
+class RemoteStorageRefusedError(RemoteStorageError):
+    """The tier refuses what it is asked as it is configured: no such bucket, no credentials, no rights."""
+
+
 class RemoteResourceNotFoundError(RemoteStorageError):
     """The object is not there."""
 

@@ -30,7 +30,7 @@ from random import Random
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..protocol.errors import told
-from ..protocol.topics import TopicIdPartition
+from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from .backoff import Backoff
 from .core.ledger import RemoteLogLedger
 from .core.records import encode_event
@@ -41,7 +41,7 @@ from .core.segment import (
     RemotePartitionDeleteMetadata,
 )
 from .ledger_book import LedgerBook, partition_of
-from .metadata import RemoteLogMetadataError
+from .metadata import MetadataMismatchError, RemoteLogMetadataError
 from .metadata_topic import (
     MetadataTopicSettings,
     RemoteLogMetadataContext,
@@ -64,22 +64,29 @@ class TopicManagerConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_kafkas_key, populate_by_name=True)
 
-    topic_num_partitions: int = Field(50, ge=1, description="Partitions of the topic, if it is to be created.")
+    topic_num_partitions: int = Field(
+        50, ge=1, description="Partitions of the topic, if it is to be created; if set, it must have so many."
+    )
     topic_replication_factor: int = Field(3, ge=1, le=32_767, description="Its replicas.")
     topic_min_isr: int = Field(2, ge=1, description="Its min.insync.replicas.")
     topic_retention_ms: int = Field(-1, ge=-1, description="Its retention; -1 keeps everything, as it should be.")
+    topic_brokers_min: int = Field(1, ge=1, description="Not created before so many brokers are alive; ours.")
     consume_wait_ms: int = Field(120_000, gt=0, description="Deadline of a write, until it has been read back.")
     request_timeout_ms: int = Field(30_000, gt=0, description="Deadline of one call to the topic.")
     retry_backoff_ms: int = Field(100, gt=0, description="First pause after a failed call.")
     retry_backoff_max_ms: int = Field(5_000, gt=0, description="Longest pause.")
 
 
-def _check_count(count: int, configured: int) -> None:
-    """As Kafka's brokers do: with another count events are looked for where they are not."""
-    if count != configured:
-        raise RemoteLogMetadataError(
-            f"the topic has {count} partitions, and {_kafkas_key('topic_num_partitions')} says {configured}: correct "
-            f"the one that is wrong. With another count than it began with the tier's segments are not found"
+def _check_count(count: int, config: TopicManagerConfig) -> None:
+    """MetadataMismatchError if the count that an operator has set is not the topic's: one of the two has changed,
+    and with another count than it began with events are looked for where they are not. Where none is set the topic's
+    own holds (Kafka takes its default of 50 for a wish, and refuses).
+    """
+    configured = config.topic_num_partitions
+    if "topic_num_partitions" in config.model_fields_set and count != configured:
+        raise MetadataMismatchError(
+            f"{REMOTE_LOG_METADATA_TOPIC} has {count} partitions, and rlmm.config.{_kafkas_key('topic_num_partitions')}"
+            f" says {configured}: correct the key, or remove it so that this broker takes the topic's own count"
         )
 
 
@@ -92,6 +99,7 @@ class TopicBasedRemoteLogMetadataManager:
         self._config = config
         self._topic = context.topic
         self._random: Random = context.random
+        self._give_up = context.give_up
         self._book = LedgerBook()
         self._partition_count: int | None = None
         self._assigned: set[TopicIdPartition] = set()
@@ -167,14 +175,19 @@ class TopicBasedRemoteLogMetadataManager:
             config.topic_replication_factor,
             config.topic_min_isr,
             config.topic_retention_ms,
+            config.topic_brokers_min,
         )
         backoff = self._backoff()
         while self._partition_count is None:
             try:
                 async with asyncio.timeout(config.request_timeout_ms / 1000):
                     count = await self._topic.ensure(settings)
-                _check_count(count, config.topic_num_partitions)
+                _check_count(count, config)
                 self._partition_count = count
+            except MetadataMismatchError as error:
+                _log.error("the remote log metadata cannot be used: %s", error)
+                self._give_up(f"the remote log metadata cannot be used: {error}")
+                return
             except OUTSIDE_ERRORS as error:
                 _log.warning("cannot reach the remote log metadata topic, trying again: %s", told(error))
             except Exception:  # noqa: BLE001 the supervisor of this task

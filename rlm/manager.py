@@ -170,6 +170,13 @@ class RemoteLogManager:
         """The partition's ledger once the remote log metadata has been read; None before, and if it is not tiered."""
         return self._metadata.ledger(partition)
 
+    def partitions_without_ledger(self) -> int:
+        """Tiered partitions here whose remote log metadata is not read yet: nothing of them is copied, expired or read
+        from the tier meanwhile.
+        """
+        tiered = [partition for partition, hosted in self._hosted.items() if hosted.task is not None]
+        return sum(self._metadata.ledger(partition) is None for partition in tiered)
+
     def copy_lag(self, partition: TopicIdPartition) -> CopyLag:
         """As of the last time that the partition was looked at; nothing on a follower."""
         hosted = self._hosted.get(partition)

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Mapping
+from random import Random
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tierfetch.sim.machine.loop import make_loop
+from tierfetch.tests.distribution import SLOW_FOLDER, BySlowTest, FailuresAtOnce
 
 # How long an example takes says nothing on a busy machine; pytest's timeout bounds each test.
 settings.register_profile("tierfetch", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -14,7 +21,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write what transcripts print now into their files")
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    plugins = session.config.pluginmanager
+    if (terminal := plugins.get_plugin("terminalreporter")) is not None:
+        plugins.register(FailuresAtOnce(terminal))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.nodeid.startswith(SLOW_FOLDER))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> BySlowTest | None:
+    """Return the scheduler of `--dist loadfile`; xdist's own otherwise."""
+    return BySlowTest(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 @pytest.fixture
 def rewrite(request: pytest.FixtureRequest) -> bool:
     """Whether transcripts are to be rewritten."""
     return bool(request.config.getoption("--rewrite"))
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Return the one event loop of a test: on virtual time where its module or itself is marked `virtual_time`.
+
+    There a sleep costs nothing and is exact: when it ends, all that was to happen by then has happened. Real files,
+    sockets and threads are refused.
+    """
+    marker = item.get_closest_marker("virtual_time")
+    if marker is None or marker.args == (False,):
+        return {"asyncio": asyncio.new_event_loop}
+    return {"virtual": lambda: make_loop(Random(0))}

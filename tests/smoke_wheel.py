@@ -1,17 +1,31 @@
-"""Build the wheel, install it into a fresh environment outside the checkout, and use it there.
+"""Build the wheel, install it into fresh environments outside the checkout, and use it there.
 
-Proves that the package list is whole, that entry points resolve, and that nothing is imported from the source tree.
+    python -m tierfetch.tests.smoke_wheel                  plain, and with each extra but spark (some 400 MB)
+    python -m tierfetch.tests.smoke_wheel --extra spark    plain, and with this one
+
+Proves that the package list is whole, that entry points resolve, that nothing is imported from the source tree; that
+every command explains itself and ends in a sentence without any extra; and that each extra brings what its commands
+need, installed by the very words of `extras.how_to_install`. An extra's environment has the packages of the plain one
+by a path file, and on top of them nothing but what the extra brings.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
+import time
 import venv
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
+
+from tierfetch.extras import EXTRAS, how_to_install
 
 ROOT = Path(__file__).resolve().parent.parent
+TREE: Final = ROOT / "tests" / "command_tree.py"
+PYTHON_VERSION: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
 SMOKE = """
 import importlib.metadata as metadata, sys
 from pathlib import Path
@@ -24,29 +38,107 @@ from tierfetch.remote.storage import RemoteStorageManager
 import tierfetch.testing
 print("wheel", tierfetch.__version__, "works from", Path(tierfetch.__file__).parent)
 """
+MISSING: Final = {
+    "demo": ["demo"],
+    "model": ["model", "replace", "--cluster", str(ROOT / "docs/examples/cluster.yaml"), "--broker", "3"],
+    "spark": ["spark", "audit", "."],
+}
+"""A command of each extra, which names it where it is not installed."""
+RUNS: Final = {
+    "demo": [["demo", "--size", "32M", "--policy", "tier-first"]],
+    "encryption": [],
+    "model": [
+        [*MISSING["model"], "--html", "model.html"],
+        ["reassign", "plan", "--cluster", str(ROOT / "docs/examples/cluster.yaml"), "--rebalance"],
+    ],
+    "spark": [["spark", "sweep", "--clusters", "2", "--html", "sweep.html"]],
+}
+"""What works with it."""
 
 
-def main() -> int:
-    with tempfile.TemporaryDirectory() as scratch:
-        directory = Path(scratch)
-        subprocess.run(
-            [sys.executable, "-m", "build", "--wheel", "--outdir", str(directory), str(ROOT)],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        (wheel,) = directory.glob("*.whl")
-        environment = directory / "env"
-        venv.create(environment, with_pip=True)
-        python = str(environment / "bin" / "python")
-        pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(wheel)], check=True, cwd=directory)
-        subprocess.run([python, "-c", SMOKE, str(ROOT)], check=True, cwd=directory)
-        for command in (["--version"], ["--help"], ["broker", "--help"], ["dump-log", "--help"]):
-            subprocess.run(
-                [str(environment / "bin" / "tierfetch"), *command], check=True, cwd=directory, stdout=subprocess.DEVNULL
-            )
+class Environment:
+    """A fresh one below `scratch`, with the wheel; `above`: the one whose packages it has too."""
+
+    def __init__(self, scratch: Path, name: str, above: Environment | None = None) -> None:
+        self.scratch = scratch
+        self.directory = scratch / name
+        venv.create(self.directory, with_pip=True)
+        if above is not None:
+            (self.packages / "plain.pth").write_text(f"{above.packages}\n")
+
+    @property
+    def packages(self) -> Path:
+        return self.directory / "lib" / PYTHON_VERSION / "site-packages"
+
+    def python(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        command = [str(self.directory / "bin" / "python"), *arguments]
+        done = subprocess.run(command, cwd=self.scratch, capture_output=True, text=True, check=False)
+        if check and done.returncode:
+            raise AssertionError(f"{' '.join(arguments)}: {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def install(self, what: str) -> None:
+        options = ["-q", "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt")]
+        self.python("-m", "pip", "install", *options, what)
+
+    def tierfetch(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return self.python("-m", "tierfetch.cli.main", *arguments, check=check)
+
+    def walk(self) -> None:
+        """Every command: its help, and a run that ends at once."""
+        for mode in ("help", "runs"):
+            said(f"  {mode} of {self.python('-P', str(TREE), mode).stdout.strip()}")
+
+
+def said(line: str) -> None:
+    print(f"{time.monotonic() - BEGAN_S:5.0f} s  {line}", flush=True)  # noqa: T201
+
+
+def build(scratch: Path) -> Path:
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(scratch), str(ROOT)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    (wheel,) = scratch.glob("*.whl")
+    return wheel
+
+
+def check_plain(environment: Environment) -> None:
+    said(environment.python("-c", SMOKE, str(ROOT)).stdout.strip())
+    script = [str(environment.directory / "bin" / "tierfetch"), "--version"]
+    subprocess.run(script, check=True, cwd=environment.scratch, stdout=subprocess.DEVNULL)
+    environment.walk()
+    for extra, command in MISSING.items():
+        done = environment.tierfetch(*command, check=False)
+        wanted = f"the extra [{extra}] brings it: {how_to_install(extra)}"
+        assert done.returncode == 1, done
+        assert [wanted in line for line in done.stderr.splitlines()] == [True], done.stderr
+
+
+def check_extra(environment: Environment, extra: str) -> None:
+    (wheel,) = re.findall(r"'(\./[^']*)'", how_to_install(extra))
+    environment.install(wheel)
+    said(f"[{extra}] installed by pip install '{wheel}'")
+    for module in EXTRAS[extra]:
+        environment.python("-c", f"import {module}")
+    environment.walk()
+    for command in RUNS[extra]:
+        environment.tierfetch(*command)
+        said(f"  tierfetch {' '.join(command)}")
+
+
+def main(arguments: Sequence[str]) -> int:
+    extras = [arguments[1]] if arguments else sorted(set(EXTRAS) - {"spark"})
+    with tempfile.TemporaryDirectory() as directory:
+        scratch = Path(directory)
+        wheel = build(scratch)
+        plain = Environment(scratch, "plain")
+        plain.install(f"./{wheel.name}")
+        check_plain(plain)
+        for extra in extras:
+            check_extra(Environment(scratch, extra, plain), extra)
     return 0
 
 
+BEGAN_S: Final = time.monotonic()
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

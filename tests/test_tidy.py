@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FILE_LINES_MAX = 500
+FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 60
+ROOM_FILES_MAX = 25
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|root|home)/\w")
 
@@ -58,6 +59,28 @@ def test_file_is_tidy(path: Path) -> None:
     assert not text.strip() or ast.get_docstring(parsed(text)), "a module begins by saying what it is"
 
 
+def in_a_core(path: Path) -> bool:
+    return "core" in path.relative_to(ROOT).parts[:-1]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in sources(tests=False) if in_a_core(path)], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_a_core_waits_for_nothing(path: Path) -> None:
+    waits = [
+        node.lineno for node in ast.walk(parsed(path.read_text())) if isinstance(node, ast.AsyncFunctionDef | ast.Await)
+    ]
+    assert not waits, f"a core is pure, and this one waits in lines {waits}"
+
+
+def test_no_room_has_more_than_25_files() -> None:
+    rooms: dict[str, int] = {}
+    for path in sources(tests=False):
+        room = str(path.relative_to(ROOT).parent)
+        rooms[room] = rooms.get(room, 0) + (path.name != "__init__.py")
+    assert not {room: files for room, files in rooms.items() if files > ROOM_FILES_MAX}
+
+
 def test_no_machine_paths() -> None:
     offenders = [
         str(path.relative_to(ROOT))
@@ -65,3 +88,48 @@ def test_no_machine_paths() -> None:
         if path != Path(__file__) and MACHINE_PATHS.search(path.read_text())
     ]
     assert not offenders
+
+
+REAL_OR_SIMULATED = ("tests/process", "tests/interop", "tests/spark", "tests/ci", "tests/sim", "tests/controller")
+"""Folders whose tests wait for processes, and folders whose time is the simulation's."""
+
+
+def guessing_sleeps(tree: ast.Module) -> list[int]:
+    """Return the lines of `sleep` of a fixed time, other than between two looks at a condition (in a `while`)."""
+    polls = {id(node) for loop in ast.walk(tree) if isinstance(loop, ast.While) for node in ast.walk(loop)}
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in {"asyncio.sleep", "time.sleep", "sleep"}
+        and id(node) not in polls
+        and ast.unparse(node.args[0]) != "0"
+        and all(name.id.isupper() for name in ast.walk(node.args[0]) if isinstance(name, ast.Name))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("await asyncio.sleep(0.01)", [1]),
+        ("time.sleep(3 * QUICK.interval_ms / 1000)", [1]),
+        ("for _ in range(100):\n    await asyncio.sleep(0.0005)", [2]),
+        ("await asyncio.sleep(0)", []),
+        ("while not holds():\n    await asyncio.sleep(0.01)", []),
+        ("await asyncio.sleep(request.max_wait_ms / 1000)", []),
+    ],
+)
+def test_what_counts_as_a_sleep_that_guesses(text: str, lines: list[int]) -> None:
+    assert guessing_sleeps(parsed(f"{text}\n")) == lines
+
+
+def test_unit_tests_do_not_guess_how_long_something_takes() -> None:
+    """They wait for an event, let the loop turn (`tests/turns.py`), or run on virtual time, where a sleep is exact."""
+    offenders = []
+    for path in sources(tests=True):
+        name = str(path.relative_to(ROOT))
+        text = path.read_text()
+        is_unit_test = name.startswith("tests/") and not name.startswith(REAL_OR_SIMULATED)
+        if is_unit_test and "pytestmark = pytest.mark.virtual_time\n" not in text:
+            offenders += [f"{name}:{line}" for line in guessing_sleeps(parsed(text))]
+    assert offenders == []

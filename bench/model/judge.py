@@ -9,12 +9,20 @@ not measurable   the spread is above `SPREAD_MAX`: the runs differ too much amon
 good             the error is at most `GOOD`, either way
 fair             at most `FAIR`
 wrong            above, or the broker joined where it should not have, or did not where it should
+
+What was not judged (not measurable, too few runs, failed) counts against the model: its error is taken as unlimited in
+the median. The aim, over all scenarios of a session:
+
+does not hold    a judged scenario is worse than `FAIR`, or the median is worse than `GOOD`
+not shown        else, where nothing was judged, or more than `NOT_JUDGED_MAX` of the scenarios were not
+holds            else
 """
 
 from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,6 +32,8 @@ GOOD: Final = 0.10
 FAIR: Final = 0.25
 SPREAD_MAX: Final = 0.25
 RUNS_MIN: Final = 5
+NOT_JUDGED_MAX: Final = 0.10
+"""Share of the scenarios."""
 
 
 class Verdict(StrEnum):
@@ -76,31 +86,53 @@ def _verdict(error: float, spread: float, is_enough: bool) -> Verdict:
     return Verdict.FAIR if abs(error) <= FAIR else Verdict.WRONG
 
 
+class Aim(StrEnum):
+    """Whether the model is as good as it is meant to be."""
+
+    HOLDS = "holds"
+    DOES_NOT_HOLD = "does not hold"
+    NOT_SHOWN = "not shown"
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Over the scenarios that count; errors None without any."""
+    """Over all scenarios of a session. `median_error` is infinite where half of them were not judged, `worst_error` is
+    of those that were; None without any.
+    """
 
     scenarios: int
     not_measurable: int
+    too_few_runs: int
+    failed: int
     median_error: float | None
     worst_error: float | None
 
     @property
-    def holds(self) -> bool:
-        """Whether it is as good as it is meant to be."""
-        return (
-            self.median_error is not None
-            and self.worst_error is not None
-            and self.median_error <= GOOD
-            and self.worst_error <= FAIR
-        )
+    def not_judged(self) -> int:
+        return self.not_measurable + self.too_few_runs + self.failed
+
+    @property
+    def aim(self) -> Aim:
+        if self.median_error is None or self.worst_error is None:
+            return Aim.NOT_SHOWN
+        if self.worst_error > FAIR:
+            return Aim.DOES_NOT_HOLD
+        if self.not_judged > NOT_JUDGED_MAX * self.scenarios:
+            return Aim.NOT_SHOWN
+        return Aim.HOLDS if self.median_error <= GOOD else Aim.DOES_NOT_HOLD
 
 
-def summary(judgements: Sequence[Judgement]) -> Summary:
+def summary(judgements: Sequence[Judgement], failed: int = 0) -> Summary:
+    """`failed`: scenarios that came to no judgement at all, because they could not be predicted or run."""
     errors = [abs(each.error) for each in judgements if each.counts]
+    verdicts = Counter(each.verdict for each in judgements)
+    scenarios = len(judgements) + failed
+    unlimited = [math.inf] * (scenarios - len(errors))
     return Summary(
-        scenarios=len(judgements),
-        not_measurable=sum(each.verdict is Verdict.NOT_MEASURABLE for each in judgements),
-        median_error=statistics.median(errors) if errors else None,
+        scenarios=scenarios,
+        not_measurable=verdicts[Verdict.NOT_MEASURABLE],
+        too_few_runs=verdicts[Verdict.TOO_FEW_RUNS],
+        failed=failed,
+        median_error=statistics.median([*errors, *unlimited]) if errors else None,
         worst_error=max(errors) if errors else None,
     )

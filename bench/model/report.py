@@ -11,7 +11,7 @@ from rich.table import Table
 
 from tierfetch.model.calibration import Calibration, System
 
-from .judge import FAIR, GOOD, RUNS_MIN, SPREAD_MAX, Judgement, Summary, Verdict, judged, summary
+from .judge import FAIR, GOOD, NOT_JUDGED_MAX, RUNS_MIN, SPREAD_MAX, Aim, Judgement, Summary, Verdict, judged, summary
 from .record import Entry, Record
 
 SYSTEMS: Final[tuple[System, ...]] = ("tierfetch", "kafka")
@@ -32,13 +32,13 @@ def judgements(record: Record, system: System, runs_min: int = RUNS_MIN) -> list
 def print_tables(record: Record, console: Console, runs_min: int) -> None:
     for system in SYSTEMS:
         found = judgements(record, system, runs_min)
-        if not found:
+        if not any(entry.system == system for entry in record.tests):
             continue
         table = Table(*COLUMNS, title=f"{NAMES[system]}: process start until every partition is back in the ISR")
         for entry, each in found:
             table.add_row(*_cells(entry, each), style=_STYLES.get(each.verdict))
         console.print(table)
-        console.print(_sentence(system, summary([each for _, each in found])))
+        console.print(sentence(system, _summary(record, system, found)))
     for entry in (*record.calibration_runs, *record.tests):
         if entry.failure:
             console.print(f"[red]{entry.system}, {entry.scenario.name}: {entry.failure}[/]")
@@ -66,15 +66,34 @@ def _copied_mb(entry: Entry) -> float:
     return copied[len(copied) // 2] / 1e6 if copied else 0.0
 
 
-def _sentence(system: System, found: Summary) -> str:
+def _summary(record: Record, system: System, found: Sequence[tuple[Entry, Judgement]]) -> Summary:
+    """Of the system's test scenarios, those included that failed."""
+    tried = sum(entry.system == system for entry in record.tests)
+    return summary([each for _, each in found], failed=tried - len(found))
+
+
+def sentence(system: System, found: Summary) -> str:
+    """The session's verdict on one system."""
+    missing = _not_judged(found)
+    aim = f"the aim (median {GOOD:.0%}, worst {FAIR:.0%})"
     if found.median_error is None or found.worst_error is None:
-        return f"{NAMES[system]}: nothing could be judged of {found.scenarios} scenarios"
-    verdict = "holds" if found.holds else "does not hold"
+        return f"{NAMES[system]}: none of {found.scenarios} scenarios was judged ({missing}); {aim} is {found.aim}"
+    verdict = found.aim.value
+    if found.aim is Aim.NOT_SHOWN:
+        verdict = f"is not shown: at most {NOT_JUDGED_MAX:.0%} of the scenarios may go without a verdict"
     return (
-        f"{NAMES[system]}: median error {found.median_error:.0%}, worst {found.worst_error:.0%}, of "
-        f"{found.scenarios} scenarios, {found.not_measurable} of them not measurable; "
-        f"the aim (median {GOOD:.0%}, worst {FAIR:.0%}) {verdict}"
+        f"{NAMES[system]}: median error {_error(found.median_error)}, worst {_error(found.worst_error)}, of "
+        f"{found.scenarios} scenarios, {missing}; {aim} {verdict}"
     )
+
+
+def _error(value: float) -> str:
+    return "unlimited" if math.isinf(value) else f"{value:.0%}"
+
+
+def _not_judged(found: Summary) -> str:
+    counts = {"not measurable": found.not_measurable, "with too few runs": found.too_few_runs, "failed": found.failed}
+    return ", ".join(f"{number} {what}" for what, number in counts.items() if number) or "all of them judged"
 
 
 def markdown(record: Record) -> str:
@@ -88,8 +107,8 @@ def markdown(record: Record) -> str:
         parts.append("No session is written down here yet: `python -m bench model`, then the command above.")
     for system in SYSTEMS:
         found = judgements(record, system)
-        if found:
-            parts += [f"## {NAMES[system]}", _sentence(system, summary([each for _, each in found])) + "."]
+        if any(entry.system == system for entry in record.tests):
+            parts += [f"## {NAMES[system]}", sentence(system, _summary(record, system, found)) + "."]
             parts.append("\n".join(_rows(found)))
     if record.calibrations is not None:
         measured = {entry.system for entry in record.calibration_runs}
@@ -126,7 +145,7 @@ just before on the same machine; no test scenario is among them (`bench/model/sc
 
 * error: predicted less median measured, in parts of the latter
 * spread: slowest less quickest run, in parts of the median; above {SPREAD_MAX:.0%} a scenario is *not measurable*,
-  which is no pass
+  which counts against the model: an unlimited error in the median
 * copied: bytes of the topic on the new disk when it has joined, predicted / median measured
 * verdict: good up to {GOOD:.0%} either way, fair up to {FAIR:.0%}, else wrong"""
 

@@ -19,7 +19,9 @@ from typing import Any, Final
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.base import Request, ResponseT
 from ...protocol.net.client import Address, KafkaClient
+from ...protocol.start_waits import Unanswered
 from ...remote.backoff import Backoff
 
 RETRY_MIN_MS: Final = 20
@@ -50,9 +52,17 @@ class ControllerChannel:
         self._leader = leader
         self._others = others
         self._turn = 0
+        self.unanswered = Unanswered()
 
     async def close(self) -> None:
         await self._client.close()
+
+    async def send(self, request: Request[ResponseT], *, timeout_s: float, max_version: int | None = None) -> ResponseT:
+        """Return the active controller's response in its newest form; as `request` otherwise."""
+        response: ResponseT = await self.request(
+            ApiKey(request.api_key), request, timeout_s=timeout_s, max_version=max_version
+        )
+        return response
 
     async def request(self, api: ApiKey, body: Any, *, timeout_s: float, max_version: int | None = None) -> Any:
         """The active controller's response. ControllerUnavailableError names what came last."""
@@ -67,8 +77,10 @@ class ControllerChannel:
                         address, api, body, max_version=max_version, timeout_s=min(left_s, ATTEMPT_TIMEOUT_S)
                     )
                 except (OSError, KafkaError) as error:
-                    failure = f"{address}: {error}"
+                    self.unanswered.failed(address, error)
+                    failure = str(error)
                     continue
+                self.unanswered.answered(address)
                 if not is_from_another(response):
                     return response
                 failure = f"{address} is not the active controller"

@@ -5,7 +5,6 @@
 | UNREGISTERED | none are sent | registered with a new incarnation id: STARTING |
 | STARTING | wants to stay fenced | `serve`: RUNNING |
 | RUNNING | wants to be unfenced; the controller does it once this node has replayed its own registration | |
-| PAUSED | wants to be fenced: whoever can takes over its leaderships | fenced: RUNNING |
 | LEAVING | wants to shut down: leaderships move | told to go, or out of time: LEFT |
 
 Any state but LEFT: STALE_BROKER_EPOCH or BROKER_ID_NOT_REGISTERED means that the registration is not ours any more: a
@@ -31,10 +30,13 @@ from uuid import UUID
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.extensions import ThinReplica
+from ...protocol.start_waits import Unanswered
 from .controller_channel import ControllerChannel, ControllerUnavailableError
 
 REGISTRATION_RETRY_S: Final = 0.1
 LEAVING_INTERVAL_S: Final = 0.05
+REPORT_DELAY_S: Final = 0.1
+"""What is to be reported soon gathers so long: a report names all thin replicas, and many change in one wave."""
 NO_PREVIOUS_EPOCH: Final = -1
 _LOST_REGISTRATION: Final = frozenset({ErrorCode.stale_broker_epoch, ErrorCode.broker_id_not_registered})
 _PASSING: Final = frozenset({ErrorCode.duplicate_broker_registration, ErrorCode.not_controller})
@@ -50,7 +52,6 @@ class BrokerState(Enum):
     UNREGISTERED = "unregistered"
     STARTING = "starting"
     RUNNING = "running"
-    PAUSED = "paused"
     LEAVING = "leaving"
     LEFT = "left"
 
@@ -97,24 +98,35 @@ class BrokerLifecycle:
         self._previous_epoch = NO_PREVIOUS_EPOCH
         self._beating: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
+        self._soon: asyncio.TimerHandle | None = None
         self._changed = asyncio.Condition()
         self.thin_replicas: Callable[[], Sequence[ThinReplica]] = tuple
         """What heartbeats report (see `thin_replicas`)."""
         self.offline_directories: Callable[[], Sequence[UUID]] = tuple
         """The same; `report` when there are more."""
         self._is_fenced = True
+        self.obstacle = ""
+        """Why the controller did not register this broker when it was asked last."""
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done, with the reason, when this broker can tell nobody any more that it lives, or has nowhere to store."""
+        """Done, with the reason, when this broker can tell nobody any more that it lives, has nowhere to store, or must
+        not use its tier.
+        """
 
-    async def register(self, identity: BrokerIdentity, previous_epoch: int) -> int:
+    async def register(self, identity: BrokerIdentity, previous_epoch: int, within_s: float | None = None) -> int:
         """The broker's epoch. `previous_epoch`: of the run before if it ended in order, else -1. KafkaError for what
-        an operator has to mend, ControllerUnavailableError if no controller took it in time.
+        an operator has to mend, ControllerUnavailableError if no controller took it `within_s`, `registration_s` where
+        that is not given.
         """
         self._identity, self._previous_epoch = identity, previous_epoch
-        await self._register()
+        await self._register(within_s)
         self._beating = asyncio.create_task(self._beat(), name="broker-heartbeats")
         self._beating.add_done_callback(self._beating_ended)
         return self.broker_epoch
+
+    @property
+    def unanswered(self) -> Unanswered:
+        """Which controllers did not answer when they were asked last."""
+        return self._channel.unanswered
 
     async def serve(self) -> None:
         """This broker is ready: returns once the controller lets it lead and join ISRs."""
@@ -126,37 +138,26 @@ class BrokerLifecycle:
         """
         identity = self._identity
         if identity is not None and set(identity.directory_ids) <= set(self.offline_directories()):
-            self._fail("none of its log directories can be used any more")
+            self.fail("none of its log directories can be used any more")
+        self._wake.set()
+
+    def report_soon(self) -> None:
+        """Something that the controller's elections look at has changed: send a heartbeat within `REPORT_DELAY_S`."""
+        if self._soon is None:
+            self._soon = asyncio.get_running_loop().call_later(REPORT_DELAY_S, self._report_now)
+
+    def _report_now(self) -> None:
+        self._soon = None
         self._wake.set()
 
     def controller_changed(self) -> None:
         """The one that is active now has not heard this broker yet: send the next heartbeat now."""
         self._wake.set()
 
-    def _fail(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
+        """This broker cannot go on, and had better end."""
         if not self.failed.done():
             self.failed.set_result(reason)
-
-    async def hand_over(self) -> None:
-        """Give up every leadership and come back: for a log that had to be opened anew. Returns at once where that is
-        under way already, and stays away if the broker is told to leave meanwhile. ControllerUnavailableError if it
-        was not heard in time.
-        """
-        if self.state is not BrokerState.RUNNING:
-            return
-        try:
-            async with asyncio.timeout(self._times.leaving_s):
-                if await self._until_fenced(BrokerState.PAUSED, is_fenced=True):
-                    await self._until_fenced(BrokerState.RUNNING, is_fenced=False)
-        except TimeoutError:
-            self._end_pause()
-            raise ControllerUnavailableError(
-                f"leaderships could not be handed over within {self._times.leaving_s:g} s"
-            ) from None
-
-    def _end_pause(self) -> None:
-        if self.state is BrokerState.PAUSED:
-            self._set_state(BrokerState.RUNNING)
 
     async def leave(self) -> None:
         """Move what it leads to others, as far as time allows (controlled shutdown). Idempotent."""
@@ -170,6 +171,8 @@ class BrokerLifecycle:
             _log.warning("the controller did not let the broker go within %g s", self._times.leaving_s)
 
     async def close(self) -> None:
+        if self._soon is not None:
+            self._soon.cancel()
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
@@ -188,9 +191,9 @@ class BrokerLifecycle:
 
     # Registration.
 
-    async def _register(self) -> None:
+    async def _register(self, within_s: float | None = None) -> None:
         loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + self._times.registration_s
+        deadline_s = loop.time() + (self._times.registration_s if within_s is None else within_s)
         body = self._registration()
         told: ErrorCode | None = None
         while True:
@@ -204,8 +207,10 @@ class BrokerLifecycle:
             if code is not told:
                 told = code
                 why = _ALIVE if code is ErrorCode.duplicate_broker_registration else "another controller is active"
+                self.obstacle = why
                 _log.warning("not registered yet, trying again for %.0f s: %s", left_s, why)
             await asyncio.sleep(REGISTRATION_RETRY_S * self._rng.uniform(0.5, 1.0))
+        self.obstacle = ""
         self.broker_epoch = response.broker_epoch
         self._is_fenced = True
         _log.info("registered with broker epoch %d", self.broker_epoch)
@@ -239,7 +244,7 @@ class BrokerLifecycle:
         if task.cancelled() or (error := task.exception()) is None:
             return
         _log.error("a fault of ours has ended the heartbeats", exc_info=error)
-        self._fail(f"its heartbeats have ended: {error!r}")
+        self.fail(f"its heartbeats have ended: {error!r}")
 
     async def _beat(self) -> None:
         while self.state is not BrokerState.LEFT:
@@ -268,7 +273,7 @@ class BrokerLifecycle:
             "broker_id": self._identity.broker_id,
             "broker_epoch": self.broker_epoch,
             "current_metadata_offset": self._replayed_offset(),
-            "want_fence": state in (BrokerState.STARTING, BrokerState.PAUSED),
+            "want_fence": state is BrokerState.STARTING,
             "want_shut_down": state is BrokerState.LEAVING,
             "offline_log_dirs": self.offline_directories(),
             "thin_replicas": self.thin_replicas(),

@@ -10,6 +10,15 @@ Start: cluster id (from `meta.properties`, else asked of a controller, and the d
 directory id: a wiped broker is another one) -> observer -> caught up once with what the leader has committed.
 `register` announces this incarnation, `serve` has it unfenced, `leave` hands its leaderships over.
 
+| wait of a start | on | ends at the latest |
+|---|---|---|
+| cluster id, catching up, registration | any controller, then the active one | together within `registration_s` |
+| this broker's registration in the log | the quorum's commits | `CATCH_UP_TIMEOUT_S` |
+| unfenced | the active controller | never, as in Kafka: its heartbeats go on, and each failure is logged |
+
+`waits` says which of them it is at and what is in the way; out of time is an OSError. What the last run left on the
+disk (who led the quorum) is not taken for news: `has_heard_leader`.
+
 In a process that is a controller too the view listens to the controller's replica instead (`share`, before that starts,
 and `attach`): one node has one replica of the log.
 
@@ -27,7 +36,7 @@ from random import Random
 from typing import Any, Final
 from uuid import UUID
 
-from ...controller.core.config import SUPPORTED_FEATURES
+from ...controller.core.config import KRAFT_VERSION, registered_features
 from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
 from ...log.disk.durable_directory import make_directory_durably
 from ...log.disk.port import Disk
@@ -37,6 +46,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.net.service import cancelled
 from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
+from ...protocol.start_waits import Limit, StartWaits, listed
 from ...protocol.topics import TopicIdPartition
 from ...quorum.controller_config import QuorumKeys
 from ...quorum.core.state import LeaderAndEpoch, ReplicaKey
@@ -44,7 +54,7 @@ from ...quorum.listener import CommittedBatch, SnapshotContent
 from ...quorum.node import QuorumNode
 from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
 from ..core.metadata_view import MetadataView
-from .controller_channel import ControllerChannel
+from .controller_channel import ControllerChannel, ControllerUnavailableError
 from .directory_assignments import DirectoryAssignments
 from .isr_changes import IsrChanges
 from .lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleTimes
@@ -60,6 +70,7 @@ from .view import (
 )
 
 CATCH_UP_TIMEOUT_S: Final = 60.0
+REGISTRATION_TIMEOUT: Final = "initial.broker.registration.timeout.ms"
 
 _log = logging.getLogger(__name__)
 
@@ -81,6 +92,7 @@ class QuorumClusterView:
         make_client: Callable[[], KafkaClient],
         times: LifecycleTimes,
         request_timeout_s: float,
+        waits: StartWaits | None = None,
     ) -> None:
         self._keys = keys
         self._node_id = node_id
@@ -91,8 +103,13 @@ class QuorumClusterView:
         self._now_ms = now_ms
         self._lock = lock
         self._request_timeout_s = request_timeout_s
+        self._registration_s = times.registration_s
+        self._waits = waits or StartWaits()
+        self._limit: Limit | None = None
         self._listeners: list[ImageListener] = []
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        self._applied_epoch = -1
+        """Of the batch applied last. A controller believes what is reported about the metadata of its own epoch."""
         self._stack = AsyncExitStack()
         self._node: QuorumNode | None = None
         self._is_sharing = False
@@ -145,12 +162,39 @@ class QuorumClusterView:
 
     async def start(self) -> None:
         """QuorumStartError, LogDirectoryLockedError, OSError without a quorum."""
+        self._limit = limit = Limit(self._now_s() + self._registration_s, REGISTRATION_TIMEOUT)
         if not self._is_sharing:
             await self._observe()
-        await self._until(
-            self._is_caught_up,
-            CATCH_UP_TIMEOUT_S,
-            f"no controller quorum could be followed: are {', '.join(map(str, self._controllers()))} running?",
+        with self._waits.waiting("an active controller", self._in_the_way, limit):
+            try:
+                await self._until(self._is_caught_up, limit.left_s(self._now_s()), "no active controller")
+            except OSError:
+                if self.failed.done():
+                    raise
+                raise self._no_controllers() from None
+        leader = self._node.leader_and_epoch if self._node is not None else LeaderAndEpoch(None, -1)
+        _log.info("controller %s is active in epoch %d", leader.leader_id, leader.epoch)
+
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _in_the_way(self) -> str:
+        """Why this broker does not hear the active controller, as far as that is known."""
+        reasons = [*self.channel.unanswered.reasons(), *self.lifecycle.unanswered.reasons()]
+        if self._node is not None:
+            reasons += self._node.unanswered.reasons()
+        if reasons:
+            return listed(reasons)
+        return "the controllers that answer know none" if self._node is not None else ""
+
+    def _no_controllers(self) -> ControllerUnavailableError:
+        return self._out_of_time("no active controller was found", self._in_the_way())
+
+    def _out_of_time(self, what: str, why: str) -> ControllerUnavailableError:
+        why = why or f"nothing was heard of {', '.join(map(str, self._controllers()))}"
+        return ControllerUnavailableError(
+            f"{what} within {self._registration_s:g} s ({REGISTRATION_TIMEOUT}): {why}; check "
+            "controller.quorum.bootstrap.servers (or controller.quorum.voters), and that the controllers run"
         )
 
     async def _observe(self) -> None:
@@ -188,12 +232,14 @@ class QuorumClusterView:
     def _is_caught_up(self) -> bool:
         """As far as the quorum has told; what it holds by now is known once this broker is registered."""
         node = self._node
-        return node is not None and 0 < node.high_watermark <= node.applied_offset and self._leader() is not None
+        is_applied = node is not None and 0 < node.high_watermark <= node.applied_offset
+        return is_applied and node is not None and node.has_heard_leader
 
     # The port: this broker's life.
 
     async def register(self, broker: BrokerRegistration) -> None:
         """Returns when this broker's own registration is part of the image, and with it all that was decided before."""
+        features = registered_features({**(self.image.features or {}), KRAFT_VERSION: self.kraft_version()})
         identity = BrokerIdentity(
             broker_id=broker.id,
             cluster_id=self.image.cluster_id,
@@ -202,19 +248,33 @@ class QuorumClusterView:
             port=broker.port,
             rack=broker.rack,
             directory_ids=broker.directory_ids,
-            features=tuple((name, low, high) for name, (low, high) in sorted(SUPPORTED_FEATURES.items())),
+            features=tuple((name, low, high) for name, (low, high) in sorted(features.items())),
         )
-        epoch = await self.lifecycle.register(identity, broker.epoch)
-        await self._until_image(
-            lambda image: broker.id in image.brokers and image.brokers[broker.id].epoch >= epoch, CATCH_UP_TIMEOUT_S
-        )
+        limit = self._limit or Limit(self._now_s() + self._registration_s, REGISTRATION_TIMEOUT)
+        with self._waits.waiting(f"the registration of broker {broker.id}", self._not_registered, limit):
+            try:
+                epoch = await self.lifecycle.register(identity, broker.epoch, limit.left_s(self._now_s()))
+            except ControllerUnavailableError:
+                raise self._out_of_time(f"broker {broker.id} was not registered", self._not_registered()) from None
+        limit = Limit(self._now_s() + CATCH_UP_TIMEOUT_S, "a fixed limit")
+        with self._waits.waiting("this registration in the metadata log", self._replayed, limit):
+            await self._until_image(
+                lambda image: broker.id in image.brokers and image.brokers[broker.id].epoch >= epoch, CATCH_UP_TIMEOUT_S
+            )
+
+    def _not_registered(self) -> str:
+        return self.lifecycle.obstacle or self._in_the_way()
+
+    def _replayed(self) -> str:
+        return f"replayed up to offset {self.replayed_offset()}, registered at {self.broker_epoch}"
 
     async def serve(self) -> None:
         """OSError if this broker cannot go on before the controller lets it lead."""
         serving = asyncio.create_task(self.lifecycle.serve(), name="unfencing")
         try:
             either: list[asyncio.Future[Any]] = [serving, self.failed]
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            with self._waits.waiting("the active controller to unfence this broker", self._replayed):
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not serving.done():
                 raise OSError(self.failed.result())
             await serving
@@ -249,21 +309,6 @@ class QuorumClusterView:
     async def _assign_directories(self, directories: list[dict[str, Any]]) -> Any:
         body = {"broker_id": self._node_id, "broker_epoch": self.broker_epoch, "directories": directories}
         return await self._ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, body)
-
-    async def renew_leadership(self, partition: TopicIdPartition, leader_epoch: int) -> None:
-        """A controller renews epochs only of brokers that come and go, so this one does, once for all its partitions
-        that ask meanwhile. Returns when the image says that the epoch is over.
-        """
-
-        def is_over(image: ClusterImage) -> bool:
-            if image.topic_names.get(partition.topic_id) != partition.topic:
-                return True
-            registration = image.partition(partition.topic_partition)
-            return registration is None or registration.leader_epoch > leader_epoch
-
-        if not is_over(self.image):
-            await self.lifecycle.hand_over()
-            await self._until_image(is_over)
 
     async def create_topic(self, topic: NewTopic) -> TopicImage:
         assignments = [
@@ -303,6 +348,9 @@ class QuorumClusterView:
         before = self.image
         if self._metadata.apply(batch.records):
             self._publish(before)
+        if batch.epoch != self._applied_epoch:
+            self._applied_epoch = batch.epoch
+            self.lifecycle.controller_changed()
         self._wake()
 
     def on_load_snapshot(self, snapshot: SnapshotContent) -> None:
@@ -312,7 +360,8 @@ class QuorumClusterView:
         self._wake()
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
-        _log.info("controller %s is active in epoch %d", leader.leader_id, leader.epoch)
+        if self._node is not None and self._node.has_heard_leader:
+            _log.info("controller %s is active in epoch %d", leader.leader_id, leader.epoch)
         if leader.leader_id is not None:
             self.lifecycle.controller_changed()
         self._wake()
@@ -351,7 +400,7 @@ class QuorumClusterView:
             either: list[asyncio.Future[Any]] = [reached, self.failed]
             await asyncio.wait(either, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if not reached.done():
-                raise OSError(f"{what} ({self.failed.result() if self.failed.done() else f'{timeout_s:g} s'})")
+                raise OSError(self.failed.result() if self.failed.done() else f"{what} ({timeout_s:g} s)")
         finally:
             reached.cancel()
 
@@ -375,7 +424,13 @@ class QuorumClusterView:
         if await self._disk.exists(path):
             return decode_meta_properties(await self._disk.read_file(path), name=str(path)).cluster_id
         body = cluster_of(CONTROLLER_ENDPOINTS)
-        answer = await self.channel.request(ApiKey.DESCRIBE_CLUSTER, body, timeout_s=CATCH_UP_TIMEOUT_S)
+        assert self._limit is not None, "asked by `start`"
+        with self._waits.waiting("a controller to name the cluster", self._in_the_way, self._limit):
+            try:
+                left_s = self._limit.left_s(self._now_s())
+                answer = await self.channel.request(ApiKey.DESCRIBE_CLUSTER, body, timeout_s=left_s)
+            except ControllerUnavailableError:
+                raise self._no_controllers() from None
         _check(answer, "the cluster id")
         key = ReplicaKey(self._node_id, new_directory_id(self._rng))
         order = FormatOrder(answer.cluster_id, key, [self._directory])

@@ -10,11 +10,12 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...log.core.config import INT64_MAX, UNLIMITED, LogConfig
+from ...log.core.config import DEFAULTS_WITHOUT_EFFECT, INT64_MAX, TOPIC_CONFIG_TYPES, UNLIMITED, LogConfig
 from ...protocol.records import TimestampType
 from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC
-from ...protocol.wire.config_resources import ConfigSource, ConfigSynonym, DescribedConfig
-from ..config.broker_config import DEFAULT_PROPERTIES, DYNAMIC_KEYS, BrokerConfig, ConfigError
+from ...protocol.wire.config_resources import ConfigSource, ConfigSynonym, ConfigType, DescribedConfig
+from ..config.broker_config import CONFIG_TYPES, DEFAULT_PROPERTIES, DYNAMIC_KEYS, BrokerConfig, ConfigError
+from ..config.dynamic_configs import OF_CONTROLLERS
 from .view import ClusterImage, ClusterView
 
 BROKER_KEYS: Mapping[str, str] = {
@@ -43,6 +44,17 @@ BROKER_KEYS: Mapping[str, str] = {
     "preallocate": "log.preallocate",
 }
 """Topic key -> the broker key that gives its default."""
+
+BROKER_KEYS_WITHOUT_EFFECT: Mapping[str, str] = {
+    key: key
+    for key in (
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "unclean.leader.election.enable",
+    )
+}
+"""The same of topic keys that no log obeys; the last one is a controller's."""
 
 FALLBACKS: Mapping[str, tuple[str, ...]] = {
     "log.retention.ms": ("log.retention.minutes", "log.retention.hours"),
@@ -143,17 +155,30 @@ class TopicConfigs:
 def describe_topic(
     topic_configs: Mapping[str, str], config: BrokerConfig, image: ClusterImage
 ) -> list[DescribedConfig]:
-    """Every config of a topic with its value in force on this broker."""
+    """Every config of a topic with its value in force on this broker, or on the controllers."""
     in_force = config_in_force(config, image)
-    values = LogConfig.usable_configs(topic_configs, log_defaults(in_force))[0].as_topic_configs()
+    values = LogConfig.usable_configs(topic_configs, log_defaults(in_force))[0].all_topic_configs()
+    broker_keys = {**BROKER_KEYS_WITHOUT_EFFECT, **BROKER_KEYS}
     described = []
     for name, value in sorted({**values, **topic_configs}.items()):
-        synonyms = _broker_synonyms(BROKER_KEYS[name], config, image) if name in BROKER_KEYS else ()
+        synonyms = _synonyms_of_topic(broker_keys[name], config, image) if name in broker_keys else ()
+        if name in BROKER_KEYS_WITHOUT_EFFECT and name not in topic_configs:
+            value = synonyms[0].value
         if name in topic_configs:
             own = ConfigSynonym(name, topic_configs[name], ConfigSource.DYNAMIC_TOPIC_CONFIG)
             synonyms = (own, *synonyms)
-        described.append(DescribedConfig(name, value, is_read_only=False, synonyms=synonyms))
+        kind = TOPIC_CONFIG_TYPES.get(name, ConfigType.STRING)
+        described.append(DescribedConfig(name, value, kind, is_read_only=False, synonyms=synonyms))
     return described
+
+
+def _synonyms_of_topic(key: str, config: BrokerConfig, image: ClusterImage) -> tuple[ConfigSynonym, ...]:
+    """As of the broker key, but that a default in other units is none of the topic's."""
+    return tuple(
+        synonym
+        for synonym in _broker_synonyms(key, config, image)
+        if synonym.name == key or synonym.source is not ConfigSource.DEFAULT_CONFIG
+    )
 
 
 def describe_broker(config: BrokerConfig, image: ClusterImage) -> list[DescribedConfig]:
@@ -161,7 +186,11 @@ def describe_broker(config: BrokerConfig, image: ClusterImage) -> list[Described
     in_force = config_in_force(config, image).as_properties()
     return [
         DescribedConfig(
-            name, value, is_read_only=name not in DYNAMIC_KEYS, synonyms=_broker_synonyms(name, config, image)
+            name,
+            value,
+            CONFIG_TYPES[name],
+            is_read_only=name not in DYNAMIC_KEYS,
+            synonyms=_broker_synonyms(name, config, image),
         )
         for name, value in sorted(in_force.items())
     ]
@@ -171,7 +200,13 @@ def describe_all_brokers(image: ClusterImage) -> list[DescribedConfig]:
     """The dynamic defaults of the cluster."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     return [
-        DescribedConfig(key, value, is_read_only=False, synonyms=(ConfigSynonym(key, value, source),))
+        DescribedConfig(
+            key,
+            value,
+            CONFIG_TYPES.get(key) or TOPIC_CONFIG_TYPES.get(key, ConfigType.STRING),
+            is_read_only=False,
+            synonyms=(ConfigSynonym(key, value, source),),
+        )
         for key, value in sorted(image.broker_configs.get("default", {}).items())
     ]
 
@@ -183,7 +218,7 @@ def _broker_synonyms(key: str, config: BrokerConfig, image: ClusterImage) -> tup
         (ConfigSource.DYNAMIC_BROKER_CONFIG, _dynamic_only(dynamic.get(str(config.node_id), {}))),
         (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, _dynamic_only(dynamic.get("default", {}))),
         (ConfigSource.STATIC_BROKER_CONFIG, config.static_properties()),
-        (ConfigSource.DEFAULT_CONFIG, DEFAULT_PROPERTIES),
+        (ConfigSource.DEFAULT_CONFIG, {**DEFAULTS_WITHOUT_EFFECT, **DEFAULT_PROPERTIES}),
     ]
     names = (key, *FALLBACKS.get(key, ()))
     return tuple(
@@ -192,4 +227,4 @@ def _broker_synonyms(key: str, config: BrokerConfig, image: ClusterImage) -> tup
 
 
 def _dynamic_only(configs: Mapping[str, str]) -> Mapping[str, str]:
-    return {key: value for key, value in configs.items() if key in DYNAMIC_KEYS}
+    return {key: value for key, value in configs.items() if key in DYNAMIC_KEYS | OF_CONTROLLERS}

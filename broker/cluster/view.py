@@ -184,12 +184,11 @@ class ClusterView(Protocol):
         """
 
     def assign_directory(self, partition: TopicIdPartition, directory_id: UUID) -> None:
-        """This broker's replica lies in that directory; told to the cluster when it can be. Returns at once."""
+        """This broker's replica lies in that directory; told to the cluster when it can be. Returns at once.
 
-    async def renew_leadership(self, partition: TopicIdPartition, leader_epoch: int) -> None:
-        """Its leader had to open the log anew, which may end earlier now: let it lead under a new epoch, or another.
-
-        FENCED_LEADER_EPOCH if the epoch is over already.
+        A directory that the broker does not have, as the reserved LOST (KIP-858), takes the replica out of the ISR, and
+        its leadership from it under the next leader epoch. The last member of an ISR stays, without a leader, until it
+        has a directory again, and leads then under another epoch. No other partition changes.
         """
 
     async def create_topic(self, topic: NewTopic) -> TopicImage: ...

@@ -37,16 +37,28 @@ from ...log.core.properties import (
     as_text,
     boolean,
     comma_list,
+    config_types,
     keys_of,
     parse_listener,
     read_properties,
     unknown_key,
     validated,
 )
+from ...protocol.wire.config_resources import ConfigType
 from ...quorum.controller_config import QuorumKeys
 from ..core.read_replicas import SELECTORS
 
-__all__ = ["DEFAULT_PROPERTIES", "DYNAMIC_KEYS", "KEYS", "BrokerConfig", "ConfigError", "Listener", "load", "parse"]
+__all__ = [
+    "CONFIG_TYPES",
+    "DEFAULT_PROPERTIES",
+    "DYNAMIC_KEYS",
+    "KEYS",
+    "BrokerConfig",
+    "ConfigError",
+    "Listener",
+    "load",
+    "parse",
+]
 
 _PLUGIN_OF_CLASS = {
     "org.apache.kafka.server.log.remote.storage.LocalTieredStorage": "local",
@@ -127,7 +139,7 @@ class NodeKeys(PropertyKeys):
     max_incremental_fetch_session_cache_slots: NaturalInt = 1000
     auto_create_topics_enable: Annotated[Literal[False], BeforeValidator(boolean)] = False
     num_partitions: PositiveInt = 1
-    default_replication_factor: Annotated[int, Field(ge=1, le=32767)] = 1
+    default_replication_factor: Annotated[int, Field(ge=1, le=32767), ConfigType.INT] = 1
 
 
 class LogKeys(PropertyKeys):
@@ -160,7 +172,7 @@ class LogKeys(PropertyKeys):
     log_message_timestamp_before_max_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] = INT64_MAX
     log_message_timestamp_after_max_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] = 3_600_000
     log_preallocate: Boolean = False
-    log_segment_delete_delay_ms: NaturalInt = 60_000
+    log_segment_delete_delay_ms: Annotated[NaturalInt, ConfigType.LONG] = 60_000
     message_max_bytes: NaturalInt = 1024 * 1024 + 12
     compression_type: Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"] = "producer"
     min_insync_replicas: PositiveInt = 1
@@ -225,7 +237,7 @@ class GroupKeys(PropertyKeys):
     offsets_topic_num_partitions: PositiveInt = 50
     offsets_topic_replication_factor: Annotated[int, Field(ge=1, le=32767)] = 3
     offsets_topic_segment_bytes: Annotated[int, Field(ge=1024 * 1024, le=INT32_MAX)] = 100 * 1024 * 1024
-    offsets_topic_compression_codec: Annotated[int, Field(ge=0, le=4)] = 0
+    offsets_topic_compression_codec: Annotated[int, Field(ge=0, le=4), ConfigType.INT] = 0
     """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
     offsets_commit_timeout_ms: PositiveInt = 5_000
     offset_metadata_max_bytes: NaturalInt = 4_096
@@ -347,6 +359,7 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
     and (default := field.get_default(call_default_factory=True)) is not None
 }
 """What a key says where nobody sets it; without the keys that then have no value."""
+CONFIG_TYPES = config_types(BrokerConfig)
 _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from ...protocol.authorized_operations import NOT_ASKED, OF_GROUP
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.net.dispatch import RequestContext
-from ..groups.coordinator import GroupCoordinator, check_group_id
+from ..groups.coordinator import GroupCoordinator
 from ..groups.core.group import Group
 from ..groups.core.group_state import GroupState
 from . import Plain
 
 NOT_FOUND_SINCE: Final = 6
 CLASSIC: Final = "classic"
-OPERATIONS_UNKNOWN: Final = -(2**31)
 
 
 class GroupAdminHandlers:
@@ -46,15 +46,22 @@ class GroupAdminHandlers:
         return {"error_code": ErrorCode.none, "groups": groups}
 
     async def describe_groups(self, context: RequestContext, request: Any) -> Plain:
-        return {"groups": [self._describe(group_id, context.api_version) for group_id in request.groups]}
+        operations = OF_GROUP if getattr(request, "include_authorized_operations", False) else NOT_ASKED
+        described = [self._describe(group_id, context.api_version) for group_id in request.groups]
+        return {
+            "groups": [
+                {**group, "authorized_operations": operations} if group["error_code"] is ErrorCode.none else group
+                for group in described
+            ]
+        }
 
     def _describe(self, group_id: str, version: int) -> Plain:
+        """Of the group "", too, which is not there."""
         error, message, group = ErrorCode.none, None, None
         try:
-            check_group_id(group_id)
             group = self._coordinator.shard_for(group_id).shard.groups.get(group_id)
             if group is None and version >= NOT_FOUND_SINCE:
-                error, message = ErrorCode.group_id_not_found, f"group {group_id!r} is not there"
+                raise KafkaError(ErrorCode.group_id_not_found, f"group {group_id!r} is not there")
         except KafkaError as refusal:
             error, message = refusal.code, refusal.message
         described: dict[str, Any] = {
@@ -65,7 +72,7 @@ class GroupAdminHandlers:
             "protocol_type": "",
             "protocol_data": "",
             "members": (),
-            "authorized_operations": OPERATIONS_UNKNOWN,
+            "authorized_operations": NOT_ASKED,
         }
         return described if group is None else {**described, **_contents(group)}
 

@@ -26,7 +26,7 @@ from ...protocol.topics import TopicPartition
 from ...protocol.wire.entities import milliseconds
 from ..cluster.view import ClusterImage
 from ..groups.active_shard import ActiveShard
-from ..groups.coordinator import GroupCoordinator
+from ..groups.coordinator import GroupCoordinator, check_group_id
 from ..groups.core.events import UNKNOWN_MEMBER_ID, MemberIdentity
 from ..groups.core.records import NO_LEADER_EPOCH, NO_TIMESTAMP, GroupRecord, OffsetKey, OffsetValue
 from ..replicas.partition import WallClock
@@ -171,6 +171,7 @@ class OffsetCommitHandlers:
             for partition in topic.partitions
         ]
         try:
+            check_group_id(request.group_id)
             active = self._coordinator.shard_for(request.group_id)
             error = active.shard.judge_offset_delete(request.group_id)
             if error is not ErrorCode.none:

@@ -34,6 +34,7 @@ from . import Plain
 KNOWN_MEMBERS_SINCE: Final = 4
 PROTOCOL_TYPE_NULLABLE_SINCE: Final = 7
 SKIP_ASSIGNMENT_SINCE: Final = 9
+PROTOCOL_GIVEN_SINCE: Final = 5
 MEMBER_ERRORS_SINCE: Final = 3
 NO_TIMEOUT: Final = -1
 
@@ -92,7 +93,7 @@ class GroupHandlers:
             can_skip_assignment=context.api_version >= SKIP_ASSIGNMENT_SINCE,
         )
 
-    async def sync_group(self, _: RequestContext, request: Any) -> Plain:
+    async def sync_group(self, context: RequestContext, request: Any) -> Plain:
         def event_of(token: Token) -> Sync:
             return Sync(
                 token=token,
@@ -104,6 +105,7 @@ class GroupHandlers:
             )
 
         try:
+            _check_protocol_given(context, request)
             synced = await self._ask(request.group_id, event_of, Synced)
         except KafkaError as error:
             synced = Synced(error=error.code)
@@ -146,6 +148,12 @@ class GroupHandlers:
         answer = await self._coordinator.ask(group_id, event_of)
         assert isinstance(answer, kind), (group_id, answer, kind)
         return answer
+
+
+def _check_protocol_given(context: RequestContext, request: Any) -> None:
+    """A member that can say what it thinks was agreed on has to (KIP-559)."""
+    if context.api_version >= PROTOCOL_GIVEN_SINCE and None in (request.protocol_type, request.protocol_name):
+        raise KafkaError(ErrorCode.inconsistent_group_protocol, "SyncGroup names no protocol type, or no protocol")
 
 
 def _identity(request: Any) -> MemberIdentity:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from ...log.disk.port import Disk, DiskSpace
 from ...log.keeper.log_directory import LogDirectory
 from ...log.keeper.manager import LogManager
 from ...protocol.errors import ErrorCode
-from ...protocol.extensions import NOT_WARMED
+from ...protocol.extensions import NOT_THIN, NOT_WARMED
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.topics import TopicPartition
 from ..replicas.warmer import WarmingProgress
@@ -27,6 +27,10 @@ class LogDirHandler:
         self._disk = disk
         self.warming: Callable[[], Mapping[TopicPartition, WarmingProgress]] = dict
         """What is being filled from the tier now."""
+        self.warm_in_ms: Callable[[], Mapping[TopicPartition, int]] = dict
+        """Thin replicas, and how long at most they are from being warm."""
+        self.out_of_service: Callable[[], Collection[TopicPartition]] = tuple
+        """Replicas whose log does not let them serve."""
 
     async def describe_log_dirs(self, _: RequestContext, request: Any) -> Plain:
         """All partitions for null, else those asked for that are here."""
@@ -38,17 +42,20 @@ class LogDirHandler:
 
     async def _directory(self, directory: LogDirectory, wanted: set[TopicPartition] | None) -> Plain:
         topics: dict[str, list[Plain]] = {}
-        warming = self.warming()
-        for name, log in sorted(directory.logs.items()):
+        warming, warm_in_ms, out_of_service = self.warming(), self.warm_in_ms(), self.out_of_service()
+        for name in sorted({*directory.logs, *directory.failures}):
             if wanted is None or name in wanted:
+                log = directory.logs.get(name)
                 topics.setdefault(name.topic, []).append(
                     {
                         "partition_index": name.partition,
-                        "partition_size": log.size_bytes,
-                        "offset_lag": max(0, log.high_watermark - log.log_end_offset),
+                        "partition_size": 0 if log is None else log.size_bytes,
+                        "offset_lag": 0 if log is None else max(0, log.high_watermark - log.log_end_offset),
                         "is_future_key": False,
                         "warming_bytes_left": warming[name].bytes_left if name in warming else NOT_WARMED,
                         "warming_bytes_per_second": warming[name].bytes_per_second if name in warming else 0,
+                        "warm_in_ms": warm_in_ms.get(name, NOT_THIN),
+                        "is_out_of_service": log is None or name in out_of_service,
                     }
                 )
         try:

@@ -2,37 +2,50 @@
 
 The broker that is asked names itself as the controller, once it is unfenced: admin clients go there, and any broker
 passes on what only the active controller can answer (`forwarding`).
+
+A partition that the image has this broker lead has a leader once its replica has that role, LEADER_NOT_AVAILABLE until
+then: a client that asks the leader it was given must not hear NOT_LEADER_OR_FOLLOWER. What others lead is answered from
+the image, as in Kafka: no broker knows how far another one is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from ...controller.core.state import LOST_DIRECTORY
+from ...controller.image.registrations import is_reserved_directory
+from ...protocol.authorized_operations import NOT_ASKED, OF_CLUSTER, OF_TOPIC
 from ...protocol.errors import ErrorCode
 from ...protocol.net.dispatch import RequestContext
-from ...protocol.requests import BROKER_ENDPOINTS
-from ...protocol.topics import INTERNAL_TOPICS, check_topic_name
+from ...protocol.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS
+from ...protocol.topics import INTERNAL_TOPICS, TopicPartition, check_topic_name
 from ..cluster.view import NO_LEADER, ClusterImage, ClusterView, PartitionRegistration, TopicImage
 from . import Plain
 
 
 class ClusterHandlers:
-    """Answers for the broker `node_id`."""
+    """Answers for the broker `node_id`. `leads` says whether it is the leader of a partition in an epoch by now."""
 
-    def __init__(self, view: ClusterView, node_id: int) -> None:
+    def __init__(self, view: ClusterView, node_id: int, leads: Callable[[TopicPartition, int], bool]) -> None:
         self._view = view
         self._node_id = node_id
+        self._leads = leads
 
     async def metadata(self, _: RequestContext, request: Any) -> Plain:
         """All topics for null (in v0: for none), else those asked for, by name or by id."""
         image = self._view.image
-        if request.topics is None or (request.__version__ == 0 and not request.topics):
-            topics = [_topic(image, image.topics[name]) for name in sorted(image.topics)]
+        version: int = request.__version__
+        if request.topics is None or (version == 0 and not request.topics):
+            topics = [self._topic(image, image.topics[name], version) for name in sorted(image.topics)]
         else:
-            topics = [self._requested(image, asked) for asked in request.topics]
+            topics = [self._requested(image, asked, version) for asked in request.topics]
+        if getattr(request, "include_topic_authorized_operations", False):
+            topics = [{**topic, "topic_authorized_operations": OF_TOPIC} for topic in topics]
         return {
             "error_code": ErrorCode.none,
+            "cluster_authorized_operations": _operations_of_cluster(request),
             "cluster_id": image.cluster_id,
             "controller_id": self._controller_of(image),
             "brokers": [
@@ -43,7 +56,7 @@ class ClusterHandlers:
             "topics": topics,
         }
 
-    def _requested(self, image: ClusterImage, asked: Any) -> Plain:
+    def _requested(self, image: ClusterImage, asked: Any, version: int) -> Plain:
         topic_id: UUID | None = getattr(asked, "topic_id", None)
         if topic_id is not None and asked.name is None:
             name = image.topic_names.get(topic_id)
@@ -53,12 +66,30 @@ class ClusterHandlers:
             name = asked.name or ""
         topic = image.topics.get(name)
         if topic is not None:
-            return _topic(image, topic)
+            return self._topic(image, topic, version)
         try:
             check_topic_name(name)
         except ValueError:
             return _unknown_topic(name, None, ErrorCode.invalid_topic_exception)
         return _unknown_topic(name, None, ErrorCode.unknown_topic_or_partition)
+
+    def _topic(self, image: ClusterImage, topic: TopicImage, version: int) -> Plain:
+        return {
+            "error_code": ErrorCode.none,
+            "name": topic.name,
+            "topic_id": topic.topic_id,
+            "is_internal": topic.name in INTERNAL_TOPICS,
+            "partitions": [
+                _partition(image, number, found, version, available=self._has_leader(image, topic, number))
+                for number, found in sorted(topic.partitions.items())
+            ],
+        }
+
+    def _has_leader(self, image: ClusterImage, topic: TopicImage, number: int) -> bool:
+        found = topic.partitions[number]
+        if found.leader == self._node_id and not self._leads(TopicPartition(topic.name, number), found.leader_epoch):
+            return False
+        return found.leader != NO_LEADER and _is_alive(image, found.leader)
 
     def _controller_of(self, image: ClusterImage) -> int:
         """One of the brokers that the answer names: a client looks for its address there."""
@@ -69,13 +100,20 @@ class ClusterHandlers:
     async def describe_cluster(self, _: RequestContext, request: Any) -> Plain:
         image = self._view.image
         endpoint_type = getattr(request, "endpoint_type", BROKER_ENDPOINTS)
-        served = endpoint_type == BROKER_ENDPOINTS
+        if endpoint_type != BROKER_ENDPOINTS:
+            known = endpoint_type == CONTROLLER_ENDPOINTS
+            return {
+                "error_code": ErrorCode.mismatched_endpoint_type if known else ErrorCode.unsupported_endpoint_type,
+                "error_message": "this listener is a broker's: ask a controller for the controllers' endpoints",
+                "cluster_id": image.cluster_id,
+                "brokers": (),
+            }
         return {
-            "error_code": ErrorCode.none if served else ErrorCode.unsupported_endpoint_type,
-            "error_message": None if served else "ask a controller for its endpoints",
+            "error_code": ErrorCode.none,
             "endpoint_type": endpoint_type,
             "cluster_id": image.cluster_id,
             "controller_id": self._controller_of(image),
+            "cluster_authorized_operations": _operations_of_cluster(request),
             "brokers": tuple(
                 {
                     "broker_id": broker.id,
@@ -84,33 +122,45 @@ class ClusterHandlers:
                     "rack": broker.rack,
                     "is_fenced": broker.fenced,
                 }
-                for broker in (image.brokers.values() if served else ())
+                for broker in image.brokers.values()
                 if not broker.fenced or getattr(request, "include_fenced_brokers", False)
             ),
         }
 
 
-def _topic(image: ClusterImage, topic: TopicImage) -> Plain:
-    return {
-        "error_code": ErrorCode.none,
-        "name": topic.name,
-        "topic_id": topic.topic_id,
-        "is_internal": topic.name in INTERNAL_TOPICS,
-        "partitions": [_partition(image, number, topic.partitions[number]) for number in sorted(topic.partitions)],
-    }
+def _operations_of_cluster(request: Any) -> int:
+    return OF_CLUSTER if getattr(request, "include_cluster_authorized_operations", False) else NOT_ASKED
 
 
-def _partition(image: ClusterImage, number: int, registration: PartitionRegistration) -> Plain:
-    available = registration.leader != NO_LEADER and _is_alive(image, registration.leader)
+def _partition(
+    image: ClusterImage, number: int, registration: PartitionRegistration, version: int, *, available: bool
+) -> Plain:
+    """Version 0 names no replica that is down, and says that one is missing."""
+    offline = tuple(replica for replica in registration.replicas if not _is_online(image, registration, replica))
+    error = ErrorCode.none if available else ErrorCode.leader_not_available
+    replicas, isr = registration.replicas, registration.isr
+    if version == 0 and offline:
+        replicas, isr = (tuple(replica for replica in nodes if replica not in offline) for nodes in (replicas, isr))
+        error = ErrorCode.replica_not_available if available else error
     return {
-        "error_code": ErrorCode.none if available else ErrorCode.leader_not_available,
+        "error_code": error,
         "partition_index": number,
         "leader_id": registration.leader if available else NO_LEADER,
         "leader_epoch": registration.leader_epoch,
-        "replica_nodes": registration.replicas,
-        "isr_nodes": registration.isr,
-        "offline_replicas": tuple(replica for replica in registration.replicas if not _is_alive(image, replica)),
+        "replica_nodes": replicas,
+        "isr_nodes": isr,
+        "offline_replicas": offline,
     }
+
+
+def _is_online(image: ClusterImage, registration: PartitionRegistration, broker_id: int) -> bool:
+    """Whether the broker is alive, and has the directory that its replica lies in, as far as that is known."""
+    if not _is_alive(image, broker_id):
+        return False
+    directory, known = registration.directory_of(broker_id), image.brokers[broker_id].directory_ids
+    if directory == LOST_DIRECTORY:
+        return False
+    return not known or is_reserved_directory(directory) or directory in known
 
 
 def _is_alive(image: ClusterImage, broker_id: int) -> bool:

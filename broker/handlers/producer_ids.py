@@ -38,7 +38,7 @@ class ProducerIds:
     async def init_producer_id(self, _: RequestContext, request: Any) -> Plain:
         error, producer_id, epoch = ErrorCode.none, NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         if request.transactional_id is not None:
-            error = ErrorCode.coordinator_not_available
+            error = ErrorCode.not_coordinator
         else:
             try:
                 producer_id, epoch = await self.next(), 0

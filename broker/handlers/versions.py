@@ -1,13 +1,14 @@
-"""ApiVersions of a broker under controllers: what it offers, what it supports, what its cluster runs at (KIP-584)."""
+"""ApiVersions of a broker under controllers: what it offers, the feature levels that follow from it, and what its
+cluster runs at (KIP-584).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
-from ...controller.core.config import KRAFT_VERSION, SUPPORTED_FEATURES
-from ...protocol.extensions import INCARNATION_SINCE
+from ...controller.core.config import KRAFT_VERSION, served_features
 from ...protocol.net.dispatch import (
     FinalizedFeatures,
     RequestContext,
@@ -16,8 +17,6 @@ from ...protocol.net.dispatch import (
     api_versions_response,
 )
 from ..cluster.view import ClusterView
-
-_SUPPORTED: Final = tuple(SupportedFeature(name, *levels) for name, levels in sorted(SUPPORTED_FEATURES.items()))
 
 
 class VersionsHandler:
@@ -44,13 +43,14 @@ class VersionsHandler:
         levels = dict(self._view.image.features or {})
         if level := self._kraft_version():
             levels[KRAFT_VERSION] = level
+        apis = frozenset(self._apis())
         response = api_versions_response(
-            self._apis(),
+            apis,
             context.api_version,
             error_code=api_versions_error(request, context.api_version),
-            supported_features=_SUPPORTED,
+            supported_features=[
+                SupportedFeature(name, *served) for name, served in sorted(served_features(apis).items())
+            ],
             finalized_features=FinalizedFeatures(self._epoch(), levels),
         )
-        if context.api_version >= INCARNATION_SINCE:
-            response["incarnation_id"] = self._incarnation_id
-        return response
+        return {**response, "incarnation_id": self._incarnation_id}

@@ -13,6 +13,7 @@ The replica manager alone changes what is hosted.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from uuid import UUID
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -22,6 +23,16 @@ from ..cluster.view import ClusterImage, ClusterView
 from .partition import Partition
 
 
+@dataclass(slots=True)
+class LogFailures:
+    """Since the start of the broker: how often the log of a hosted replica failed, and how many records were missing
+    when one was opened again.
+    """
+
+    count: int = 0
+    lost_records: int = 0
+
+
 class HostedPartitions:
     """`partitions` are set up; `failures` say why one is not."""
 
@@ -29,6 +40,7 @@ class HostedPartitions:
         self._view = view
         self._partitions: dict[TopicPartition, Partition] = {}
         self.failures: dict[TopicPartition, str] = {}
+        self.log_failures = LogFailures()
         self._found: dict[tuple[str | int, int], Partition] = {}
         """By the name or the number of the topic's id: look-ups that hold in `_found_in`, with what is hosted now."""
         self._found_in = view.image
@@ -41,6 +53,11 @@ class HostedPartitions:
     def partitions(self) -> Mapping[TopicPartition, Partition]:
         return self._partitions
 
+    def out_of_service(self) -> set[TopicPartition]:
+        """Those whose log does not let them serve."""
+        failed = {name for name, partition in self._partitions.items() if partition.log.failure is not None}
+        return failed | self.failures.keys()
+
     def add(self, name: TopicPartition, partition: Partition) -> None:
         self._found.clear()
         self._partitions[name] = partition
@@ -48,6 +65,12 @@ class HostedPartitions:
     def remove(self, name: TopicPartition) -> Partition:
         self._found.clear()
         return self._partitions.pop(name)
+
+    def leads(self, name: TopicPartition, leader_epoch: int) -> bool:
+        """Whether the replica here has the role of the leader in that epoch."""
+        partition = self._partitions.get(name)
+        leadership = None if partition is None else partition.leadership
+        return leadership is not None and leadership.leader_epoch == leader_epoch
 
     def find(self, topic: str | UUID, number: int) -> Partition:
         """KafkaError as in the module's table."""

@@ -1,7 +1,7 @@
 """One leader epoch of one led partition: followers' positions, the high watermark they allow, and ISR changes.
 
 What moves the high watermark: an append, a follower's fetch, a change of the ISR, and the timer (a replica that fell
-behind counts no more). The decision is `fetcher.core.leader_replicas`; here it is carried out.
+behind counts no more). The decision is `fetcher.leader_replicas`; here it is carried out.
 
     ISR change: decided -> pending (both outcomes count for the high watermark) -> asked of the cluster view
         accepted                         committed, the high watermark moves
@@ -20,6 +20,7 @@ import random
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
+from ...controller.core.state import LOST_DIRECTORY
 from ...fetcher.core.epoch_fetch import LeaderView
 from ...fetcher.core.leader_replicas import FollowerFetch, LeaderReplicas
 from ...log.partition_log import PartitionLog
@@ -92,7 +93,7 @@ class Leadership:
         )
         self.resting = RestingFetches(self.replicas)
         """To be roused before anything is decided from what has moved."""
-        self._note_eligible()
+        self._note_eligible(registration)
         self.advance_high_watermark()
 
     @property
@@ -134,6 +135,17 @@ class Leadership:
         if fetch.log_start_offset > log_start_offset:
             self._on_low_watermark()
         self._advance(log_end_offset, now_ms)
+        shrunk = replicas.isr_without_shorter(replica_id, self._log.high_watermark)
+        if shrunk is not None:
+            _log.error(
+                "%s: broker %d is in the ISR and fetches from offset %d, below the high watermark %d: its log has "
+                "become shorter, and it leaves the ISR",
+                self.partition,
+                replica_id,
+                fetch.fetch_offset,
+                self._log.high_watermark,
+            )
+            self._alter(shrunk)
         grown = replicas.expanded_isr(replica_id, self._log.high_watermark, self._log.log_start_offset)
         if grown is not None:
             self._alter(grown)
@@ -178,7 +190,7 @@ class Leadership:
         assert registration.leader_epoch == self.leader_epoch, (self.partition, registration, self.leader_epoch)
         self.resting.rouse()
         self._followers = self._follower_epochs(registration)
-        self._note_eligible()
+        self._note_eligible(registration)
         before = self.isr
         if registration.partition_epoch > self.replicas.partition_epoch:  # else it says nothing of a pending change
             self.replicas.commit_isr(registration.isr, registration.partition_epoch)
@@ -215,9 +227,16 @@ class Leadership:
             if replica != registration.leader
         }
 
-    def _note_eligible(self) -> None:
+    def _note_eligible(self, registration: PartitionRegistration) -> None:
+        """A replica that is lost has not served since; what it fetched before says nothing of its log."""
         brokers = self._view.image.brokers.values()
-        self.replicas.set_eligible({broker.id: broker.epoch for broker in brokers if broker.may_join_isr})
+        self.replicas.set_eligible(
+            {
+                broker.id: broker.epoch
+                for broker in brokers
+                if broker.may_join_isr and registration.directory_of(broker.id) != LOST_DIRECTORY
+            }
+        )
 
     def _alter(self, isr: frozenset[int]) -> None:
         self.replicas.begin_change(isr)

@@ -6,10 +6,9 @@ One change at a time a partition, in this order, so that nothing acts on a log t
     ------------------------  ---------------------------------------------------------------------------------------
     hosted, no log            make the log; what another incarnation has left here is put aside, and what the tier holds
                               of that deleted
-    hosted, the log failed    open it anew; if it was led here, lead under a new epoch, or have another replica lead
-    hosted, the disk failed   open it
+    hosted, the log failed    report the replica as LOST at once; serve again when it can append again (`failed_logs`)
+    hosted, the disk failed   the same
       when it was to be opened
-    it cannot be opened yet   tell the controller that the replica is lost, until it can
     hosted, its files are     put them aside and begin anew, or leave them to the operator (`damaged_logs`)
       damaged
     led here, a new epoch     stop its fetcher, make the epoch durable, lead; the tier's task starts
@@ -37,7 +36,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from ...controller.core.state import LOST_DIRECTORY
 from ...log.core.errors import CorruptFileError
 from ...log.keeper.damage import damage_of
 from ...log.keeper.manager import LogManager
@@ -50,10 +48,12 @@ from ..cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
 from ..core.image_changes import Changes, changed_partitions
 from ..groups.coordinator import GroupCoordinator
 from .damaged_logs import DamagedLogs
+from .failed_logs import NO_EPOCH, FailedLogs
 from .fetcher_pool import FetcherPool
 from .followed_partition import FollowedPartition
 from .hosted_partitions import HostedPartitions
 from .partition import Partition, PartitionServices
+from .replica_directories import ReplicaDirectories
 from .thin_replicas import ThinReplicas
 
 T = TypeVar("T")
@@ -61,7 +61,6 @@ T = TypeVar("T")
 CHANGES_MAX: Final = 16
 """Partitions that are changed at the same time."""
 TICK_S_MAX: Final = 5.0
-NO_EPOCH: Final = -1
 OUTSIDE_ERRORS: Final = (OSError, KafkaError, CorruptFileError, CorruptLogError)
 
 _log = logging.getLogger(__name__)
@@ -73,16 +72,6 @@ class _Role:
 
     leader: int
     leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class _FailedLog:
-    """Of a partition that was hosted: the leader epoch in which it was led, NO_EPOCH if it was not, and the newest one
-    under which it may have been.
-    """
-
-    led_epoch: int
-    last_epoch: int
 
 
 class _UnburiedError(KafkaError):
@@ -111,19 +100,18 @@ class ReplicaManager:
         self._tier = tier
         self._groups = groups
         self._roles: dict[TopicPartition, _Role] = {}
-        self._to_open_anew: dict[TopicIdPartition, _FailedLog] = {}
+        self._changed = asyncio.Event()
+        self._failed = FailedLogs(logs, services.node_id, services.rng, self._changed.set, hosted.log_failures)
+        self._directories = ReplicaDirectories(services.view, logs, services.node_id)
         self._damaged = DamagedLogs(logs, services.node_id)
         self._without_log_start: set[TopicIdPartition] = set()
         """To be led, as soon as their log start is known."""
-        self._told_lost: set[TopicIdPartition] = set()
-        """What may still be on its way, though the image does not say it."""
         self._thin = thin
         self._applied: ClusterImage | None = None
         self._again: dict[TopicIdPartition, None] = {}
         """To be looked at once more, whatever the next image says of them."""
         self._strays: set[TopicPartition] = set()
         """Logs of partitions that are not assigned, and could not be deleted yet."""
-        self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -140,6 +128,7 @@ class ReplicaManager:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._failed.close()
         for partition in list(self._hosted.partitions.values()):
             await self._let_go(partition.partition)
 
@@ -197,9 +186,8 @@ class ReplicaManager:
                 changes[self._hosted.partitions[name].partition] = None
             else:
                 del self._hosted.failures[name]
-                for key in [key for key in self._to_open_anew if key.topic_partition == name]:
-                    del self._to_open_anew[key]
-                self._told_lost -= {key for key in self._told_lost if key.topic_partition == name}
+                self._failed.forget(name)
+                self._directories.forget(name)
                 self._strays |= {name} & self._logs.found
         for key in again:
             registration = image.partition(key.topic_partition)
@@ -249,10 +237,7 @@ class ReplicaManager:
         name = key.topic_partition
         partition = self._hosted.partitions.get(name)
         if partition is not None and partition.has_failed:
-            leadership = partition.leadership
-            led_epoch = leadership.leader_epoch if leadership is not None else NO_EPOCH
-            self._to_open_anew[key] = _FailedLog(led_epoch, partition.leader_epoch)
-            await self._let_go(key)
+            await self._take_out_of_service(partition, registration, str(partition.log.failure))
             partition = None
         if partition is None:
             try:
@@ -260,47 +245,70 @@ class ReplicaManager:
             except _UnburiedError:
                 raise
             except OUTSIDE_ERRORS:
-                self._tell_lost(key, registration)
+                self._report_lost(key, registration)
                 raise
-            if partition is None:
-                self._again[key] = None
-                self._changed.set()
-                return  # what holds by now is in the next image, not in the registration that was looked at before
         self._configure(partition)
-        self._tell_directory(key, registration)
-        await self._set_role(partition, registration)
+        self._directories.report_in_use(key, registration)
+        try:
+            await self._set_role(partition, registration)
+        except OSError as error:  # the leader epoch could not be made durable, say
+            await self._take_out_of_service(partition, registration, str(error))
+            raise
 
-    async def _open(self, key: TopicIdPartition, registration: PartitionRegistration) -> Partition | None:
-        """The partition, hosted from now on; None where its log had failed, and has just been opened anew."""
+    def _on_log_failure(self, partition: Partition) -> None:
+        """At the instant of the failure: nobody else would notice where nothing is appended, and who waits for acks=all
+        waits for this replica until it has left the ISR.
+        """
+        key = partition.partition
+        registration = self._hosted.image.partition(key.topic_partition)
+        if self._is_hosted(key) and registration is not None:
+            self._directories.report_lost(key, registration)
+            self._again[key] = None
+            self._changed.set()
+
+    async def _take_out_of_service(
+        self, partition: Partition, registration: PartitionRegistration, reason: str
+    ) -> None:
+        self._failed.add(partition, reason)
+        self._directories.report_lost(partition.partition, registration)
+        await self._let_go(partition.partition)
+
+    def _report_lost(self, key: TopicIdPartition, registration: PartitionRegistration) -> None:
+        """Its log is not open. One that never was by this process may be counted on only if the image says so."""
+        is_in_isr = self._services.node_id in registration.isr
+        if self._failed.last_epoch(key) != NO_EPOCH or is_in_isr:
+            self._directories.report_lost(key, registration)
+
+    async def _open(self, key: TopicIdPartition, registration: PartitionRegistration) -> Partition:
+        """The partition, hosted from now on."""
         name = key.topic_partition
-        is_to_reopen = self._logs.may_open_again(name) or await self._treat_damage(key, registration)
-        if key in self._to_open_anew:
-            await self._open_anew(key)
-            return None
-        if is_to_reopen:
+        now = self._hosted.image.partition(name)
+        if self._logs.may_open_again(name):
+            self._failed.add_unopened(key)
+        if await self._treat_damage(key, registration):
             await self._logs.reopen(name)
+        if key in self._failed:
+            await self._failed.retry(key, (registration, now or registration))
         await self._bury_predecessor(key)
         directory_id = registration.directory_of(self._services.node_id)
         log = await self._logs.create(name, key.topic_id, directory_id=directory_id)
-        partition = Partition(key, log, self._services, on_low_watermark=self._on_low_watermark)
+        partition = Partition(
+            key, log, self._services, on_low_watermark=self._on_low_watermark, on_failure=self._on_log_failure
+        )
         self._hosted.add(name, partition)
-        if log.is_thin:
-            self._thin.joined(partition)
+        self._thin.opened(partition)
         return partition
 
     async def _treat_damage(self, key: TopicIdPartition, registration: PartitionRegistration) -> bool:
         """Whether a damaged log shall be opened once more. KafkaError if it is to be left alone."""
-        name, failed = key.topic_partition, self._to_open_anew.get(key)
+        name = key.topic_partition
         now = self._hosted.image.partition(name)
         is_damaged = damage_of(self._logs, name) is not None
         if now is None or not is_damaged or await self._logs.topic_id_of(name) not in (None, key.topic_id):
             return False
-        if failed is not None:
-            await self._renew_leadership(key)
-        last_epoch = NO_EPOCH if failed is None else failed.last_epoch
-        if await self._damaged.is_to_reopen(name, (registration, now), last_epoch):
+        if await self._damaged.is_to_reopen(name, (registration, now), self._failed.last_epoch(key)):
             return True
-        self._to_open_anew.pop(key, None)
+        self._failed.forget(name)
         return False
 
     async def _bury_predecessor(self, key: TopicIdPartition) -> None:
@@ -315,52 +323,6 @@ class ReplicaManager:
                 code = error.code if isinstance(error, KafkaError) else ErrorCode.kafka_storage_error
                 raise _UnburiedError(code, f"the earlier topic's remote segments: {told(error)}") from error
 
-    def _tell_directory(self, key: TopicIdPartition, registration: PartitionRegistration) -> None:
-        directory_id = self._logs.directory_id_of(key.topic_partition)
-        is_kept = len(registration.directories) > 0
-        is_known = directory_id == registration.directory_of(self._services.node_id) and key not in self._told_lost
-        if is_kept and directory_id is not None and not is_known:
-            self._services.view.assign_directory(key, directory_id)
-        self._told_lost.discard(key)
-
-    def _tell_lost(self, key: TopicIdPartition, registration: PartitionRegistration) -> None:
-        """The log cannot be opened now, so the replica shall neither lead nor stay in the ISR: where nothing is
-        appended nobody else would notice (KIP-858). `_tell_directory` takes it back. A directory that is offline is
-        told with the heartbeat.
-        """
-        directory_id = registration.directory_of(self._services.node_id)
-        is_kept = len(registration.directories) > 0
-        is_in_isr = self._services.node_id in registration.isr
-        if is_kept and is_in_isr and directory_id not in (LOST_DIRECTORY, *self._logs.offline_directory_ids):
-            self._services.view.assign_directory(key, LOST_DIRECTORY)
-            self._told_lost.add(key)
-
-    async def _open_anew(self, key: TopicIdPartition) -> None:
-        """After a failed write, once the disk works again; KafkaError or OSError until then. A log that was led and may
-        end earlier now is not led again under the same epoch: its followers could not see where it diverges. One that
-        turns out to be damaged is not led at all, if another replica can.
-        """
-        name = key.topic_partition
-        try:
-            await self._logs.reopen(name)
-        except CorruptLogError:
-            self._changed.set()
-            raise
-        _log.warning("%s was opened anew after a failure of its log", name)
-        await self._renew_leadership(key)
-        del self._to_open_anew[key]
-
-    async def _renew_leadership(self, key: TopicIdPartition) -> None:
-        """Of a log that was led when it failed: once."""
-        failed = self._to_open_anew[key]
-        if failed.led_epoch != NO_EPOCH:
-            try:
-                await self._services.view.renew_leadership(key, failed.led_epoch)
-            except KafkaError as refusal:
-                if refusal.code is not ErrorCode.fenced_leader_epoch:
-                    raise
-            self._to_open_anew[key] = replace(failed, led_epoch=NO_EPOCH)
-
     def _configure(self, partition: Partition) -> None:
         config = self._configs.config_of(partition.partition.topic)
         if partition.log.config != config:
@@ -372,9 +334,12 @@ class ReplicaManager:
     async def _set_role(self, partition: Partition, registration: PartitionRegistration) -> None:
         role = _Role(registration.leader, registration.leader_epoch)
         name = partition.partition.topic_partition
+        was_in_isr = partition.is_in_isr
         partition.note_registration(registration)
         if partition.is_in_isr and partition.log.is_adopted:
             await self._confirm_adoption(partition)
+        if partition.is_in_isr and not was_in_isr and partition.log.config.remote_storage_enable:
+            self._thin.on_change()
         if self._roles.pop(name, None) == role:
             self._roles[name] = role
             return
@@ -440,6 +405,7 @@ class ReplicaManager:
         )
 
     def _on_log_replaced(self, partition: Partition) -> None:
+        self._thin.opened(partition)
         if self._tier is not None:
             self._tier.follow(partition.partition, partition.log)
 
@@ -451,6 +417,8 @@ class ReplicaManager:
         if self._tier is not None and is_tiered and key.topic_id not in image.topic_names:
             await self._tier.delete_remote_partition(key, is_leader=is_leader)
         await self._logs.delete(key.topic_partition)
+        self._failed.forget(key.topic_partition)
+        self._directories.forget(key.topic_partition)
 
     async def _let_go(self, key: TopicIdPartition) -> None:
         """Stop everything that uses the log."""

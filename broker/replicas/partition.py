@@ -51,7 +51,7 @@ class PartitionServices:
 
 class Partition:
     """`log` may be exchanged while the replica follows (`replace_log`), never while it leads. `on_low_watermark` is
-    told when a follower's log start rose.
+    called when a follower's log start rose, `on_failure` at the instant at which the log fails.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class Partition:
         services: PartitionServices,
         *,
         on_low_watermark: Callable[[Partition], None] = lambda _: None,
+        on_failure: Callable[[Partition], None] = lambda _: None,
     ) -> None:
         self.partition = partition
         self.log = log
@@ -78,6 +79,7 @@ class Partition:
         """For DeleteRecords: a follower's log start rose, or the ISR changed, or leadership ended."""
         self._services = services
         self._tell_low_watermark = on_low_watermark
+        self._tell_failure = on_failure
         self._committed = OffsetWaiters()
         self._recompression = asyncio.Lock()
         """Keeps appends that wait for a thread in their order."""
@@ -85,7 +87,7 @@ class Partition:
         """The log's end and the settled one that a leader has heard of."""
         self._high_watermark = log.high_watermark
         """That a follower has heard of."""
-        log.listeners.append(self._on_offsets)
+        self._listen()
 
     @property
     def leader_epoch(self) -> int:
@@ -167,15 +169,23 @@ class Partition:
     def replace_log(self, log: PartitionLog) -> None:
         """Go on with another log in place of the one that was deleted (state was adopted from the tier)."""
         assert self.leadership is None, f"{self.partition}: the log of a leader is never replaced"
-        self.log.listeners.remove(self._on_offsets)
+        self._stop_listening()
         self.log = log
         self._was_in_isr = self.is_in_isr
         self._high_watermark = log.high_watermark
-        log.listeners.append(self._on_offsets)
+        self._listen()
 
     async def close(self) -> None:
         await self._end_leadership()
+        self._stop_listening()
+
+    def _listen(self) -> None:
+        self.log.listeners.append(self._on_offsets)
+        self.log.failure_listeners.append(self._on_failure)
+
+    def _stop_listening(self) -> None:
         self.log.listeners.remove(self._on_offsets)
+        self.log.failure_listeners.remove(self._on_failure)
 
     # -- leader -------------------------------------------------------------------------------------------------------
 
@@ -216,6 +226,10 @@ class Partition:
         return None if self.log.high_watermark >= end_offset else self._committed.wait_for(end_offset)
 
     # -- events -------------------------------------------------------------------------------------------------------
+
+    def _on_failure(self) -> None:
+        if self.has_failed:
+            self._tell_failure(self)
 
     def _on_offsets(self) -> None:
         """An offset of the log has moved."""

@@ -4,7 +4,8 @@
 |-----------------------------------------|-------------------------------------------------------|
 | is not registered, or fenced            | that it is waited for                                 |
 | lives, and replicas are out of sync     | how many are in sync, and the time that is left       |
-| with `--warm`: is filled from the tier  | the bytes that are to come, and the time that is left |
+| with `--warm`: has thin replicas        | how many, when they are warm at the latest, and what  |
+|                                         | is to come from the tier where they are being filled  |
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, Final
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -35,21 +37,36 @@ class BrokerProgress:
     replicas: int
     in_sync: int
     warming: Warming | None = None
+    thin: int = 0
+    warm_in_ms: int = 0
+    """Until the last thin replica is warm at the latest."""
 
     @property
     def is_done(self) -> bool:
-        return self.is_alive and self.in_sync == self.replicas and self.warming is None
+        return self.is_alive and self.in_sync == self.replicas and self.warming is None and not self.thin
 
     def __str__(self) -> str:
         if not self.is_alive:
             return f"broker {self.broker} is not alive"
-        if self.in_sync < self.replicas or self.warming is None:
+        if self.in_sync < self.replicas or (self.warming is None and not self.thin):
             return f"broker {self.broker}: {self.in_sync} of {self.replicas} replicas are in sync"
-        return f"broker {self.broker}: {warming_text(self.warming.as_json())} to come from the tier"
+        waits = []
+        if self.thin:
+            latest = timedelta(seconds=-(-self.warm_in_ms // 1000))
+            waits.append(f"{self.thin} of {self.replicas} replicas are thin, warm in {latest} at the latest")
+        if self.warming is not None:
+            waits.append(f"{warming_text(self.warming.as_json())} to come from the tier")
+        return f"broker {self.broker}: {'; '.join(waits)}"
 
     def as_json(self) -> dict[str, Any]:
         warming = None if self.warming is None else self.warming.as_json()
-        return {"broker": self.broker, "replicas": self.replicas, "in_sync": self.in_sync, "warming": warming}
+        return {
+            "broker": self.broker,
+            "replicas": self.replicas,
+            "in_sync": self.in_sync,
+            "thin": self.thin,
+            "warming": warming,
+        }
 
 
 async def look(admin: Admin, broker: int, *, with_warming: bool) -> BrokerProgress:
@@ -57,13 +74,16 @@ async def look(admin: Admin, broker: int, *, with_warming: bool) -> BrokerProgre
     cluster = await admin.cluster()
     hosted = [part for topic in cluster.topics for part in topic.partitions if broker in part.replica_nodes]
     in_sync = sum(broker in part.isr_nodes for part in hosted)
-    warming = None
-    if with_warming and broker in cluster.brokers:
-        state = await local_state(admin, cluster.brokers[broker])
-        if state is None and in_sync == len(hosted):
-            raise BrokerUnavailableError(f"broker {broker} does not tell what is to come from the tier")
-        warming = None if state is None else state.total_warming()
-    return BrokerProgress(broker, broker in cluster.brokers, len(hosted), in_sync, warming)
+    seen = BrokerProgress(broker, broker in cluster.brokers, len(hosted), in_sync)
+    if not with_warming or not seen.is_alive:
+        return seen
+    state = await local_state(admin, cluster.brokers[broker])
+    if state is None and in_sync == len(hosted):
+        raise BrokerUnavailableError(f"broker {broker} does not tell what is to come from the tier")
+    if state is None:
+        return seen
+    left_ms = state.warm_in_ms
+    return replace(seen, warming=state.total_warming(), thin=len(left_ms), warm_in_ms=max(left_ms.values(), default=0))
 
 
 async def wait_for(

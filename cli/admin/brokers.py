@@ -7,9 +7,9 @@ import time
 from typing import Any
 
 import click
-from rich.filesize import decimal
 from rich.table import Table
 
+from ...protocol import byte_text
 from ...protocol.api import ApiKey
 from ...protocol.net.client import Address
 from ...protocol.requests import BROKER_ENDPOINTS, cluster_of
@@ -30,37 +30,53 @@ def brokers() -> None:
 def list_brokers(bootstrap: tuple[str, ...], as_json: bool) -> None:
     """Brokers with their partitions, leaderships and bytes; fenced ones too.
 
-    Warming: what is still to come from the tier for replicas that began behind it, and for how long.
+    Failed: replicas whose log does not let them serve, as on a full disk. Thin: replicas that began behind the tier,
+    and lead last. Warming: what is still to come from the tier for these, and for how long.
     """
     rows = run(bootstrap, _rows)
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
-    table = Table("broker", "address", "rack", "state", "replicas", "leads", "out of sync", "local bytes", "warming")
+    columns = ("broker", "address", "rack", "state", "replicas", "leads", "out of sync", "failed", "thin")
+    table = Table(*columns, "local bytes", "warming")
     for row in rows:
         size = row["local_bytes"]
-        keys = ("broker", "address", "rack", "state", "replicas", "leads", "out_of_sync")
+        keys = ("broker", "address", "rack", "state", "replicas", "leads", "out_of_sync", "out_of_service", "thin")
         cells = ["-" if row[key] is None else str(row[key]) for key in keys]
-        cells += ["?" if size is None else decimal(size), warming_text(row["warming"])]
-        table.add_row(*cells, style="red" if row["state"] == "fenced" else None)
+        cells += ["?" if size is None else byte_text.size(size), warming_text(row["warming"])]
+        table.add_row(*cells, style="red" if row["state"] == "fenced" or row["out_of_service"] else None)
     table_console().print(table)
 
 
 @brokers.command("unregister")
 @click.argument("broker", type=int)
+@click.option("--force", is_flag=True, help="Also if it is alive: others lead until it is back in sync.")
 @bootstrap_option
 @click.confirmation_option("--yes", prompt="A broker that still runs registers again. Go on?")
-def unregister_broker(broker: int, bootstrap: tuple[str, ...]) -> None:
+def unregister_broker(broker: int, force: bool, bootstrap: tuple[str, ...]) -> None:
     """Forget a broker that will not come back."""
-    run(bootstrap, lambda admin: admin.ask(ApiKey.UNREGISTER_BROKER, {"broker_id": broker}))
+
+    async def unregister(admin: Admin) -> None:
+        if not force and await _is_alive(admin, broker):
+            raise click.ClickException(
+                f"broker {broker} is alive: it would lose its leaderships, and register again at once. Stop it first,"
+                " or give --force"
+            )
+        await admin.ask(ApiKey.UNREGISTER_BROKER, {"broker_id": broker})
+
+    run(bootstrap, unregister)
     click.echo(f"broker {broker} is forgotten")
+
+
+async def _is_alive(admin: Admin, broker: int) -> bool:
+    """Whether it is registered and not fenced."""
+    described = await admin.ask(ApiKey.DESCRIBE_CLUSTER, cluster_of(BROKER_ENDPOINTS))
+    return any(each.broker_id == broker for each in described.brokers)
 
 
 @brokers.command("wait", short_help="Wait until every replica of a broker is in sync.")
 @click.argument("broker", type=int)
-@click.option(
-    "--warm", is_flag=True, help="Also until nothing more is fetched from the tier for replicas that are thin."
-)
+@click.option("--warm", is_flag=True, help="Also until no replica is thin, and nothing more is fetched from the tier.")
 @click.option("--timeout", "timeout_s", type=FiniteRange(min=0), default=3600.0, show_default=True, help="Seconds.")
 @bootstrap_option
 @json_option
@@ -98,6 +114,8 @@ async def _rows(admin: Admin) -> list[dict[str, Any]]:
                 "replicas": sum(number in part.replica_nodes for part in parts),
                 "leads": sum(number == part.leader_id for part in parts),
                 "out_of_sync": sum(number in part.replica_nodes and number not in part.isr_nodes for part in parts),
+                "out_of_service": None if state is None else len(state.out_of_service),
+                "thin": None if state is None else len(state.warm_in_ms),
                 "local_bytes": None if state is None else state.size_bytes,
                 "warming": None if warming is None else warming.as_json(),
             }

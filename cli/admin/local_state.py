@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from rich.filesize import decimal
-
+from ...protocol import byte_text
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.extensions import NOT_WARMED
+from ...protocol.extensions import NOT_THIN, NOT_WARMED
 from ...protocol.net.client import Address
 from ...protocol.topics import TopicPartition
 from ..cluster_session import Admin, check
@@ -35,10 +34,14 @@ class Warming:
 
 @dataclass(frozen=True, slots=True)
 class LocalState:
-    """Of one broker: bytes of all its replicas, and those that are being filled."""
+    """Of one broker: bytes of all its replicas, those that are being filled, those that are thin with the milliseconds
+    until they are warm at the latest, and those whose log does not let them serve.
+    """
 
     size_bytes: int
     warming: dict[TopicPartition, Warming]
+    warm_in_ms: dict[TopicPartition, int] = field(default_factory=dict)
+    out_of_service: frozenset[TopicPartition] = frozenset()
 
     def total_warming(self) -> Warming | None:
         if not self.warming:
@@ -63,7 +66,9 @@ async def local_state(admin: Admin, broker: Address) -> LocalState | None:
         for part in topic.partitions
     ]
     warming = {name: found for name, part in parts if (found := _warming(part)) is not None}
-    return LocalState(sum(part.partition_size for _, part in parts), warming)
+    warm_in_ms = {name: left for name, part in parts if (left := getattr(part, "warm_in_ms", NOT_THIN)) != NOT_THIN}
+    out_of_service = frozenset(name for name, part in parts if getattr(part, "is_out_of_service", False))
+    return LocalState(sum(part.partition_size for _, part in parts), warming, warm_in_ms, out_of_service)
 
 
 def _warming(part: Any) -> Warming | None:
@@ -77,4 +82,4 @@ def warming_text(warming: Mapping[str, int | None] | None) -> str:
         return ""
     seconds = warming["seconds_left"]
     left = "?" if seconds is None else str(timedelta(seconds=seconds))
-    return f"{decimal(warming['bytes_left'] or 0)}, {left}"
+    return f"{byte_text.size(warming['bytes_left'] or 0)}, {left}"

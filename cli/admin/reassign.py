@@ -1,7 +1,7 @@
 """`tierfetch reassign`: plan, move replicas in waves, watch them arrive, pause, resume, cancel, roll back.
 
-Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`planning.plan_file`).
-What a running plan has to remember lies in a journal beside it (`planning.journal`).
+Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`sim.planning.plan_file`).
+What a running plan has to remember lies in a journal beside it (`sim.planning.journal`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import click
 from rich.table import Table
 
 from ...planning.cluster_state import Standing, standing
+from ...planning.execution import what_is_left
 from ...planning.journal import ENDED, ConfigValue, Entry, Event, Header, Journal, JournalError, Outcome
 from ...planning.neighbours import signs_of_others
 from ...planning.plan_file import PlanFile, PlanFileError
@@ -23,7 +24,6 @@ from ...planning.preflight import entries_of
 from ...planning.throttling import config_keys
 from ...protocol.errors import KafkaError
 from ..cluster_session import Admin, bootstrap_option, run
-from ..lazy_group import needing
 from ..model.quantities import clause, count
 from ..options import FiniteRange, json_option, table_console, throttle_rate, wave_option
 from .reassign_cluster import PlanCluster, under_way
@@ -48,7 +48,7 @@ def plan_argument(command: Command) -> Command:
 
 
 class ReassignGroup(click.Group):
-    """`plan` needs numpy: its module is imported when it is run."""
+    """The module of `plan` imports much, and is imported when it is run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), "plan"])
@@ -56,8 +56,8 @@ class ReassignGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name != "plan":
             return super().get_command(ctx, cmd_name)
-        with needing("model", "numpy"):
-            from .reassign_plan import plan
+        from .reassign_plan import plan
+
         return plan
 
 
@@ -86,6 +86,9 @@ def list_reassignments(bootstrap: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
+    if not rows:
+        click.echo("no reassignment is under way")
+        return
     table = Table("topic", "partition", "replicas", "adding", "removing")
     for row in rows:
         cells = [" ".join(map(str, value)) if isinstance(value, list) else str(value) for value in row.values()]
@@ -96,7 +99,7 @@ def list_reassignments(bootstrap: tuple[str, ...], as_json: bool) -> None:
 @reassign.command("execute", short_help="Move the replicas as a plan says, wave by wave.")
 @plan_argument
 @click.option(
-    "--throttle", type=throttle_rate, metavar="RATE", help="Of each broker, in place of the plan's, such as '50 MB/s'."
+    "--throttle", type=throttle_rate, metavar="RATE", help="Of each broker, in place of the plan's, such as '50 MiB/s'."
 )
 @wave_option("That come to, and go from, a broker in one wave, where the plan has no waves.")
 @click.option(
@@ -187,6 +190,13 @@ async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
 @reassign.command("resume", short_help="Go on with a plan that was paused or stopped.")
 @plan_argument
 @click.option("--throttle", type=throttle_rate, metavar="RATE", help="From now on, in place of the one before.")
+@click.option(
+    "--warm-timeout",
+    "warm_wait_s",
+    type=FiniteRange(min=0),
+    metavar="SECONDS",
+    help="How long to wait from now on for new leaders whose log is in the tier yet, in place of the time before.",
+)
 @click.option("--skip-changed", is_flag=True, help="Leave alone what somebody else has changed or deleted.")
 @bootstrap_option
 @json_option
@@ -194,6 +204,7 @@ def resume(
     plan_file: Path,
     journal_path: Path | None,
     throttle: float | None,
+    warm_wait_s: float | None,
     skip_changed: bool,
     bootstrap: tuple[str, ...],
     as_json: bool,
@@ -214,7 +225,14 @@ def resume(
         rate = None if throttle is None else max(1, int(throttle))
         header = file.journal.header
         before = () if rate is None or header.old_configs else await _old_configs(cluster, header)
-        event = Event(event="resume", at_ms=now_ms(), skipped=skipped, throttle_bytes_per_s=rate, old_configs=before)
+        event = Event(
+            event="resume",
+            at_ms=now_ms(),
+            skipped=skipped,
+            throttle_bytes_per_s=rate,
+            old_configs=before,
+            warm_wait_s=warm_wait_s,
+        )
         with file.owned():
             file.append(event)
             return await _run_plan(cluster, file)
@@ -232,25 +250,38 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
     journal, header = file.journal, file.journal.header
     state = run(bootstrap, lambda admin: PlanCluster(admin).state(sorted(header.topic_ids)))
     entries = [entry for entry in header.entries if entry.key not in journal.skipped]
+    left = what_is_left(journal, state, now_ms())
     standings = [standing(entry, header.topic_ids[entry.topic], state) for entry in entries]
     document = {
         "doing": journal.mode.value,
         "outcome": journal.outcome and journal.outcome.value,
         "is_carried_out": file.is_owned(),
         "partitions": {each.name.lower(): standings.count(each) for each in Standing},
+        "left": left,
         "waves": 1 + max((entry.wave for entry in header.entries), default=0),
         "notes": left_behind(journal),
     }
     if as_json:
         click.echo(json.dumps(document, indent=1))
         return
-    by = "" if document["is_carried_out"] else f", {journal.outcome or 'and nobody carries it out: resume it'}"
-    click.echo(f"{journal.mode.value}{by}")
+    click.echo(_doing(journal, plan_file, is_carried_out=document["is_carried_out"] is True))
     for each in Standing:
         if standings.count(each):
             click.echo(f"  {each.name.lower()}: {count(standings.count(each), 'partition')}")
+    for what in left:
+        click.echo(f"left: {what}")
     for note in left_behind(journal):
         click.echo(f"note: {note}")
+
+
+def _doing(journal: Journal, plan_file: Path, *, is_carried_out: bool) -> str:
+    """What is being done, or how it ended."""
+    if is_carried_out:
+        return journal.mode.value
+    if journal.outcome in ENDED:
+        return str(journal.outcome)
+    how = f"{journal.outcome}" if journal.outcome else f"{journal.mode.value}, and no process carries it out"
+    return f"{how}: `tierfetch reassign resume {plan_file}` goes on"
 
 
 @reassign.command("pause", short_help="Let what is under way end, and begin nothing more.")

@@ -8,30 +8,28 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-import numpy as np
 from click.core import ParameterSource
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ...model.arrays import ClusterArrays
 from ...model.inventory import Inventory, InventoryError
 from ...model.inventory_parts import Policy
 from ...planning.goals import Goal, PlanError, PlanOptions
-from ...planning.plan_arrays import plan_file
-from ...planning.planner import ReplicaPlan, plan_replicas
+from ...protocol.byte_text import rate, size
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.capture import observe
-from ..model.estimate import TIER_UNKNOWN, UNKNOWN_TO_ALL, capture
-from ..model.inputs import policy_option
+from ..model.estimate import TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, assume_size, capture, named
 from ..model.observe import Observer
-from ..model.quantities import clause, count, duration, rate, size
+from ..model.options import policy_option
+from ..model.quantities import clause, count, duration
 from ..options import (
     FiniteRange,
     OutputFile,
+    byte_size,
     json_option,
     table_console,
     throttle_rate,
@@ -39,6 +37,10 @@ from ..options import (
     window_option,
     write_text,
 )
+
+if TYPE_CHECKING:
+    from ...model.arrays import ClusterArrays
+    from ...planning.planner import ReplicaPlan
 
 BROKERS_SHOWN_MAX: Final = 40
 UNKNOWN_DISK: Final = 2.0**62
@@ -90,6 +92,12 @@ def _id_option(name: str, text: str) -> Callable[[Command], Command]:
     help="Share of the mean by which brokers may differ: replicas, bytes, leaders.",
 )
 @wave_option("That come to, and go from, a broker in one wave.")
+@click.option(
+    "--unknown-size",
+    type=byte_size,
+    metavar="SIZE",
+    help="What a partition of a live cluster counts whose size nothing tells, such as '10 GiB'; else no plan is made.",
+)
 @click.option("--tier-first", is_flag=True, help="Have leaders roll and tier before: less to copy, smaller segments.")
 @click.option(
     "--roll-after",
@@ -109,10 +117,13 @@ def plan(cluster_path: Path | None, bootstrap: tuple[str, ...], window_s: float,
 
     \b
       tierfetch reassign plan --replace 3 --with 7 --bootstrap kafka:9092 --out plan.json
-      tierfetch reassign plan --cluster cluster.yaml --add 11,12 --throttle '50 MB/s' --out plan.json
+      tierfetch reassign plan --cluster cluster.yaml --add 11,12 --throttle '50 MiB/s' --out plan.json
 
     Bytes are those that are not in the tier. The file is read by kafka-reassign-partitions too.
     """
+    from ...planning.plan_arrays import plan_file
+    from ...planning.planner import plan_replicas
+
     is_live_named = click.get_current_context().get_parameter_source("bootstrap") is not ParameterSource.DEFAULT
     if cluster_path is not None and is_live_named:
         raise click.UsageError("name one: an inventory by --cluster FILE, or a live cluster by --bootstrap HOST:PORT")
@@ -120,7 +131,7 @@ def plan(cluster_path: Path | None, bootstrap: tuple[str, ...], window_s: float,
     if cluster_path is not None:
         arrays = _from_file(cluster_path)
     else:
-        arrays, dead = _from_cluster(bootstrap, window_s)
+        arrays, dead = _from_cluster(bootstrap, window_s, options["unknown_size"])
     began_s = time.perf_counter()
     try:
         found = plan_replicas(arrays, replace(_goal(arrays, options), closed=dead), _options(options))
@@ -192,6 +203,8 @@ def _options(options: dict[str, Any]) -> PlanOptions:
 
 
 def _from_file(path: Path) -> ClusterArrays:
+    from ...model.arrays import ClusterArrays
+
     try:
         return ClusterArrays.from_inventory(Inventory.read(path))
     except InventoryError as error:
@@ -200,14 +213,23 @@ def _from_file(path: Path) -> ClusterArrays:
         raise click.ClickException(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _from_cluster(bootstrap: tuple[str, ...], window_s: float) -> tuple[ClusterArrays, frozenset[int]]:
-    """And the brokers that are not alive. What no request tells of brokers (network, disks) counts as unlimited."""
+def _from_cluster(
+    bootstrap: tuple[str, ...], window_s: float, unknown_size: float | None
+) -> tuple[ClusterArrays, frozenset[int]]:
+    """And the brokers that are not alive. What no request tells of brokers (network, disks) counts as unlimited.
+    ClickException names partitions of unknown size, unless one is given for them.
+    """
+    import numpy as np
+
+    from ...model.arrays import ClusterArrays
+
     first, second = run(bootstrap, lambda admin: _observed(admin, window_s))
     known = dict.fromkeys(UNKNOWN_TO_ALL, "1") | {f"tier.{key}": "1" for key in TIER_UNKNOWN}
     captured = capture(first, second, known, "cluster")
     for each in captured.remarks:
         click.echo(f"note: {each}", err=True)
     document = captured.document
+    _assume_sizes(captured, unknown_size)
     for broker in document["brokers"]:
         if not isinstance(broker.get("disk_bytes"), int | float):
             broker["disk_bytes"] = UNKNOWN_DISK
@@ -221,6 +243,19 @@ def _from_cluster(bootstrap: tuple[str, ...], window_s: float) -> tuple[ClusterA
     return replace(arrays, nic_in=free, nic_out=free, disk_read=free, disk_write=free, disk_bytes=disks), dead
 
 
+def _assume_sizes(captured: Captured, unknown_size: float | None) -> None:
+    if not captured.unsized:
+        return
+    unsized = f"of unknown size: {named(captured.unsized)}"
+    if unknown_size is None:
+        raise click.ClickException(
+            f"{unsized}; say what each counts with --unknown-size '10 GiB', or write the sizes into the file of"
+            " `tierfetch model capture` and give it with --cluster"
+        )
+    assume_size(captured.document, unknown_size)
+    click.echo(f"note: {unsized}; each counts {size(unknown_size)}", err=True)
+
+
 async def _observed(admin: Admin, window_s: float) -> Any:
     return await observe(Observer(admin), window_s, asyncio.sleep)
 
@@ -229,6 +264,8 @@ async def _observed(admin: Admin, window_s: float) -> Any:
 
 
 def _summary(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> dict[str, Any]:
+    import numpy as np
+
     bound, throttle = found.bound, found.throttle_bytes_per_s
     step = found.tier_step
     return {
@@ -257,6 +294,8 @@ def _summary(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> dic
 
 def _transfer_s(found: ReplicaPlan) -> float | None:
     """Of all waves, at the throttle: each takes as long as the broker with the most to receive; None without one."""
+    import numpy as np
+
     if not np.isfinite(found.throttle_bytes_per_s) or not len(found.moves):
         return None
     brokers = int(found.moves.target.max()) + 1
@@ -267,6 +306,8 @@ def _transfer_s(found: ReplicaPlan) -> float | None:
 
 
 def _print(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> None:
+    import numpy as np
+
     console, bound = table_console(), found.bound
     console.print(
         f"{clause(bound.moves, 'replica', 'moves', 'move')}, {size(bound.bytes)} to copy, in"

@@ -51,17 +51,20 @@ def list_topics(bootstrap: tuple[str, ...], as_json: bool) -> None:
 @bootstrap_option
 @json_option
 def describe_topics(names: tuple[str, ...], bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """Leader, replicas and ISR of each partition, and which replicas are being filled from the tier."""
+    """Leader, replicas and ISR of each partition; on which brokers the replica cannot serve (failed), is thin, and is
+    being filled from the tier (warming).
+    """
     rows = run(bootstrap, lambda admin: _described(admin, names))
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
-    table = Table("topic", "partition", "leader", "epoch", "replicas", "in sync", "warming")
+    table = Table("topic", "partition", "leader", "epoch", "replicas", "in sync", "failed", "thin", "warming")
     for row in rows:
         warming = row.pop("warming")
         cells = [_text(value) for value in row.values()]
         cells.append("; ".join(f"{broker}: {warming_text(each)}" for broker, each in warming.items()))
-        table.add_row(*cells, style="red" if row["leader"] < 0 else "yellow" if _is_short(row) else None)
+        is_hurt = row["leader"] < 0 or row["failed"]
+        table.add_row(*cells, style="red" if is_hurt else "yellow" if _is_short(row) else None)
     table_console().print(table)
 
 
@@ -166,7 +169,16 @@ async def _described(admin: Admin, names: Sequence[str]) -> list[dict[str, Any]]
                 for broker, state in states.items()
                 if state is not None and name in state.warming
             }
-            rows.append({**_partition(topic.name, part), "warming": warming})
+            told = {broker: state for broker, state in states.items() if state is not None}
+            failed = {broker for broker, state in told.items() if name in state.out_of_service}
+            rows.append(
+                {
+                    **_partition(topic.name, part),
+                    "failed": sorted(failed.union(part.offline_replicas)),
+                    "thin": sorted(broker for broker, state in told.items() if name in state.warm_in_ms),
+                    "warming": warming,
+                }
+            )
     return rows
 
 

@@ -16,7 +16,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from ...extras import needing
 from ..local_cluster import TierSettings
+from ..local_nodes import NodeFailedError
 from ..options import OutputFile, write_text
 from ..processes import free_ports, poll
 from . import scenario
@@ -76,8 +78,14 @@ def demo(
     """
     console = Console()
     report = DemoReport(bytes_produced=size_bytes // scenario.VALUE_BYTES * scenario.VALUE_BYTES, tier=tier)
-    with workspace(keep) as base, tier_settings(tier, base) as settings:
-        run(report, base, settings, policies or scenario.POLICIES, console)
+    with needing("demo"):
+        import confluent_kafka  # noqa: F401 - missing ones are better said before anything is started
+        import plotly  # noqa: F401
+    try:
+        with workspace(keep) as base, tier_settings(tier, base) as settings:
+            run(report, base, settings, policies or scenario.POLICIES, console)
+    except (NodeFailedError, TimeoutError) as error:
+        raise click.ClickException(str(error)) from None
     print_table(report, console)
     write_chart(report, html_path)
     console.print(f"Chart: {html_path}")
@@ -149,6 +157,8 @@ def tier_settings(tier: str, base: Path) -> Iterator[TierSettings]:
 @contextmanager
 def moto_server(base: Path) -> Iterator[str]:
     """moto's S3 in a process of its own, with an empty bucket; yields its URL."""
+    with needing("demo"):
+        import moto  # noqa: F401 - a process of its own imports it
     (port,) = free_ports(1)
     endpoint = f"http://127.0.0.1:{port}"
     with (base / "moto.log").open("wb") as output:
@@ -163,6 +173,9 @@ def moto_server(base: Path) -> Iterator[str]:
         for _ in poll(MOTO_START_TIMEOUT_S, "moto's server", 0.1):
             if create_bucket(endpoint):
                 break
+            if process.poll() is not None:
+                said = (base / "moto.log").read_text(errors="replace").strip().splitlines()
+                raise click.ClickException(f"moto's server has ended: {said[-1] if said else process.returncode}")
         yield endpoint
     finally:
         process.kill()

@@ -16,6 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ...model.calibration import CalibrationError, Calibrations, MachineRates, System
+from ...protocol import byte_text
 from ...remote.registry import PluginError, load_remote_storage
 from ...remote.storage import RemoteStorageError
 from ..cluster_session import Admin, run
@@ -151,7 +152,7 @@ def _tier_figures(plugin: str, options: tuple[str, ...]) -> dict[str, float]:
 
 def _live(bootstrap: tuple[str, ...], read_bytes: int) -> tuple[System, dict[int, LeaderPace]]:
     async def probe(admin: Admin) -> tuple[System, dict[int, LeaderPace]]:
-        snapshot = await Observer(admin).everything()
+        snapshot = await Observer(admin, ledgers=None).everything()
         cluster = await admin.cluster()
         ids: dict[str, UUID] = {topic.name: topic.topic_id for topic in cluster.topics}
         is_ours = any("bootstrap.policy" in broker.configs for broker in snapshot.brokers.values())
@@ -182,7 +183,7 @@ def _table(machine: MachineRates) -> Table:
         ("tier get", machine.tier_get_bytes_per_s),
     ):
         if rate is not None:
-            table.add_row(what, f"{rate / MB:,.0f} MB/s")
+            table.add_row(what, byte_text.rate(rate))
     table.add_row("fsync of a small write", f"{machine.fsync_s * 1000:.2f} ms")
     if machine.tier_request_s is not None:
         table.add_row("small request to the tier", f"{machine.tier_request_s * 1000:.2f} ms")
@@ -191,5 +192,5 @@ def _table(machine: MachineRates) -> Table:
 
 def _add_leaders(table: Table, leaders: dict[int, LeaderPace]) -> None:
     for broker, pace in leaders.items():
-        rate = "leads no records" if pace.fetch_bytes_per_s is None else f"{pace.fetch_bytes_per_s / MB:,.0f} MB/s"
+        rate = "leads no records" if pace.fetch_bytes_per_s is None else byte_text.rate(pace.fetch_bytes_per_s)
         table.add_row(f"broker {broker}: fetch; round trip", f"{rate}; {pace.round_trip_s * 1000:.2f} ms")

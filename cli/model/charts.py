@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from ...protocol.byte_text import size
 from .document import BrokerLoad, ModelDocument, Outcome
-from .quantities import duration, size
+from .quantities import duration
 
 TRAFFIC_SHOWN: Final = 6
+MIB: Final = 1 << 20
 RESOURCES_SHOWN: Final = 12
 LOADS_SHOWN: Final = 20
 FOREGROUND, MOVES, GRID = "#b9c4d0", "#2a6f97", "#e6eaef"
@@ -107,18 +109,18 @@ def traffic_chart(document: ModelDocument) -> Any:
                 continue
             figure.add_scatter(
                 x=traffic.at_s,
-                y=[value / 1e6 for value in values],
+                y=[value / MIB for value in values],
                 name=f"broker {broker.broker}",
                 legendgroup=str(broker.broker),
                 showlegend=row == 1 or not any(broker.into),
                 mode="lines",
                 line={"shape": "hv", "width": 2.2, "color": COLORS[number % len(COLORS)]},
-                hovertemplate="%{y:,.1f} MB/s after %{x:,.1f} s<extra>broker " + str(broker.broker) + "</extra>",
+                hovertemplate="%{y:,.1f} MiB/s after %{x:,.1f} s<extra>broker " + str(broker.broker) + "</extra>",
                 row=row,
                 col=1,
             )
     _style(figure, height=520)
-    figure.update_yaxes(title="MB/s", rangemode="tozero")
+    figure.update_yaxes(title="MiB/s", rangemode="tozero")
     axis = _time_axis(traffic.at_s[-1], is_log=False)
     figure.update_xaxes(**{**axis, "title": None}, row=1, col=1)
     figure.update_xaxes(**axis, row=2, col=1)

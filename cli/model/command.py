@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..lazy_group import LazyGroup, needing
+from ..lazy_group import LazyGroup
 
 _COMMANDS = {
     "replace": ("replace", "replace", "A broker dies and comes back empty: when is all in sync again?"),
@@ -12,19 +12,11 @@ _COMMANDS = {
     "rebalance": ("rebalance", "rebalance", "Brokers come, brokers go, or a plan is carried out."),
     "capture": ("capture", "capture_command", "The inventory of a live cluster, Apache Kafka's or tierfetch's."),
     "calibrate": ("calibrate", "calibrate_command", "What this machine and a live cluster really do."),
-    "failover": ("failover", "failover", "Brokers die: who is without a leader, who carries the load?"),
+    "failover": ("failover_command", "failover", "Brokers die: who is without a leader, who carries the load?"),
 }
 
 
-class ModelGroup(LazyGroup):
-    """What the extra `model` brings is asked for by the command that needs it."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        with needing("model", "numpy", "plotly"):
-            return super().get_command(ctx, cmd_name)
-
-
-@click.command("model", cls=ModelGroup, package=__package__, modules=_COMMANDS)
+@click.command("model", cls=LazyGroup, package=__package__, modules=_COMMANDS)
 def model() -> None:
     """How long it takes, before anybody touches a cluster.
 

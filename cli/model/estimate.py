@@ -1,24 +1,29 @@
 """From two snapshots of a live cluster to an inventory's document. Pure.
 
-Offsets are exact, bytes below the local log start are estimated: nobody tells them, so the bytes that a record takes
-locally stand for those that are tiered only (else the topic's other partitions, else it is said that nothing is known).
+Offsets are exact, and so are the bytes of what lies in the tier, by its segments in the remote log metadata:
 
-    bytes of an offset   = local bytes / (log end - local log start)
-    size                 = local bytes + bytes of [log start, local log start)
-    tiered               = bytes of [log start, next upload); Apache Kafka does not tell the next upload of a partition
-                           with nothing pending: it is behind the last tiered offset
+    remote(a, b)         = bytes of the offsets [a, b) in the tier, each offset once
+    size                 = local bytes + remote(log start, local log start)
+    tiered               = remote(log start, next upload): what lies in both tiers too. Apache Kafka does not tell the
+                           next upload of a partition with nothing pending: it is behind the last tiered offset
+    without a leader     local bytes of the largest replica; size at least the greater of these and all that is remote
     produced per second  = offsets between the two looks at the log end, in bytes
 
-What no request tells is written as `FILL_IN`, which the model refuses by name until a number stands there.
+Where segments are not known (the metadata could not be read, or lack them) bytes are estimated: those that a record
+takes in the partition's local log, else in its known segments, else in the topic's other partitions, stand for it.
+
+What no request tells, and a size that nothing tells, is written as `FILL_IN`, which the model refuses by name until a
+number stands there. Nothing unknown is taken as empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .snapshot import NO_LEADER, BrokerState, Offsets, PartitionState, Snapshot
+from .remote_sizes import bytes_between, record_bytes
+from .snapshot import NO_LEADER, BrokerState, Offsets, PartitionState, RemoteSegment, Snapshot
 
 FILL_IN: Final = "FILL-IN"
 UNKNOWN_TO_ALL: Final[Mapping[str, str]] = {
@@ -33,6 +38,12 @@ TIER_UNKNOWN: Final[Mapping[str, str]] = {
     "latency_ms": "of one request to the tier, such as 30",
     "bandwidth_bytes_per_s": "what the tier serves to all brokers together, such as 100 Gbit/s",
 }
+SIZE_UNKNOWN: Final[Mapping[str, str]] = {
+    "size_bytes": "what it holds, local or in the tier, each offset once",
+    "local_bytes": "what its leader holds on disk",
+    "tiered_bytes": "what the tier holds of it, also what is local as well",
+}
+"""Of a partition, by key."""
 KAFKA_OFF: Final = "kafka"
 KAFKA_ON: Final = "kafka-last-tiered"
 OURS_OFF: Final = "local-log-start"
@@ -43,18 +54,29 @@ NAMED_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """`document` of an inventory, `unknown` (what to fill in, and how), and `remarks` about what was odd."""
+    """`document` of an inventory, `unknown` (what to fill in, and how), and `remarks` about what was odd. `unsized`:
+    the partitions that have a size to fill in.
+    """
 
     document: dict[str, Any]
     unknown: tuple[str, ...]
     remarks: tuple[str, ...]
+    unsized: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    size_bytes: float
-    local_bytes: float
-    tiered_bytes: float
+    """None: not known."""
+
+    size_bytes: float | None
+    local_bytes: float | None
+    tiered_bytes: float | None
+
+    def items(self) -> Iterator[tuple[str, float | None]]:
+        """By key of the inventory."""
+        yield "size_bytes", self.size_bytes
+        yield "local_bytes", self.local_bytes
+        yield "tiered_bytes", self.tiered_bytes
 
 
 def capture(first: Snapshot, second: Snapshot | None, known: Mapping[str, str], name: str) -> Captured:
@@ -63,14 +85,12 @@ def capture(first: Snapshot, second: Snapshot | None, known: Mapping[str, str], 
     topics, unsized = _topics(first, second)
     if second is not None:
         remarks += _changes(first, second)
-    if unsized:
-        more = f" and {len(unsized) - NAMED_MAX} more" if len(unsized) > NAMED_MAX else ""
-        remarks.append(f"{', '.join(unsized[:NAMED_MAX])}{more}: of unknown size, taken as empty; write their bytes")
     defaults = {key: known.get(key, FILL_IN) for key in UNKNOWN_TO_ALL}
     unknown = [f"broker_defaults {key}: {what}" for key, what in UNKNOWN_TO_ALL.items() if key not in known]
     brokers = [*(_broker(each, known) for each in first.brokers.values()), *_absent_brokers(first, known, remarks)]
     brokers.sort(key=lambda each: each["id"])
     unknown += [f"broker {each['id']} disk_bytes" for each in brokers if each["disk_bytes"] == FILL_IN]
+    unknown += [f"{named(names)} {key}: {SIZE_UNKNOWN[key]}" for key, names in unsized.items()]
     document: dict[str, Any] = {"version": 1, "name": name, "broker_defaults": defaults, "brokers": brokers}
     if any(topic["tiered"] for topic in topics):
         document["tier"] = {key: known.get(f"tier.{key}", FILL_IN) for key in TIER_UNKNOWN}
@@ -80,7 +100,29 @@ def capture(first: Snapshot, second: Snapshot | None, known: Mapping[str, str], 
     if second is None:
         remarks.append("produce_bytes_per_s are not measured (--window 0): taken as 0 everywhere")
     remarks.append("consume_bytes_per_s are told by no request: taken as 0 everywhere")
-    return Captured(document, tuple(unknown), tuple(remarks))
+    every = dict.fromkeys(name for names in unsized.values() for name in names)
+    return Captured(document, tuple(unknown), tuple(remarks), tuple(every))
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first few of these, and how many more there are."""
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return f"{', '.join(names[:NAMED_MAX])}{more}"
+
+
+def assume_size(document: dict[str, Any], size_bytes: float) -> None:
+    """Put a size where none is known: as many bytes in all, but no fewer than are known to be local or tiered; all of
+    them to be copied where it is not known what the tier has.
+    """
+    for topic in document["topics"]:
+        for partition in topic["partitions"]:
+            local, tiered = partition["local_bytes"], partition["tiered_bytes"]
+            known = [each for each in (local, tiered) if each != FILL_IN]
+            if partition["size_bytes"] == FILL_IN:
+                partition["size_bytes"] = max(size_bytes, *known, 0)
+            size = partition["size_bytes"]
+            partition["local_bytes"] = size if local == FILL_IN else local
+            partition["tiered_bytes"] = size - partition["local_bytes"] if tiered == FILL_IN else tiered
 
 
 # --- brokers and settings -------------------------------------------------------------------------------------------
@@ -148,12 +190,13 @@ def _limit(text: str | None) -> int | None:
 # --- topics ---------------------------------------------------------------------------------------------------------
 
 
-def _topics(first: Snapshot, second: Snapshot | None) -> tuple[list[dict[str, Any]], list[str]]:
-    """The topics, and the partitions whose size is not known."""
+def _topics(first: Snapshot, second: Snapshot | None) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+    """The topics, and by key the partitions whose size is not known."""
     by_topic: dict[str, list[PartitionState]] = {}
     for state in first.partitions.values():
         by_topic.setdefault(state.topic, []).append(state)
-    topics, unsized = [], []
+    topics: list[dict[str, Any]] = []
+    unsized: dict[str, list[str]] = {}
     for name in sorted(by_topic):
         states = sorted(by_topic[name], key=lambda state: state.index)
         usual = _usual_record_bytes(first, states)
@@ -161,10 +204,11 @@ def _topics(first: Snapshot, second: Snapshot | None) -> tuple[list[dict[str, An
         partitions = []
         for state in states:
             sizes = _sizes(first, state, usual)
-            if sizes is None:
-                unsized.append(state.name)
+            for key, size in sizes.items():
+                if size is None:
+                    unsized.setdefault(key, []).append(state.name)
             rate = 0.0 if second is None else _produce_rate(first, second, state, usual)
-            partitions.append(_partition(state, sizes or _Sizes(0.0, 0.0, 0.0), rate))
+            partitions.append(_partition(state, sizes, rate))
         topic = {
             "name": name,
             "tiered": first.is_tiered(name),
@@ -183,9 +227,7 @@ def _partition(state: PartitionState, sizes: _Sizes, produce_bytes_per_s: float)
         "replicas": list(state.replicas),
         "leader": state.leader,
         "isr": [replica for replica in isr if replica in state.replicas],
-        "size_bytes": round(sizes.size_bytes),
-        "local_bytes": round(sizes.local_bytes),
-        "tiered_bytes": round(sizes.tiered_bytes),
+        **{key: FILL_IN if size is None else round(size) for key, size in sizes.items()},
         "produce_bytes_per_s": round(produce_bytes_per_s),
         "log_start_offset": log_start,
     }
@@ -200,13 +242,18 @@ def _local_bytes(snapshot: Snapshot, state: PartitionState) -> int | None:
     return max((size for size in others if size is not None), default=None)
 
 
+def _segments(snapshot: Snapshot, state: PartitionState) -> Sequence[RemoteSegment]:
+    return () if snapshot.remote is None else snapshot.remote.get((state.topic, state.index), ())
+
+
 def _record_bytes(snapshot: Snapshot, state: PartitionState) -> float | None:
-    """Bytes that an offset takes in the local log; None where it holds nothing."""
+    """Bytes that an offset takes in the local log; where that holds nothing, in the tier; None where both do not."""
     offsets, local = state.offsets, _local_bytes(snapshot, state)
-    if offsets is None or not local or offsets.log_end is None:
-        return None
-    local_start = _local_start(offsets)
-    return local / (offsets.log_end - local_start) if offsets.log_end > local_start else None
+    if offsets is not None and local and offsets.log_end is not None:
+        local_start = _local_start(offsets)
+        if offsets.log_end > local_start:
+            return local / (offsets.log_end - local_start)
+    return record_bytes(_segments(snapshot, state))
 
 
 def _usual_record_bytes(snapshot: Snapshot, states: Sequence[PartitionState]) -> float | None:
@@ -219,32 +266,48 @@ def _local_start(offsets: Offsets) -> int:
     return start or 0
 
 
-def _sizes(snapshot: Snapshot, state: PartitionState, usual: float | None) -> _Sizes | None:
-    """None: not known."""
-    local = _local_bytes(snapshot, state)
-    offsets = state.offsets
-    if local is None:
-        return None
-    if offsets is None or offsets.log_end is None:
+def _sizes(snapshot: Snapshot, state: PartitionState, usual: float | None) -> _Sizes:
+    local, offsets = _local_bytes(snapshot, state), state.offsets
+    if not snapshot.is_tiered(state.topic):
         return _Sizes(local, local, 0.0)
-    log_start, local_start = offsets.log_start or 0, _local_start(offsets)
-    end = offsets.log_end
-    below = max(0, local_start - log_start)
+    segments = _segments(snapshot, state)
+    if offsets is None or offsets.log_end is None:
+        return _leaderless(local, segments)
     record = _record_bytes(snapshot, state) or usual
-    if record is None and below:
-        return None
-    size = local + below * (record or 0.0)
-    next_upload = _next_upload(offsets) if snapshot.is_tiered(state.topic) else log_start
-    tiered = max(0, min(next_upload, end) - log_start) * (record or 0.0)
-    return _Sizes(size, local, min(size, max(tiered, size - local)))
+    log_start = offsets.log_start or 0
+    below = _remote_bytes(segments, log_start, _local_start(offsets), record)
+    tiered = _remote_bytes(segments, log_start, min(_next_upload(offsets, segments), offsets.log_end), record)
+    if local is None or below is None:
+        return _Sizes(None, local, tiered)
+    size = local + below
+    return _Sizes(size, local, None if tiered is None else min(size, max(tiered, below)))
 
 
-def _next_upload(offsets: Offsets) -> int:
+def _leaderless(local: int | None, segments: Sequence[RemoteSegment]) -> _Sizes:
+    """Nobody tells where the local log begins: all of it may be in the tier as well."""
+    if not segments:
+        return _Sizes(None, local, None)
+    first, end = min(each.start_offset for each in segments), max(each.end_offset for each in segments) + 1
+    tiered, _ = bytes_between(segments, first, end)
+    return _Sizes(None if local is None else max(local, tiered), local, tiered)
+
+
+def _remote_bytes(segments: Sequence[RemoteSegment], first: int, end: int, record: float | None) -> float | None:
+    """Bytes of [first, end) in the tier, where segments are unknown at so many a record; None: not known."""
+    known, missing = bytes_between(segments, first, end)
+    if not missing:
+        return known
+    record = record_bytes(segments) or record
+    return None if record is None else known + missing * record
+
+
+def _next_upload(offsets: Offsets, segments: Sequence[RemoteSegment]) -> int:
+    """By the leader; where it does not tell, by the segments."""
     if offsets.next_upload is not None:
         return offsets.next_upload
     if offsets.last_tiered is not None:
         return offsets.last_tiered + 1
-    return offsets.log_start or 0
+    return max((each.end_offset + 1 for each in segments), default=offsets.log_start or 0)
 
 
 def _produce_rate(first: Snapshot, second: Snapshot, state: PartitionState, usual: float | None) -> float:
@@ -269,6 +332,5 @@ def _changes(first: Snapshot, second: Snapshot) -> list[str]:
     remarks = []
     for names, what in ((gone, "deleted during the capture"), (moved, "changed leaders during the capture")):
         if names:
-            more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
-            remarks.append(f"{', '.join(names[:NAMED_MAX])}{more}: {what}; as they were at its beginning")
+            remarks.append(f"{named(names)}: {what}; as they were at its beginning")
     return remarks

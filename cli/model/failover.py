@@ -1,8 +1,6 @@
-"""`tierfetch model failover`: brokers die and nobody replaces them."""
+"""What `tierfetch model failover` says: brokers die and nobody replaces them."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import click
 import numpy as np
@@ -11,12 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from ...model.arrays import Bools, ClusterArrays
-from ...model.failures import FailoverResult, predict_failover
+from ...model.calibration import Calibration
+from ...model.failures import Death, predict_failover, unavailable_s
 from ...model.inventory_parts import Policy
 from ..options import table_console, write_text
 from .charts import load_chart
 from .document import BrokerLoad, ClusterSummary, cluster_summary, finite
-from .inputs import Inputs, brokers_of, cluster_options
+from .inputs import Inputs, brokers_of
 from .page import chart, paragraphs, section, tiles, whole_page
 from .quantities import clause, duration, share
 
@@ -32,7 +31,10 @@ class FailoverDocument(BaseModel):
     scenario: str
     cluster: ClusterSummary
     warnings: list[str]
-    unavailable_s: float = Field(description="Until partitions that lost their leader have another.")
+    system: str = Field(description="Whose times: tierfetch's or Apache Kafka's.")
+    death: Death = Field(description="Of the process: its listener refuses connections. Of the host: silence.")
+    unavailable_s: float = Field(description="Until partitions that lost their leader have another, after this death.")
+    unavailable_s_by_death: dict[Death, float] = Field(description="The same, after either.")
     lost_leader: int
     under_replicated: int
     leaderless: int
@@ -42,18 +44,11 @@ class FailoverDocument(BaseModel):
     brokers: list[BrokerLoad] = Field(description="The fullest afterwards first.")
 
 
-@click.command("failover")
-@cluster_options
-@click.option(
-    "--broker", "brokers", required=True, multiple=True, type=int, help="Broker id; more than one die together."
-)
-@click.option("--kafka", "is_kafka", is_flag=True, help="With Apache Kafka's times for detection and election.")
-def failover(brokers: tuple[int, ...], is_kafka: bool, **options: Any) -> None:
-    """Brokers die and are not replaced: who is without a leader, what refuses producers, who carries the load?"""
-    inputs = Inputs.read(**options)
+def show_failover(inputs: Inputs, brokers: tuple[int, ...], death: str, *, is_kafka: bool) -> None:
+    """Print the document, or sentences and a table, and write the page."""
     dead = brokers_of(inputs.arrays, brokers)
     calibration = inputs.calibrations.of(Policy.KAFKA if is_kafka else Policy.TIER_FIRST)
-    document = _document(inputs, dead, predict_failover(inputs.arrays, dead, calibration))
+    document = _document(inputs, dead, calibration, Death(death))
     if inputs.html_path is not None:
         write_text(inputs.html_path, _page(document))
     if inputs.as_json:
@@ -66,16 +61,19 @@ def failover(brokers: tuple[int, ...], is_kafka: bool, **options: Any) -> None:
         console.print(f"Report: {inputs.html_path}")
 
 
-def _document(inputs: Inputs, dead: list[int], result: FailoverResult) -> FailoverDocument:
+def _document(inputs: Inputs, dead: list[int], calibration: Calibration, death: Death) -> FailoverDocument:
     arrays = inputs.arrays
+    result = predict_failover(arrays, dead, calibration, death)
     names = " and ".join(str(arrays.broker_ids[each]) for each in dead)
     order = np.argsort(-result.nic_share_after, kind="stable").tolist()
     return FailoverDocument(
-        scenario=f"{'Broker' if len(dead) == 1 else 'Brokers'} {names} of {arrays.broker_count} "
-        f"{'dies and is' if len(dead) == 1 else 'die and are'} not replaced",
+        scenario=_scenario(names, len(dead), arrays.broker_count, death),
         cluster=cluster_summary(arrays),
         warnings=inputs.warnings,
+        system=calibration.system,
+        death=death,
         unavailable_s=result.unavailable_s,
+        unavailable_s_by_death={each: unavailable_s(each, calibration) for each in Death},
         lost_leader=int(result.lost_leader.sum()),
         under_replicated=int(result.under_replicated.sum()),
         leaderless=int(result.is_leaderless.sum()),
@@ -98,6 +96,14 @@ def _document(inputs: Inputs, dead: list[int], result: FailoverResult) -> Failov
     )
 
 
+def _scenario(names: str, count: int, of: int, death: Death) -> str:
+    one = count == 1
+    if one:
+        return f"The {death.value} of broker {names} of {of} dies, and is not replaced"
+    several = {Death.PROCESS: "processes", Death.HOST: "hosts"}[death]
+    return f"The {several} of brokers {names} of {of} die, and are not replaced"
+
+
 def _names(arrays: ClusterArrays, which: Bools) -> list[str]:
     return [arrays.partition_name(int(each)) for each in np.flatnonzero(which)[:NAMES_MAX]]
 
@@ -105,7 +111,8 @@ def _names(arrays: ClusterArrays, which: Bools) -> list[str]:
 def _sentences(document: FailoverDocument) -> list[str]:
     takes = clause(document.lost_leader, "partition", "takes", "take")
     lost = f"{takes} nothing for {duration(document.unavailable_s)}, until"
-    found = [f"{lost} the death is noticed and another replica leads."] if document.lost_leader else []
+    found = [f"{lost} {_noticed(document)} and another replica leads."] if document.lost_leader else []
+    found.append(_other_death(document))
     if document.leaderless:
         found.append(
             f"{clause(document.leaderless, 'partition', 'has', 'have')} no replica in sync left, and no leader until "
@@ -119,6 +126,22 @@ def _sentences(document: FailoverDocument) -> list[str]:
         found.append("No partition falls below min.insync.replicas: all that have a leader go on taking records.")
     found.append(f"{clause(document.under_replicated, 'partition', 'has', 'have')} a replica less.")
     return found
+
+
+def _noticed(document: FailoverDocument) -> str:
+    if document.death is Death.HOST:
+        return "the session of a silent broker has ended"
+    if document.unavailable_s < document.unavailable_s_by_death[Death.HOST]:
+        return "the controllers see that a listener refuses connections"
+    return "the broker's session has ended (Apache Kafka does not look at refused connections)"
+
+
+def _other_death(document: FailoverDocument) -> str:
+    (other,) = set(Death) - {document.death}
+    after = duration(document.unavailable_s_by_death[other])
+    same = "it would be the same" if after == duration(document.unavailable_s) else f"it would be {after}"
+    what = "the host died, not the process alone" if other is Death.HOST else "the process alone died, not the host"
+    return f"If {what}, {same} (--death {other.value})."
 
 
 def _some(names: list[str], shown_max: int = 5) -> str:
@@ -150,7 +173,11 @@ def _load(leaders: int, nic_share: float, headroom: float | None) -> tuple[str, 
 
 def _page(document: FailoverDocument) -> str:
     values = [
-        ("partitions that lost their leader", f"{document.lost_leader:,}", f"for {duration(document.unavailable_s)}"),
+        (
+            "partitions that lost their leader",
+            f"{document.lost_leader:,}",
+            f"for {duration(document.unavailable_s)}: death of the {document.death.value}",
+        ),
         ("without a leader", f"{document.leaderless:,}", "until a replica comes back"),
         ("refuse producers", f"{document.below_min_isr:,}", "below min.insync.replicas"),
         ("under-replicated", f"{document.under_replicated:,}", f"of {document.cluster.partitions:,} partitions"),

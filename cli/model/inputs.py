@@ -1,11 +1,10 @@
-"""Options that the model's commands share, and what they are read into."""
+"""What the options that the model's commands share are read into."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self
 
 import click
 import numpy as np
@@ -15,60 +14,14 @@ from rich.markup import escape
 from ...model.arrays import ClusterArrays
 from ...model.calibration import CalibrationError, Calibrations
 from ...model.inventory import Inventory, InventoryError
-from ...model.inventory_parts import Policy
-from ..options import OutputFile, json_option, throttle_rate
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 WARNINGS_MAX = 5
 """Shown; the rest is counted."""
 
 
-def cluster_options(command: Command) -> Command:
-    """`--cluster`, `--calibration`, `--throttle`, `--json`, `--html`."""
-    options = (
-        click.option(
-            "--cluster",
-            "cluster_path",
-            required=True,
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="The inventory: YAML or JSON (docs/model.md).",
-        ),
-        click.option(
-            "--calibration",
-            "calibration_path",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="What was measured of the systems; without it what ships with tierfetch.",
-        ),
-        click.option(
-            "--throttle",
-            type=throttle_rate,
-            metavar="RATE",
-            help='Replication throttle of each broker, such as "50 MB/s", in place of the inventory\'s.',
-        ),
-        json_option,
-        click.option(
-            "--html",
-            "html_path",
-            type=OutputFile(),
-            help="Write a report with charts here: one file, nothing is loaded from elsewhere.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-policy_option = click.option(
-    "--policy",
-    type=click.Choice([policy.value for policy in Policy]),
-    help="Where new replicas begin, in place of the inventory's; kafka* are Apache Kafka's.",
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What `cluster_options` were read into."""
+    """What `options.cluster_options` were read into."""
 
     arrays: ClusterArrays
     warnings: list[str]

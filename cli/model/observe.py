@@ -8,8 +8,12 @@
     a broker goes, or does not answer              its sizes are unknown, its leaderships as with a leader that moves
     a partition has no leader                      it stays, with its replicas and without offsets
     a broker is too old for a question             that offset is unknown
+    the remote log metadata cannot be read         what lies in the tier is unknown, and it is said why
 
-Only reading requests are sent: Metadata, DescribeConfigs, ListOffsets, DescribeLogDirs, ListPartitionReassignments.
+The remote log metadata are read last: a segment that the offsets name is in them, unless it was deleted meanwhile.
+
+Only reading requests are sent: Metadata, DescribeConfigs, ListOffsets, DescribeLogDirs, ListPartitionReassignments, and
+Fetch of `__remote_log_metadata`.
 """
 
 from __future__ import annotations
@@ -17,16 +21,20 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.net.client import Address
+from ...protocol.net.service import closing
 from ...protocol.requests import BROKER_ENDPOINTS, cluster_of, configs_of, offsets_of
+from ...protocol.topics import TopicIdPartition
 from ...protocol.wire.config_resources import ResourceType
+from ...remote.core.ledger import RemoteLogLedger
 from ..cluster_session import Cluster, check
-from .snapshot import NO_LEADER, BrokerState, Offsets, PartitionState, Snapshot
+from ..tier.ledgers import MetadataTopicLedgers, MetadataUnavailableError
+from .snapshot import NO_LEADER, BrokerState, Offsets, PartitionState, RemoteSegment, Snapshot
 
 TIMEOUT_MS: Final = 30_000
 ROUNDS_MAX: Final = 5
@@ -74,7 +82,7 @@ Progress = Callable[[str], None]
 
 
 class Asker(Protocol):
-    """`cli.cluster_session.Admin`."""
+    """`cli.admin.session.Admin`."""
 
     async def ask(self, api: ApiKey, body: Any) -> Any: ...
 
@@ -83,18 +91,31 @@ class Asker(Protocol):
     async def cluster(self, topics: Sequence[str] | None = None) -> Cluster: ...
 
 
+class LedgerSource(Protocol):
+    """`cli.tier.ledgers.MetadataTopicLedgers`."""
+
+    async def read_on(self) -> Mapping[TopicIdPartition, RemoteLogLedger]: ...
+
+    async def close(self) -> None: ...
+
+
 class Observer:
-    """One capture's questions. KafkaError and OSError where a question failed that nothing can be known without."""
+    """One capture's questions. KafkaError and OSError where a question failed that nothing can be known without.
+
+    `ledgers` makes a reader of the remote log metadata from the brokers' addresses; None: they are not read.
+    """
 
     def __init__(
         self,
         admin: Asker,
         *,
+        ledgers: Callable[[Sequence[Address]], LedgerSource] | None = MetadataTopicLedgers,
         progress: Progress = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         pause_s: float = ROUND_PAUSE_S,
     ) -> None:
         self._admin = admin
+        self._ledgers = ledgers
         self._progress = progress
         self._clock = clock
         self._pause_s = pause_s
@@ -117,15 +138,40 @@ class Observer:
             )
             for broker in sorted(cluster.brokers)
         }
+        taken_at_s, racks = self._clock(), await self._racks()
+        remote, unread = await self._remote(cluster, tiered)
         return Snapshot(
-            taken_at_s=self._clock(),
+            taken_at_s=taken_at_s,
             brokers=brokers,
             topic_configs=topic_configs,
             partitions=found,
             local_bytes=sizes,
-            racks=await self._racks(),
-            remarks=(*remarks, *said, *more),
+            racks=racks,
+            remote=remote,
+            remarks=(*remarks, *said, *more, *unread),
         )
+
+    async def _remote(
+        self, cluster: Cluster, tiered: Collection[str]
+    ) -> tuple[dict[Key, list[RemoteSegment]] | None, list[str]]:
+        """The readable segments of these topics, not of others that had their names before; and why there are none."""
+        if self._ledgers is None or not tiered:
+            return None, []
+        self._progress("remote log metadata")
+        addresses = [address for _, address in sorted(cluster.brokers.items())]
+        async with closing(self._ledgers(addresses)) as source:
+            try:
+                ledgers = await source.read_on()
+            except MetadataUnavailableError as error:
+                return None, [f"what lies in the tier alone is estimated by local records, or unknown: {error}"]
+        return {
+            (partition.topic, partition.partition): [
+                RemoteSegment(each.start_offset, each.end_offset, each.segment_size_in_bytes)
+                for each in ledger.finished()
+            ]
+            for partition, ledger in ledgers.items()
+            if partition.topic in tiered and cluster.topic_ids.get(partition.topic) == partition.topic_id
+        }, []
 
     async def _racks(self) -> dict[int, str]:
         """Of all registered brokers (KIP-1073); none where that cannot be asked."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any, Final
 
+from ...protocol.byte_text import rate, size
 from .document import ClusterSummary
-from .quantities import count, rate, size
+from .quantities import count
 
 _STYLE: Final = """
 body { margin: 0; background: #f4f6f8; color: #1f2933; font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto,

@@ -1,10 +1,8 @@
-"""Seconds, bytes and shares as people read them."""
+"""Seconds, shares and counts as people read them; bytes: `protocol.byte_text`."""
 
 from __future__ import annotations
 
 import math
-
-from rich.filesize import decimal
 
 NEVER = "never"
 
@@ -25,15 +23,6 @@ def duration(seconds: float | None) -> str:
     if whole < 48 * 3600:
         return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
-
-
-def size(count: float) -> str:
-    """In powers of 1000: "1.2 GB"."""
-    return decimal(round(count))
-
-
-def rate(bytes_per_s: float) -> str:
-    return f"{decimal(round(bytes_per_s))}/s"
 
 
 def share(value: float | None) -> str:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-import numpy as np
 
-from ...model.arrays import ClusterArrays
-from ...model.growth import with_new_brokers
 from ...model.inventory_parts import Policy
-from ...model.moves import Moves, moves_between
 from ...planning.goals import Goal, PlanError, PlanOptions
-from ...planning.plan_arrays import planned_replicas
 from ...planning.plan_file import PlanFile, PlanFileError
-from ...planning.planner import plan_replicas
-from .inputs import Inputs, brokers_of, cluster_options, policy_option
-from .quantities import clause, count, rate
-from .running import compared, show, simulated
+from ...protocol.byte_text import rate
+from .options import cluster_options, policy_option
+from .quantities import clause, count
+
+if TYPE_CHECKING:
+    from ...model.arrays import ClusterArrays
+    from ...model.moves import Moves
+    from .inputs import Inputs
 
 ADDED_MAX: Final = 10_000
 """More brokers than any cluster has."""
@@ -65,6 +64,9 @@ def rebalance(
     chosen = [added is not None, bool(removed), evens, plan_path is not None]
     if chosen.count(True) != 1:
         raise click.UsageError("give exactly one of --add, --remove, --even and --plan")
+    from .inputs import Inputs
+    from .running import compared, show, simulated
+
     inputs = Inputs.read(**options)
     asked = Policy(policy) if policy else inputs.arrays.policy
     try:
@@ -78,6 +80,10 @@ def rebalance(
 
 
 def _planned(inputs: Inputs, policy: Policy, added: int | None, removed: tuple[int, ...]) -> _Planned:
+    from ...model.growth import with_new_brokers
+    from ...planning.planner import plan_replicas
+    from .inputs import brokers_of
+
     arrays = inputs.arrays
     before = arrays.broker_count
     if added is not None:
@@ -97,6 +103,9 @@ def _planned(inputs: Inputs, policy: Policy, added: int | None, removed: tuple[i
 
 
 def _from_file(inputs: Inputs, path: Path) -> _Planned:
+    from ...model.moves import moves_between
+    from ...planning.plan_arrays import planned_replicas
+
     plan, arrays = PlanFile.read(path), inputs.arrays
     moves = moves_between(arrays, planned_replicas(arrays, plan))
     throttle = plan.details.throttle_bytes_per_s
@@ -108,12 +117,16 @@ def _from_file(inputs: Inputs, path: Path) -> _Planned:
 
 def _waves(arrays: ClusterArrays, plan: PlanFile, moves: Moves) -> Any:
     """The wave of each move; of partitions that the file orders only at last, the one after all."""
+    import numpy as np
+
     wave_of = {plan.partitions[place].key: number for number, wave in enumerate(plan.waves) for place in wave}
     names = [(arrays.topic_names[arrays.topic[each]], int(arrays.index[each])) for each in moves.partition]
     return np.array([wave_of.get(name, len(plan.waves)) for name in names], dtype=np.int32)
 
 
 def _scenario(what: str, moves: Moves, throttle: float) -> str:
+    import numpy as np
+
     waves = len(np.unique(moves.wave))
     held = f", throttle {rate(throttle)}" if np.isfinite(throttle) else ", no throttle"
     return f"{what}: {clause(len(moves), 'replica', 'moves', 'move')} in {count(waves, 'wave')}{held}"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...model.arrays import ClusterArrays
 from ...model.inventory_parts import Policy
-from ...model.moves import replacement_moves
+from ...protocol.byte_text import size
 from ..options import FiniteRange
-from .inputs import Inputs, brokers_of, cluster_options, held_bytes, policy_option
-from .quantities import count, duration, size
-from .running import compared, show, simulated
+from .options import cluster_options, policy_option
+from .quantities import count, duration
+
+if TYPE_CHECKING:
+    from ...model.arrays import ClusterArrays
+    from .inputs import Inputs
 
 broker_option = click.option(
     "--broker", "brokers", required=True, multiple=True, type=int, help="Broker id; more than one die together."
@@ -38,6 +40,8 @@ def replace(brokers: tuple[int, ...], policy: str | None, down_s: float, **optio
     Its leaders move to other replicas in sync at once. The clock starts when it dies; --down is how long its successor
     takes to be started. Time is taken until the last of its replicas is in the ISR.
     """
+    from .inputs import Inputs
+
     inputs = Inputs.read(**options)
     policies = [Policy(policy) if policy else inputs.arrays.policy]
     _run("replace", inputs, brokers, policies, down_s)
@@ -49,12 +53,18 @@ def replace(brokers: tuple[int, ...], policy: str | None, down_s: float, **optio
 @down_option
 def compare(brokers: tuple[int, ...], down_s: float, **options: Any) -> None:
     """The same replacement under every bootstrap policy, tierfetch's and Apache Kafka's, side by side."""
+    from .inputs import Inputs
+
     inputs = Inputs.read(**options)
     first = inputs.arrays.policy
     _run("compare", inputs, brokers, [first, *(each for each in Policy if each is not first)], down_s)
 
 
 def _run(command: str, inputs: Inputs, ids: tuple[int, ...], policies: list[Policy], down_s: float) -> None:
+    from ...model.moves import replacement_moves
+    from .inputs import brokers_of
+    from .running import compared, show, simulated
+
     brokers = brokers_of(inputs.arrays, ids)
     moves = replacement_moves(inputs.arrays, *brokers)
     results = simulated(inputs, moves, policies, down_s)
@@ -63,6 +73,8 @@ def _run(command: str, inputs: Inputs, ids: tuple[int, ...], policies: list[Poli
 
 
 def _scenario(arrays: ClusterArrays, brokers: list[int], down_s: float) -> str:
+    from .inputs import held_bytes
+
     names = " and ".join(str(arrays.broker_ids[each]) for each in brokers)
     replicas = count(int(arrays.replica_counts[brokers].sum()), "replica")
     held = size(held_bytes(arrays, brokers))

@@ -7,11 +7,12 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from ...protocol.byte_text import size
 from ..options import write_text
 from . import charts
 from .document import ModelDocument, MoveRow, Outcome
 from .page import Tile, chart, section, tiles, whole_page
-from .quantities import NEVER, count, duration, share, size
+from .quantities import NEVER, count, duration, share
 from .tables import MOVE_HEADINGS, move_cells
 
 MOVES_SHOWN: Final = 15

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -36,6 +36,15 @@ class PartitionState:
         return f"{self.topic}-{self.index}"
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteSegment:
+    """One readable segment of the tier; offsets inclusive at both ends."""
+
+    start_offset: int
+    end_offset: int
+    size_bytes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerState:
     """One broker; `disk_bytes` of all its log directories, `configs` as in force."""
@@ -49,7 +58,8 @@ class BrokerState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """`partitions` by (topic, index), `local_bytes` by (broker, topic, index). `brokers` are alive; `racks` also of
-    registered ones that are not, where the cluster tells. `remarks`: what was odd.
+    registered ones that are not, where the cluster tells. `remote`: the segments in the tier of each partition that
+    has any; None: the remote log metadata were not read. `remarks`: what was odd.
     """
 
     taken_at_s: float
@@ -58,6 +68,7 @@ class Snapshot:
     partitions: Mapping[tuple[str, int], PartitionState]
     local_bytes: Mapping[tuple[int, str, int], int]
     racks: Mapping[int, str] = field(default_factory=dict)
+    remote: Mapping[tuple[str, int], Sequence[RemoteSegment]] | None = None
     remarks: tuple[str, ...] = ()
 
     def is_tiered(self, topic: str) -> bool:

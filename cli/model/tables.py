@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ...protocol.byte_text import rate, size
 from .document import ModelDocument, MoveRow, Outcome
-from .quantities import NEVER, clause, count, duration, rate, share, size
+from .quantities import NEVER, clause, count, duration, share
 
 MOVES_SHOWN = 8
 RESOURCES_SHOWN = 8

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
+from ...protocol import byte_text
 from ...protocol.net.client import Address
 from ...protocol.topics import TopicIdPartition
 from ...remote.core.ledger import RemoteLogLedger
@@ -86,7 +86,7 @@ def print_audit(found: TierAudit, console: Console) -> None:
         console.print(table)
     verdict = "[green]all as it should be[/]" if not found.findings else f"[red]{len(found.findings)} findings[/]"
     console.print(
-        f"{len(found.partitions)} partitions, {found.segments} segments, {decimal(found.size_bytes)}, "
+        f"{len(found.partitions)} partitions, {found.segments} segments, {byte_text.size(found.size_bytes)}, "
         f"{found.batches:,} batches, {found.records:,} records: {verdict}"
     )
     if found.not_checked:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.filesize import decimal
 from rich.markup import escape
 
+from ...protocol import byte_text
 from ..options import table_console
 from .session import Spark, Tier, report_options, spark_options, tier_options
 
@@ -65,5 +65,5 @@ def print_export(report: ExportReport, console: Console) -> None:
         return
     console.print(
         f"{report.rows:,} records of {len(report.ranges)} partitions, in {report.files} files of "
-        f"{decimal(report.size_bytes)}"
+        f"{byte_text.size(report.size_bytes)}"
     )

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
+from ...protocol import byte_text
 from ..options import table_console
 from .session import Spark, Tier, report_options, spark_options, tier_options, write_page
 
@@ -65,9 +65,9 @@ def _table(title: str, *headings: str) -> Table:
 def _stored(topic: TopicProfile) -> list[str]:
     return [
         f"{len(topic.partitions):,}",
-        decimal(topic.size_bytes),
+        byte_text.size(topic.size_bytes),
         f"{topic.records:,}",
-        decimal(int(topic.size_bytes / topic.seconds)) if topic.seconds else "",
+        byte_text.rate(topic.size_bytes / topic.seconds) if topic.seconds else "",
         f"{topic.partition_skew:.2f}",
     ]
 
@@ -76,7 +76,7 @@ def _packed(topic: TopicProfile) -> list[str]:
     keys = topic.keys
     counted = [] if keys is None else [f"{keys.distinct_keys:,}", f"{keys.tombstones:,}", f"{keys.removable_share:.0%}"]
     return [
-        decimal(topic.size_bytes // max(1, topic.records)),
+        byte_text.size(topic.size_bytes // max(1, topic.records)),
         f"{topic.records / max(1, topic.batches):,.1f} records",
         *counted,
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -57,7 +56,7 @@ class Spark:
 
     @contextmanager
     def session(self) -> Iterator[Any]:
-        """A SparkSession, stopped at the end. ClickException for what is not installed, and for what a job says."""
+        """A SparkSession, stopped at the end. ClickException for what a job says, MissingExtraError."""
         settings = {**QUIET, **pairs(self.conf, "--conf", "spark.executor.memory=4g")}
         with _faults():
             session = local_session(self.master, settings)
@@ -118,8 +117,6 @@ def _with(command: Command, *options: Callable[[Command], Command]) -> Command:
 
 @contextmanager
 def _faults() -> Iterator[None]:
-    if find_spec("pyspark") is None:
-        raise click.ClickException('Spark is not installed: pip install "tierfetch[spark]"')
     from ...pipeline.access.options import OptionError
     from ...pipeline.jobs.export_log import ExportError
     from ...pipeline.planning.tier_splits import TierError
@@ -137,7 +134,6 @@ def _faults() -> Iterator[None]:
         NoJavaError,
         KafkaError,
         OSError,
-        ImportError,
     )
     try:
         with spark_faults():

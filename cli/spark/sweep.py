@@ -10,7 +10,6 @@ from rich.table import Table
 
 from ..options import OutputFile, table_console, write_text
 from .session import Spark, report_options, spark_options, write_page
-from .sweep_picture import sweep_picture
 from .sweep_report import Group, SweepReport, sweep_report
 
 BEFORE = "local-log-start"
@@ -63,6 +62,8 @@ def sweep_model(
         if parquet is not None:
             save_rows(session, rows, {name: _TYPES[kind] for name, kind in RESULT_FIELDS}, parquet)
         if picture is not None:
+            from .sweep_picture import sweep_picture
+
             write_text(picture, sweep_picture(found))
         if html_path is not None:
             from .sweep_page import sweep_page

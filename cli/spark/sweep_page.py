@@ -13,7 +13,7 @@ _BAND = "rgba(84, 162, 75, 0.18)"
 
 
 def sweep_page(found: SweepReport) -> str:
-    """The whole HTML document. MissingPlotlyError."""
+    """The whole HTML document. MissingExtraError."""
     times, ratios, scatter = charts([_times(found), _ratios(found), _scatter(found)])
     lead = (
         f"{found.whole.clusters:,} random clusters (seed {found.seed}), one or two brokers of each replaced in the "

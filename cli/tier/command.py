@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 from rich.console import Console
@@ -28,8 +28,9 @@ from .verify import Audits, Reports, is_wanted, surveyed, verify, verify_from_ob
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-FAULTS = (RemoteStorageError, PluginError, ConfigError, MetadataUnavailableError, OSError)
+FAULTS = (RemoteStorageError, PluginError, ConfigError, OSError)
 """What is said in one line."""
+WITHOUT_METADATA: Final = "Name a broker that runs with --bootstrap, or go by the objects alone with --from-objects"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +156,8 @@ def verify_tier(topics: tuple[str, ...], as_json: bool, deep: bool, **where: Any
 def _run(work: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(work)
+    except MetadataUnavailableError as error:
+        raise click.ClickException(f"{error}. {WITHOUT_METADATA}") from None
     except FAULTS as error:
         raise click.ClickException(str(error)) from None
 
@@ -170,7 +173,13 @@ async def _ledgers(where: Where, topics: Sequence[str]) -> list[RemoteLogLedger]
 
 async def _reports(where: Where, topics: Sequence[str], deep: bool) -> Reports:
     console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TimeElapsedColumn(),
+    )
     async with closing(where.storage()) as storage:
         with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
             bar = bars.add_task("read every byte" if deep else "compare", total=None)

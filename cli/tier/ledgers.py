@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class MetadataUnavailableError(Exception):
-    """The remote log metadata cannot be read; the message says why and what to do."""
+    """The remote log metadata cannot be read; the message says why."""
 
 
 class MetadataTopicLedgers:
@@ -108,10 +108,7 @@ class MetadataTopicLedgers:
             except (OSError, KafkaError) as error:
                 failures.append(str(error))
         reasons = "; ".join(failures)
-        raise MetadataUnavailableError(
-            f"no broker tells of {REMOTE_LOG_METADATA_TOPIC}: {reasons}. Name one that runs with --bootstrap, or go by "
-            "the objects alone with --from-objects"
-        )
+        raise MetadataUnavailableError(f"no broker tells of {REMOTE_LOG_METADATA_TOPIC}: {reasons}")
 
     def _make_client(self) -> KafkaClient:
         return KafkaClient(client_id=CLIENT_ID, random=self._random)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel, Field
 from rich.console import Console
-from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
+from ...protocol import byte_text
 from ...protocol.topics import TopicIdPartition, uuid_to_text
 from ...remote.audit import AuditReport
 from ...remote.core.ledger import RemoteLogLedger
@@ -161,20 +161,21 @@ def print_listing(found: Listing, console: Console, now_ms: int) -> None:
         for segment in partition.segments:
             table.add_row(*_cells(segment, now_ms))
         table.add_section()
-        table.add_row("", "", decimal(partition.size_bytes), "", f"{partition.finished_segments} finished", "", "")
+        finished = f"{partition.finished_segments} finished"
+        table.add_row("", "", byte_text.size(partition.size_bytes), "", finished, "", "")
         console.print(table)
     console.print(_sum(len(found.partitions), found.finished_segments, found.size_bytes))
 
 
 def _sum(partitions: int, segments: int, size_bytes: int) -> str:
-    return f"{count(partitions, 'partition')}, {count(segments, 'finished segment')}, {decimal(size_bytes)}"
+    return f"{count(partitions, 'partition')}, {count(segments, 'finished segment')}, {byte_text.size(size_bytes)}"
 
 
 def _cells(segment: SegmentRow, now_ms: int) -> Iterable[str]:
     epochs = sorted({segment.leader_epochs[0], segment.leader_epochs[-1]})
     yield str(segment.start_offset)
     yield str(segment.end_offset)
-    yield decimal(segment.size_bytes)
+    yield byte_text.size(segment.size_bytes)
     yield "-".join(map(str, epochs))
     yield segment.state
     yield age(now_ms - segment.event_timestamp_ms) if segment.event_timestamp_ms >= 0 else ""

@@ -44,15 +44,19 @@ class BrokerControlState(Enum):
     SHUTDOWN_NOW = auto()
 
 
-def observe_heartbeat(state: ControllerState, request: Any, moment: Moment) -> None:
-    """Take up that the broker lives, how far it has replayed, and which of its replicas are thin."""
+def observe_heartbeat(state: ControllerState, request: Any, moment: Moment) -> frozenset[PartitionKey]:
+    """Take up that the broker lives, how far it has replayed, and which of its replicas are thin; those that no longer
+    are.
+    """
     try:
         broker = check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
     except KafkaError:
-        return
+        return frozenset()
     state.sessions.touch(broker.broker_id, broker.epoch, moment.now_ms, request.current_metadata_offset)
-    reported = getattr(request, "thin_replicas", ())[:THIN_REPLICAS_MAX]
-    state.thin.report(broker.broker_id, map(_thin_replica, reported), state.config.warming)
+    if request.current_metadata_offset < broker.epoch:
+        return frozenset()  # what it reports is of another time than its registration
+    reported = map(_thin_replica, getattr(request, "thin_replicas", ())[:THIN_REPLICAS_MAX])
+    return state.thin.report(broker.broker_id, reported, state.config.warming, request.current_metadata_offset)
 
 
 def _thin_replica(item: Any) -> ThinReplica:

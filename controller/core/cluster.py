@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ...protocol.authorized_operations import NOT_ASKED, OF_CLUSTER
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS
 from ..records import BrokerEndpoint, ProducerIdsRecord
@@ -68,7 +69,9 @@ def describe_cluster(state: ControllerState, request: Any, asked: Asked) -> Plai
         message = f"endpoint type {endpoint_type} is neither brokers (1) nor controllers (2)"
         return _cluster(asked, ErrorCode.unsupported_endpoint_type, message, BROKER_ENDPOINTS, [])
     reachable = [node for node in nodes if node["host"]]
-    return _cluster(asked, ErrorCode.none, None, endpoint_type, reachable)
+    operations = OF_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+    answer = _cluster(asked, ErrorCode.none, None, endpoint_type, reachable)
+    return {**answer, "cluster_authorized_operations": operations}
 
 
 def _node(node_id: int, end_points: Iterable[BrokerEndpoint], listener_name: str) -> dict[str, Any]:

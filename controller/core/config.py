@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from ...log.core.config import LogConfig
+from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 
 KRAFT_VERSION: Final = "kraft.version"
@@ -38,7 +39,43 @@ SUPPORTED_FEATURES: Final[Mapping[str, FeatureRange]] = {
     "eligible.leader.replicas.version": FeatureRange(0, 0),
     TIERFETCH_VERSION: FeatureRange(0, 1),
 }
-"""metadata.version 25 is 4.0-IV3, 30 is 4.3-IV0."""
+"""Levels of a cluster that a node of this release can be part of. metadata.version 25 is 4.0-IV3, 30 is 4.3-IV0."""
+
+_APIS_OF_LEVELS: Final[Mapping[str, Mapping[int, frozenset[int]]]] = {
+    "group.version": {1: frozenset({68, 69})},
+    "transaction.version": {1: frozenset({24, 25, 26, 28}), 2: frozenset({24, 25, 26, 28})},
+    "share.version": {1: frozenset({76, 77, 78, 79, 83, 84, 85, 86, 87})},
+    "streams.version": {1: frozenset({88, 89})},
+}
+"""By feature and level: the keys of the APIs without which the level is nothing (KIP-848, 98, 890, 932, 1071)."""
+
+
+def served_features(apis: Collection[int]) -> Mapping[str, FeatureRange]:
+    """The levels of which a node that serves these APIs does what they stand for; without what is at level 0 alone."""
+    served = {}
+    for name, (low, high) in SUPPORTED_FEATURES.items():
+        needs = _APIS_OF_LEVELS.get(name, {})
+        while high > low and not needs.get(high, frozenset()) <= set(apis):
+            high -= 1
+        if high > 0:
+            served[name] = FeatureRange(low, high)
+    return served
+
+
+SERVED_FEATURES: Final = served_features({int(api) for api in ApiKey})
+"""Of brokers of this release."""
+
+
+def registered_features(finalized: Mapping[str, int]) -> Mapping[str, FeatureRange]:
+    """What a broker says of itself: what it serves, and the level that its cluster runs at already, if it can be part
+    of that. A cluster that Apache Kafka's controllers govern has all of them finalized, and lets nobody else in.
+    """
+    registered = {name: SERVED_FEATURES.get(name, FeatureRange(0, 0)) for name in SUPPORTED_FEATURES}
+    for name, level in finalized.items():
+        if level in SUPPORTED_FEATURES.get(name, ()):
+            low, high = registered[name]
+            registered[name] = FeatureRange(low, max(high, level))
+    return registered
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,18 +13,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from ...log.core.config import LogConfig
+from ...log.core.config import TOPIC_CONFIG_TYPES, LogConfig
+from ...log.core.properties import config_types
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.wire.config_resources import (
     ConfigSource,
     ConfigSynonym,
+    ConfigType,
     DescribedConfig,
     ResourceType,
     describe_configs_response,
 )
+from ...quorum.controller_config import ControllerConfig
 from .state import ControllerState, Plain
+
+_NODE_TYPES: Final = config_types(ControllerConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,12 @@ def _of_topic(state: ControllerState, name: str) -> Iterator[DescribedConfig]:
     if name not in state.image.topic_ids:
         raise KafkaError(ErrorCode.unknown_topic_or_partition, f"topic {name!r} does not exist")
     own = state.image.config(ResourceType.TOPIC, name)
-    defaults = LogConfig().as_topic_configs()
+    yield from topic_configs(own)
+
+
+def topic_configs(own: Mapping[str, str]) -> Iterator[DescribedConfig]:
+    """Every config of a topic: those that are its own over Kafka's defaults."""
+    defaults = LogConfig().all_topic_configs()
     for key in sorted({**defaults, **own}):
         places = [(own.get(key), ConfigSource.DYNAMIC_TOPIC_CONFIG), (defaults.get(key), ConfigSource.DEFAULT_CONFIG)]
         yield _config(key, [(value, source) for value, source in places if value is not None])
@@ -77,4 +87,5 @@ def _of_node(node: NodeConfigs) -> Iterator[DescribedConfig]:
 def _config(name: str, places: list[tuple[str, ConfigSource]], *, is_read_only: bool = False) -> DescribedConfig:
     """`places` in the order in which they win."""
     synonyms = tuple(ConfigSynonym(name, value, source) for value, source in places)
-    return DescribedConfig(name, synonyms[0].value, is_read_only, synonyms)
+    kind = _NODE_TYPES.get(name) or TOPIC_CONFIG_TYPES.get(name, ConfigType.STRING)
+    return DescribedConfig(name, synonyms[0].value, kind, is_read_only, synonyms)

@@ -1,9 +1,10 @@
 """Feature levels (KIP-584): who may register, and UpdateFeatures.
 
 A level is raised only if this controller and every registered broker and controller support it; what a node may say on
-the wire and into the log follows from it, so nothing new is used before all know it. A node that does not support a
-finalized level is not let in. Lowering takes an upgrade type that allows it; metadata.version is lowered only where no
-record format changed in between, because nobody could read the log otherwise.
+the wire and into the log follows from it, so nothing new is used before all know it. Our own brokers register with the
+levels that they serve, so that none is raised whose APIs are missing; while no broker is registered, the same counts. A
+node that does not support a finalized level is not let in. Lowering takes an upgrade type that allows it;
+metadata.version is lowered only where no record format changed in between, because nobody could read the log otherwise.
 
 `kraft.version` is the quorum's own feature: it is in no metadata record. The quorum raises it, and writes the voters
 into the log with it, if each of them has told what it is; it is never lowered.
@@ -17,7 +18,7 @@ from typing import Any, Final
 from ...protocol.errors import ErrorCode, KafkaError
 from ..image.image import METADATA_VERSION
 from ..records import BrokerFeature, FeatureLevelRecord, MetadataRecord
-from .config import KRAFT_VERSION, FeatureRange
+from .config import KRAFT_VERSION, SERVED_FEATURES, FeatureRange
 from .state import ControllerResult, ControllerState, KRaftUpgrade, Plain, find_duplicates
 
 UPGRADE: Final = 1
@@ -118,8 +119,20 @@ def _nodes(state: ControllerState) -> Iterator[tuple[str, Mapping[str, FeatureRa
     yield f"this controller ({state.config.node_id})", state.config.supported_features
     for controller_id, controller in sorted(state.image.controllers.items()):
         yield f"controller {controller_id}", ranges(controller.features)
+    if not state.image.brokers:
+        yield "a broker of this release", SERVED_FEATURES
     for broker_id, broker in sorted(state.image.brokers.items()):
         yield f"broker {broker_id}", ranges(broker.features)
+
+
+def offered_features(state: ControllerState) -> dict[str, FeatureRange]:
+    """The levels that every node supports: those that an update can ask for."""
+    offered = dict(state.config.supported_features)
+    for _, supported in _nodes(state):
+        for name, (low, high) in offered.items():
+            other = supported.get(name, NOT_THERE)
+            offered[name] = FeatureRange(max(low, other.min_level), min(high, other.max_level))
+    return {name: levels for name, levels in offered.items() if levels.max_level > 0}
 
 
 def _support(supported: Mapping[str, FeatureRange], name: str) -> str:
@@ -132,14 +145,12 @@ def _refused(message: str) -> KafkaError:
 
 
 def _response(request: Any, error: KafkaError | None) -> Plain:
-    """Versions 0 and 1 also say it of each feature."""
-    code = ErrorCode.none if error is None else error.code
-    message = None if error is None else error.message
+    """Versions 0 and 1 also say of each feature that all is well; what is not is said of the whole."""
     return {
-        "error_code": code,
-        "error_message": message,
+        "error_code": ErrorCode.none if error is None else error.code,
+        "error_message": None if error is None else error.message,
         "results": [
-            {"feature": update.feature, "error_code": code, "error_message": message}
-            for update in request.feature_updates
+            {"feature": update.feature, "error_code": ErrorCode.none, "error_message": None}
+            for update in (request.feature_updates if error is None else ())
         ],
     }

@@ -5,6 +5,7 @@ unclean elections were allowed. Those that follow from brokers coming and going 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -13,9 +14,15 @@ from ..records import LEADER_UNCHANGED, MetadataRecord, PartitionChangeRecord
 from .broker_changes import election_of
 from .partition_change import Election, PartitionChange
 from .state import ControllerResult, ControllerState, Plain
+from .thin import Warmth
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
+_REASONS: Final = {
+    Warmth.THIN: "most of its log lies in the tier only, and a fuller replica leads: wait until it has warmed",
+    Warmth.UNKNOWN: "its broker has not reported yet whether most of its log lies in the tier only: try again",
+    Warmth.FULL: "another replica comes first",
+}
 _ELECTIONS: Final = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
 
 
@@ -88,10 +95,10 @@ def _not_available(
             ErrorCode.eligible_leaders_not_available, f"{name}: none of the replicas {list(before.replicas)} is live"
         )
     first = before.preferred_leader
-    if state.is_thin(key, first):
-        reason = "most of its log lies in the tier only, and a full replica leads: wait until it has warmed"
-    else:
+    if first not in before.isr or not state.can_lead(before, first):
         reason = "it is not a live member of the ISR"
+    else:
+        reason = _REASONS[state.warmth(key, first)]
     return KafkaError(ErrorCode.preferred_leader_not_available, f"{name}: broker {first} cannot lead: {reason}")
 
 
@@ -99,16 +106,23 @@ def balance_leaders(state: ControllerState) -> ControllerResult:
     """Preferred leaders for partitions that have another, up to the limit of one round. Response: whether more may be
     left.
     """
-    records: list[MetadataRecord] = []
     maximum = state.config.elections_per_imbalance_max
-    for key in state.image.indexes.not_preferred:
-        if len(records) >= maximum:
-            return ControllerResult(records, response=True, is_atomic=False)
+    found = _preferred(state, state.image.indexes.not_preferred)
+    records = list(islice(found, maximum))
+    return ControllerResult(records, response=len(records) == maximum, is_atomic=False)
+
+
+def return_leaders(state: ControllerState, keys: Iterable[PartitionKey]) -> Iterator[PartitionChangeRecord]:
+    """Preferred leaders for those of these partitions that are there still and have another."""
+    return _preferred(state, (key for key in keys if key in state.image.indexes.not_preferred))
+
+
+def _preferred(state: ControllerState, keys: Iterable[PartitionKey]) -> Iterator[PartitionChangeRecord]:
+    for key in keys:
         before = state.image.registration(key)
         record = PartitionChange(state, key, before, election=Election.PREFERRED).build()
         if record is not None:
-            records.append(record)
-    return ControllerResult(records, response=False, is_atomic=False)
+            yield record
 
 
 def elect_leaderless(state: ControllerState) -> Iterator[PartitionChangeRecord]:

@@ -1,10 +1,10 @@
 """The controller as a machine without I/O: requests and the clock in, records and responses out.
 
     core = ControllerCore(config, random)
-    core.replay(record)                                  each committed record, in order; all nodes
+    core.replay(record, offset)                          each committed record, in order; all nodes
     core.become_active(now_ms)                           this node leads the quorum and has replayed its own log
     result = core.handle(api, request, moment)           decides; changes nothing in the image
-    core.replay(record) for record in result.records     once they are committed, before the next decision
+    core.replay(record, offset), each of result.records  once they are committed, before the next decision
     core.written(result, last_offset)                    then
     result.response                                      leaves
 
@@ -12,19 +12,21 @@ The active controller decides on what is committed, one decision after the other
 
 Timers are data too: at `next_deadline_ms()` call `fire(moment)` until it gives None. In this order: a transaction that
 the controller before began and did not end is aborted, or it would swallow all that follows (KIP-868); sessions that
-ended, one broker at a time; partitions that may get a leader or end a reassignment now; the balancing of leaders.
+ended, one broker at a time; partitions that may get a leader or end a reassignment now; preferred leaders that come
+back (`leader_returns`); the balancing of leaders.
 
 Requests are kio's entities of any version, responses plain values of which each version takes its own
-(`protocol.wire.entities`).
+(`protocol.entities`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
 from ...protocol.api import ApiKey
+from ..image.registrations import PartitionKey
 from ..records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -32,6 +34,7 @@ from ..records import (
     ConfigRecord,
     EndTransactionRecord,
     MetadataRecord,
+    PartitionChangeRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
@@ -43,10 +46,12 @@ from .config import ControllerConfig
 from .configs import alter_configs, incremental_alter_configs
 from .fast_failover import FastFailover, ProbeOutcome, Verdict
 from .features import update_features
-from .leader_election import balance_leaders, complete_reassignments, elect_leaderless, elect_leaders
+from .leader_election import balance_leaders, complete_reassignments, elect_leaderless, elect_leaders, return_leaders
+from .leader_returns import LeaderReturns
 from .partition_counts import create_partitions
 from .reassignment import alter_partition_reassignments, list_partition_reassignments
 from .state import UNCLEAN_KEY, ControllerResult, ControllerState, Moment, RandomSource
+from .thin import NOTHING_REPLAYED
 from .topics import create_topics, delete_topics
 
 RECORDS_PER_BATCH_MAX: Final = 10_000
@@ -91,6 +96,8 @@ class ControllerCore:
         self._failover: FastFailover | None = None
         self._is_sweep_due = False
         self._balance_at_ms = 0
+        self._replayed_offset = NOTHING_REPLAYED
+        self._returns = LeaderReturns()
 
     @property
     def is_active(self) -> bool:
@@ -102,6 +109,8 @@ class ControllerCore:
         self.state.sessions.begin(self.state.image.brokers.values(), now_ms)
         self._failover = FastFailover(config.fast_failover, config.session_timeout_ms)
         self._failover.begin(self.state.image, now_ms)
+        self.state.thin.begin(self._replayed_offset)
+        self._returns = LeaderReturns()
         self._is_sweep_due = True
         self._balance_at_ms = now_ms + config.leader_imbalance_check_interval_ms
 
@@ -109,8 +118,12 @@ class ControllerCore:
         """Another controller decides from now on."""
         self._failover = None
 
-    def replay(self, record: MetadataRecord) -> None:
-        """Take up one record, own or not."""
+    def replay(self, record: MetadataRecord, offset: int) -> None:
+        """Take up one record, own or not. `offset` is its own, or that of the last record of its batch."""
+        self._replayed_offset = offset
+        if isinstance(record, PartitionChangeRecord) and record.isr is not None and self.is_active:
+            self._replay_isr(record, offset)
+            return
         self.state.image.replay(record)
         match record:
             case RegisterBrokerRecord() | UnregisterBrokerRecord():
@@ -121,14 +134,26 @@ class ControllerCore:
             case ConfigRecord() if record.name == UNCLEAN_KEY:
                 self._is_sweep_due = True
 
+    def _replay_isr(self, record: PartitionChangeRecord, offset: int) -> None:
+        """And note who joins. No transaction of ours has anybody join an ISR, so the image is the one before."""
+        key = _key_of(record)
+        before = self.state.image.partition(key)
+        joined = set(record.isr or ()).difference(() if before is None else before.isr)
+        self.state.image.replay(record)
+        for replica in joined:
+            self.state.thin.joined(key, replica, offset)
+        self._may_lead(key, joined)
+
+    def _may_lead(self, key: PartitionKey, replicas: Collection[int]) -> None:
+        """These have become able to."""
+        now = self.state.image.partition(key)
+        if now is not None and now.leader != now.preferred_leader and now.preferred_leader in replicas:
+            self._returns.note(key)
+
     def _fencing_changed(self, record: BrokerRegistrationChangeRecord) -> None:
         broker = self.state.image.brokers[record.broker_id]
         if broker.fenced:
             self.state.sessions.forget(record.broker_id)
-
-    def replay_all(self, records: Iterable[MetadataRecord]) -> None:
-        for record in records:
-            self.replay(record)
 
     def handle(self, api: ApiKey, request: Any, moment: Moment) -> ControllerResult:
         """Decide a request. The image stays as it is; a heartbeat is noted as a sign of life."""
@@ -141,7 +166,8 @@ class ControllerCore:
 
     def observe(self, request: Any, moment: Moment) -> None:
         """A heartbeat came. To be called when it arrives if it may have to wait for being decided."""
-        observe_heartbeat(self.state, request, moment)
+        for key in observe_heartbeat(self.state, request, moment):
+            self._may_lead(key, (request.broker_id,))
         broker = self.state.image.brokers.get(request.broker_id)
         if self._failover is not None and broker is not None and broker.epoch == request.broker_epoch:
             self._failover.heard(request.broker_id)
@@ -196,7 +222,7 @@ class ControllerCore:
         if self._is_sweep_due or self.state.image.is_in_transaction:
             deadlines.append(0)
         if self.state.config.auto_leader_rebalance_enable:
-            deadlines.append(self._balance_at_ms)
+            deadlines += [self._balance_at_ms, self._returns.deadline_ms()]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def next_expiry_ms(self) -> int | None:
@@ -216,12 +242,29 @@ class ControllerCore:
             self._is_sweep_due = False
             records = chain(elect_leaderless(self.state), complete_reassignments(self.state))
             return ControllerResult(list(records), is_atomic=False)
-        if self.state.config.auto_leader_rebalance_enable and moment.now_ms >= self._balance_at_ms:
-            result = balance_leaders(self.state)
-            interval_ms = 0 if result.response else self.state.config.leader_imbalance_check_interval_ms
-            self._balance_at_ms = moment.now_ms + interval_ms
-            return ControllerResult(result.records, is_atomic=False)
-        return None
+        return self._balance(moment.now_ms) if self.state.config.auto_leader_rebalance_enable else None
+
+    def _balance(self, now_ms: int) -> ControllerResult | None:
+        config = self.state.config
+        returning = self._returns.take(now_ms, config.session_timeout_ms, config.elections_per_imbalance_max)
+        if returning:
+            records = list(return_leaders(self.state, returning))
+            self._returns.returned(map(_key_of, records))
+            return ControllerResult(records, is_atomic=False)
+        if now_ms < self._balance_at_ms:
+            return None
+        result = balance_leaders(self.state)
+        if result.response:
+            self._balance_at_ms = now_ms
+        else:
+            self._balance_at_ms = now_ms + config.leader_imbalance_check_interval_ms
+            self._returns.balanced()
+        return ControllerResult(result.records, is_atomic=False)
+
+
+def _key_of(record: PartitionChangeRecord) -> PartitionKey:
+    assert record.topic_id is not None, record
+    return PartitionKey(record.topic_id, record.partition_id)
 
 
 def batches(

@@ -3,12 +3,14 @@
 | election | who leads |
 |---|---|
 | ONLINE | the leader it has, if it can; else a live member of the ISR; else nobody |
-| PREFERRED | the first replica, if it is a live member of the ISR; else as ONLINE |
+| PREFERRED | the first replica, if it is a live member of the ISR known to be no thinner than another; else as ONLINE |
 | UNCLEAN | as ONLINE; instead of nobody a live replica outside of the ISR, which then is the whole ISR |
 
 Rules:
-* Among several that can lead, those that are not thin come first, each group in the order of the replicas. A leader is
-  not deposed for being thin, but a thin replica is not preferred to a full one either.
+* Among several that can lead, full ones come first, then those of which it is not known, then thin ones, each group in
+  the order of the replicas; who joins the ISR by this change has not been reported yet (`thin`). A leader is not
+  deposed for being thin, nor for a replica that is thinner, or may be: that waits for the report. Where all are thin
+  or unknown, and none leads, one of them is elected at once.
 * The leader epoch rises with each election, with a leader lost, and when a replica is taken off the list: each time the
   record names a leader. A smaller ISR alone raises the partition epoch only (KAFKA-15021).
 * The last member stays in the ISR although it is down, for nobody else has the data; `empty_isr_allowed` says that it
@@ -30,6 +32,7 @@ from ..records import LEADER_UNCHANGED, PartitionChangeRecord
 from ..records.topics import RECOVERY_UNCHANGED
 from .reassignment_replicas import ReplicaTarget, complete
 from .state import ControllerState, is_online
+from .thin import Warmth
 
 
 class Election(Enum):
@@ -95,14 +98,15 @@ class PartitionChange:
     def _elect(self, target: ReplicaTarget) -> tuple[int, bool]:
         """The leader, and whether it is one from outside of the ISR."""
         candidates = [replica for replica in target.replicas if replica in target.isr and self._is_live(replica)]
-        full = [replica for replica in candidates if not self.state.is_thin(self.key, replica)]
-        best = full or candidates
-        if self.election is Election.PREFERRED and target.replicas[:1] == tuple(best[:1]):
-            return best[0], False
+        warmths = {replica: self._warmth(replica) for replica in candidates}
+        best = min(candidates, key=warmths.__getitem__, default=NO_LEADER)
+        is_preferred_known = target.replicas[:1] == (best,) and warmths[best] is not Warmth.UNKNOWN
+        if self.election is Election.PREFERRED and is_preferred_known:
+            return best, False
         if self.before.leader in candidates:
             return self.before.leader, False
-        if best:
-            return best[0], False
+        if candidates:
+            return best, False
         if self.election is Election.UNCLEAN:
             return self._elect_unclean(target)
         return NO_LEADER, False
@@ -111,8 +115,14 @@ class PartitionChange:
         live = [replica for replica in target.replicas if self._is_live(replica)]
         if not live and self.is_any_live_replica_taken:
             live = [replica for replica in target.replicas if self.state.image.is_active(replica)]
-        full_first = sorted(live, key=lambda replica: self.state.is_thin(self.key, replica))
-        return (full_first[0], True) if full_first else (NO_LEADER, False)
+        best = min(live, key=self._warmth, default=NO_LEADER)
+        return best, best != NO_LEADER
+
+    def _warmth(self, replica: int) -> Warmth:
+        warmth = self.state.warmth(self.key, replica)
+        is_joining = replica not in self.before.isr
+        is_told_later = is_joining and warmth is Warmth.FULL and self.state.may_be_thin(self.key, replica)
+        return Warmth.UNKNOWN if is_told_later else warmth
 
     def _is_live(self, replica: int) -> bool:
         if self.can_lead is not None:

@@ -1,7 +1,7 @@
 """What a decision looks at: the image, which only replay changes, and what an active controller knows besides.
 
 The second part (sessions, thin replicas) is in no log: a new active controller begins without it, gives every broker a
-fresh session, and learns the rest from heartbeats.
+fresh session, and learns the rest from heartbeats; until then a replica counts as unknown, not as full.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..image.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from ..image.registrations import BrokerRegistration, PartitionKey, PartitionRegistration, is_reserved_directory
 from ..records import MetadataRecord
-from .config import ControllerConfig
+from .config import TIERFETCH_VERSION, ControllerConfig
 from .sessions import BrokerSessions
-from .thin import ThinReplicas
+from .thin import ThinReplicas, Warmth
 
 UNCLEAN_KEY = "unclean.leader.election.enable"
+TIERED_KEY = "remote.storage.enable"
 LOST_DIRECTORY = UUID(int=1)
 _Item = TypeVar("_Item")
 
@@ -101,8 +102,22 @@ class ControllerState:
         broker = (self.image.brokers if brokers is None else brokers).get(broker_id)
         return broker is not None and broker.is_active and is_online(before.directory_of(broker_id), broker)
 
-    def is_thin(self, key: PartitionKey, broker_id: int) -> bool:
-        return self.thin.is_thin(key, broker_id)
+    def warmth(self, key: PartitionKey, broker_id: int) -> Warmth:
+        """How much of its log a replica holds locally, as far as its broker has reported (`thin`)."""
+        return self.thin.warmth(key, broker_id) if self.may_be_thin(key, broker_id) else Warmth.FULL
+
+    def may_be_thin(self, key: PartitionKey, broker_id: int) -> bool:
+        """Whether a report decides: the topic is tiered, and the broker's heartbeats name its thin replicas, as those
+        of brokers do that register with our feature.
+
+        Replicas of Apache Kafka may be thin too (KIP-1023), but its brokers never say so. They count as full, as they
+        do in Apache Kafka; as unknown for ever they could lead only where no other replica can.
+        """
+        broker, topic = self.image.brokers.get(broker_id), self.image.topics.get(key.topic_id)
+        if broker is None or topic is None:
+            return False
+        is_tiered = self.image.config(TOPIC_RESOURCE, topic.name).get(TIERED_KEY, "").strip().lower() == "true"
+        return is_tiered and any(feature.name == TIERFETCH_VERSION for feature in broker.features)
 
     def new_uuid(self) -> UUID:
         """Random, not reserved, and in Kafka's text not beginning with a dash, which tools take for an option."""
@@ -124,10 +139,10 @@ def is_online(directory: UUID | None, broker: BrokerRegistration) -> bool:
 
 
 def check_broker_epoch(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegistration:
-    """The broker, if it is registered under this epoch. BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
+    """The broker, if it is registered under this epoch; STALE_BROKER_EPOCH otherwise."""
     broker = image.brokers.get(broker_id)
     if broker is None:
-        raise KafkaError(ErrorCode.broker_id_not_registered, f"broker {broker_id} is not registered")
+        raise KafkaError(ErrorCode.stale_broker_epoch, f"broker {broker_id} is not registered")
     if broker.epoch != epoch:
         raise KafkaError(
             ErrorCode.stale_broker_epoch,

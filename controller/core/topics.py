@@ -17,15 +17,13 @@ from ..image.image import TOPIC_RESOURCE
 from ..records import ConfigRecord, MetadataRecord, RemoveTopicRecord, TopicRecord
 from .assignments import check_assignment, new_partitions
 from .config import check_topic_configs
+from .describe_configs import topic_configs
 from .features import request_flag
 from .placement import ReplicaPlacer
 from .state import ControllerResult, ControllerState, Plain, find_duplicates
 
 CLUSTER_DEFAULT: Final = -1
 """In place of a number of partitions or a replication factor."""
-
-DYNAMIC_TOPIC_CONFIG: Final = 1
-"""ConfigSource on the wire."""
 
 
 def create_topics(state: ControllerState, request: Any) -> ControllerResult:
@@ -169,13 +167,13 @@ def _created(name: str, created: _Created) -> Plain:
         "replication_factor": len(created.assignments[0]),
         "configs": [
             {
-                "name": key,
-                "value": value,
-                "read_only": False,
-                "config_source": DYNAMIC_TOPIC_CONFIG,
+                "name": config.name,
+                "value": config.value,
+                "read_only": config.is_read_only,
+                "config_source": int(config.source),
                 "is_sensitive": False,
             }
-            for key, value in sorted(created.configs.items())
+            for config in topic_configs(created.configs)
         ],
     }
 

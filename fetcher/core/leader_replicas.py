@@ -18,6 +18,7 @@ while the committed ISR is smaller than min ISR. It is a candidate: the log keep
     ISR change   when                                                                     who asks
     -----------  -----------------------------------------------------------------------  ------------------------
     shrink       not caught up for `lag_time_max_ms`, and its end is not the leader's     a timer
+    shrink       a member's end is below the high watermark: its log has become shorter   each fetch
     expand       eligible, its end >= high watermark and >= the start of this epoch       each fetch
 
 One change at a time. While a shrink is pending the old members still count, while an expansion is pending the new
@@ -173,6 +174,14 @@ class LeaderReplicas:
             or not self.followers[replica_id].is_caught_up(leader_end_offset, now_ms, self.lag_time_max_ms)
         }
         return self.isr - laggards if laggards else None
+
+    def isr_without_shorter(self, replica_id: int, high_watermark: int) -> frozenset[int] | None:
+        """The ISR without this member where it fetches below the high watermark, which every member has reached: what
+        it had acknowledged it has lost. None if that is not so, or a change is pending.
+        """
+        if self.pending_isr is not None or replica_id not in self.isr:
+            return None
+        return self.isr - {replica_id} if self.followers[replica_id].log_end_offset < high_watermark else None
 
     def expanded_isr(self, replica_id: int, high_watermark: int, log_start_offset: int) -> frozenset[int] | None:
         """The ISR with this follower, None if it is a member, may not join yet, or a change is pending.

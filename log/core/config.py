@@ -2,7 +2,7 @@
 
 `LogConfig` is what the log obeys; `from_topic_configs` reads the strings that a topic carries over the broker's
 defaults, and `as_topic_configs` gives them back. A wrong value is INVALID_CONFIG and names key, value and what is
-expected. Kafka's topic configs that have no effect on a log here (`KEYS_WITHOUT_EFFECT`) are checked and passed over;
+expected. Kafka's topic configs that have no effect on a log here (`_WITHOUT_EFFECT`) are checked and passed over;
 any other key is refused.
 
 That is how a topic is asked to be changed. One that exists is obeyed (`usable_configs`) as far as it can be: what
@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import TimestampType
+from ...protocol.wire.config_resources import ConfigType
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
@@ -108,6 +109,10 @@ class LogConfig:
             texts["internal.segment.bytes"] = texts.pop("segment.bytes")
         return texts
 
+    def all_topic_configs(self) -> dict[str, str]:
+        """The same, with those that no log obeys."""
+        return {**DEFAULTS_WITHOUT_EFFECT, **self.as_topic_configs()}
+
     @property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy
@@ -165,8 +170,9 @@ class LogConfig:
 
 @dataclass(frozen=True, slots=True)
 class _Codec:
-    """Text to value and back."""
+    """Text to value and back, and what Kafka calls such a value."""
 
+    type: ConfigType
     parse: Callable[[str, str], Any]
     format: Callable[[Any], str] = str
 
@@ -185,7 +191,7 @@ def _integer(minimum: int, maximum: int) -> _Codec:
             raise _invalid(key, text, f"an integer from {minimum} to {maximum}")
         return value
 
-    return _Codec(parse)
+    return _Codec(ConfigType.LONG if maximum == INT64_MAX else ConfigType.INT, parse)
 
 
 def throttled_replicas(text: str) -> frozenset[tuple[int, int]] | None:
@@ -260,7 +266,7 @@ _TIMESTAMP_TYPES: Final = {
     "LogAppendTime": TimestampType.LOG_APPEND_TIME,
 }
 _TIMESTAMP_TYPE_NAMES: Final = {value: name for name, value in _TIMESTAMP_TYPES.items()}
-_BOOLEAN: Final = _Codec(_parse_boolean, lambda value: "true" if value else "false")
+_BOOLEAN: Final = _Codec(ConfigType.BOOLEAN, _parse_boolean, lambda value: "true" if value else "false")
 
 _KEYS: Final[dict[str, tuple[str, _Codec]]] = {
     "segment.bytes": ("segment_bytes", _integer(_MIB, INT32_MAX)),
@@ -277,7 +283,7 @@ _KEYS: Final[dict[str, tuple[str, _Codec]]] = {
     "file.delete.delay.ms": ("file_delete_delay_ms", _integer(0, INT64_MAX)),
     "message.timestamp.type": (
         "message_timestamp_type",
-        _Codec(_parse_timestamp_type, _TIMESTAMP_TYPE_NAMES.__getitem__),
+        _Codec(ConfigType.STRING, _parse_timestamp_type, _TIMESTAMP_TYPE_NAMES.__getitem__),
     ),
     "message.timestamp.before.max.ms": ("message_timestamp_before_max_ms", _integer(0, INT64_MAX)),
     "message.timestamp.after.max.ms": ("message_timestamp_after_max_ms", _integer(0, INT64_MAX)),
@@ -287,25 +293,36 @@ _KEYS: Final[dict[str, tuple[str, _Codec]]] = {
     "remote.log.delete.on.disable": ("remote_log_delete_on_disable", _BOOLEAN),
     "cleanup.policy": (
         "cleanup_policy",
-        _Codec(_parse_cleanup_policy, lambda value: ",".join(sorted(value))),
+        _Codec(ConfigType.LIST, _parse_cleanup_policy, lambda value: ",".join(sorted(value))),
     ),
-    "min.cleanable.dirty.ratio": ("min_cleanable_dirty_ratio", _Codec(_fraction)),
+    "min.cleanable.dirty.ratio": ("min_cleanable_dirty_ratio", _Codec(ConfigType.DOUBLE, _fraction)),
     "min.compaction.lag.ms": ("min_compaction_lag_ms", _integer(0, INT64_MAX)),
     "max.compaction.lag.ms": ("max_compaction_lag_ms", _integer(1, INT64_MAX)),
     "delete.retention.ms": ("delete_retention_ms", _integer(0, INT64_MAX)),
     "min.insync.replicas": ("min_insync_replicas", _integer(1, INT32_MAX)),
-    "compression.type": ("compression_type", _Codec(_parse_compression_type)),
+    "compression.type": ("compression_type", _Codec(ConfigType.STRING, _parse_compression_type)),
     "preallocate": ("preallocate", _BOOLEAN),
 }
 
-KEYS_WITHOUT_EFFECT: Final[Mapping[str, _Codec]] = {
-    "compression.gzip.level": _Codec(_gzip_level),
-    "compression.lz4.level": _integer(1, 17),
-    "compression.zstd.level": _integer(-131072, 22),
-    "segment.jitter.ms": _integer(0, INT64_MAX),
-    "unclean.leader.election.enable": _BOOLEAN,
+_WITHOUT_EFFECT: Final[Mapping[str, tuple[str, _Codec]]] = {
+    "compression.gzip.level": ("-1", _Codec(ConfigType.INT, _gzip_level)),
+    "compression.lz4.level": ("9", _integer(1, 17)),
+    "compression.zstd.level": ("3", _integer(-131072, 22)),
+    "segment.jitter.ms": ("0", _integer(0, INT64_MAX)),
+    "unclean.leader.election.enable": ("false", _BOOLEAN),
+    **{key: ("", _Codec(ConfigType.LIST, _check_throttled)) for key in THROTTLED_REPLICAS},
 }
-"""On a log. Whoever leads is the controller's to decide."""
+"""Configs of a topic that no log obeys, with Kafka's defaults. Which replicas are throttled is the broker's to obey,
+who leads the controller's to decide.
+"""
+
+DEFAULTS_WITHOUT_EFFECT: Final = {key: default for key, (default, _) in _WITHOUT_EFFECT.items()}
+
+TOPIC_CONFIG_TYPES: Final[Mapping[str, ConfigType]] = {
+    **{key: codec.type for key, (_, codec) in _KEYS.items()},
+    **{key: codec.type for key, (_, codec) in _WITHOUT_EFFECT.items()},
+}
+"""Of every config that a topic can have."""
 
 
 def _parsed(key: str, text: str) -> dict[str, Any]:
@@ -313,10 +330,8 @@ def _parsed(key: str, text: str) -> dict[str, Any]:
     if key in _KEYS:
         field, codec = _KEYS[key]
         return {field: codec.parse(key, text)}
-    if key in THROTTLED_REPLICAS:
-        _check_throttled(key, text)
-    elif key in KEYS_WITHOUT_EFFECT:
-        KEYS_WITHOUT_EFFECT[key].parse(key, text)
+    if key in _WITHOUT_EFFECT:
+        _WITHOUT_EFFECT[key][1].parse(key, text)
     else:
         raise KafkaError(ErrorCode.invalid_config, f"unknown topic config {key!r}")
     return {}

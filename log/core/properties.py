@@ -12,11 +12,17 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import javaproperties
+from annotated_types import Le
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 
+from ...protocol.wire.config_resources import ConfigType
+
+INT16_MAX: Final = 2**15 - 1
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 _ENDPOINT: Final = r"(?P<host>\[[0-9a-fA-F:]+\]|[^:\[\]/@]*):(?P<port>\d+)"
@@ -128,6 +134,43 @@ def as_text(value: object) -> str:
         case tuple():
             return ",".join(map(as_text, value))
     return str(value)
+
+
+def config_types(model: type[BaseModel]) -> dict[str, ConfigType]:
+    """What Kafka calls the value of each key of a model: a `ConfigType` in the annotation, else what follows from the
+    type and the largest value of the field.
+    """
+    return {
+        field.alias or name: _config_type(field.annotation, field.metadata)
+        for name, field in model.model_fields.items()
+    }
+
+
+def _config_type(annotation: Any, metadata: Sequence[Any]) -> ConfigType:
+    for declared in metadata:
+        if isinstance(declared, ConfigType):
+            return declared
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _config_type(annotation.__origin__, annotation.__metadata__)
+    if origin in (UnionType, Union):
+        (inner,) = (argument for argument in get_args(annotation) if argument is not NoneType)
+        return _config_type(inner, metadata)
+    if origin in (tuple, frozenset, dict, Mapping) or annotation is Listener:
+        return ConfigType.LIST
+    if annotation is int:
+        return _integer_type(metadata)
+    if origin is Literal:
+        annotation = type(get_args(annotation)[0])
+    return {bool: ConfigType.BOOLEAN, float: ConfigType.DOUBLE}.get(annotation, ConfigType.STRING)
+
+
+def _integer_type(metadata: Sequence[Any]) -> ConfigType:
+    limits = [item for entry in metadata for item in (entry.metadata if isinstance(entry, FieldInfo) else [entry])]
+    maximum = min((item.le for item in limits if isinstance(item, Le) and isinstance(item.le, int)), default=INT64_MAX)
+    if maximum <= INT16_MAX:
+        return ConfigType.SHORT
+    return ConfigType.INT if maximum <= INT32_MAX else ConfigType.LONG
 
 
 def keys_of(model: type[BaseModel]) -> frozenset[str]:

@@ -130,6 +130,10 @@ class OsFile:
         self._start_sync()
         await sync.future
 
+    async def drop_cache(self) -> None:
+        await self._enter()
+        await self._job(Pool.OTHER, lambda: os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED))
+
     async def read(self, offset: int, count: int) -> bytes:
         assert offset >= 0, (self._path, offset)
         assert count >= 0, (self._path, count)

@@ -70,6 +70,13 @@ class DiskFile(Protocol):
 
     async def sync(self) -> None: ...
 
+    async def drop_cache(self) -> None:
+        """Take what `sync` has confirmed out of the page cache, so that the next reads ask the device.
+
+        Linux drops clean pages that nobody maps, locks or writes back, and promises none of it (posix_fadvise(2),
+        POSIX_FADV_DONTNEED); where pages stay, reads prove what they proved before. tmpfs has no device to ask.
+        """
+
     async def truncate(self, size: int) -> None: ...
 
     async def close(self) -> None:

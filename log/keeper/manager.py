@@ -50,6 +50,9 @@ from .upkeep import LogUpkeep, UpkeepSettings
 logger = logging.getLogger(__name__)
 
 DEFAULT_UPKEEP: Final = UpkeepSettings()
+TRIAL_BYTES_MIN: Final = 4096
+TRIAL_BYTES_MAX: Final = 4 * 1024 * 1024
+"""As much as a follower fetches at a time."""
 
 
 class LogManager:
@@ -250,7 +253,7 @@ class LogManager:
 
     @uninterrupted
     async def reopen(self, partition: TopicPartition) -> PartitionLog:
-        """Open a failed log anew, as after a crash; what an fsync may have given up is written again. KafkaError or
+        """Open a failed log again, as after a crash; what an fsync may have given up is written again. KafkaError or
         OSError if it fails again.
         """
         async with self.changing(partition) as directory:
@@ -259,6 +262,17 @@ class LogManager:
             if directory.offline is None and await self.services.disk.exists(live):
                 await self.services.disk.write_file(live / UNSYNCED_FILE, b"")
             return await self.reopen_locked(directory, partition)
+
+    @uninterrupted
+    async def try_append(self, partition: TopicPartition, size_bytes: int) -> None:
+        """Prove that the log, which is open, takes an append of that size, within limits. OSError or KafkaError if it
+        does not (see `PartitionLog.try_append`).
+        """
+        async with self.changing(partition):
+            log = self.get(partition)
+            assert log is not None, partition
+            size = min(max(size_bytes, TRIAL_BYTES_MIN), TRIAL_BYTES_MAX)
+            await log.try_append(self.services.rng.randbytes(size))
 
     async def topic_id_of(self, partition: TopicPartition) -> UUID | None:
         """Of the incarnation whose log is here, also if it could not be opened. OSError."""

@@ -7,7 +7,8 @@
 * A roll and a new leader epoch need the disk before the decision; the gate stays held meanwhile. A new epoch is durable
   before the first batch that carries it is visible.
 * Nothing is acknowledged before its bytes are in the file, a duplicate of something still under way included.
-* A failed write leaves memory ahead of the file: the log fails as a whole and is opened anew.
+* A failed write leaves memory ahead of the file: the log fails as a whole and is opened anew. So it does where the disk
+  refuses the roll or the epoch that an append needs: a replica that cannot append is no replica.
 
 A leader stamps offset and epoch into the network buffer and writes that; a follower writes the leader's bytes as they
 are, one write for all batches that go into one segment. Filling segments batch by batch, it rolls by size where the
@@ -59,7 +60,7 @@ class Appender:
     def __init__(self, state: LogState, flusher: Flusher) -> None:
         self._state = state
         self._flusher = flusher
-        self.pipeline = WritePipeline(state.publish, state.fail)
+        self.pipeline = WritePipeline(state.publish, self._fail_writes)
 
     async def append_as_leader(
         self,
@@ -97,6 +98,8 @@ class Appender:
                 await self._make_room(stamped, now_ms)
                 self._refuse_unless_leader(leader_epoch)
             written = self._take([stamped], data, markers, now_ms)
+        except OSError as error:
+            raise self._fail_append(error, len(data)) from error
         finally:
             state.gate.release()
         await written
@@ -125,6 +128,8 @@ class Appender:
                 await self._wait_for_room()
                 await self._save_new_epochs([(header.partition_leader_epoch, header.base_offset) for header in headers])
                 written = await self._take_all(headers, memoryview(data), markers)
+        except OSError as error:
+            raise self._fail_append(error, memoryview(data).nbytes) from error
         finally:
             state.gate.release()
         await written
@@ -148,6 +153,33 @@ class Appender:
         await self._roll(self._state.next_offset)
         return True
 
+    async def try_append(self, filler: bytes) -> None:
+        """Write `filler` where the next batch goes, flush it, and take it away again: OSError where an append of that
+        size would fail now, which leaves the log as it was. KAFKA_STORAGE_ERROR, and the log has failed, where that is
+        not sure. A crash meanwhile leaves a torn tail, which is no valid batch.
+        """
+        state = self._state
+        async with state.gate, state.flush_lock:
+            state.check_usable()
+            await self.pipeline.drain()
+            if state.segments.active.size_bytes + len(filler) > state.config.segment_bytes:
+                await self.roll_locked()
+            segment = state.segments.active
+            with segment.pinned():
+                file, end = await segment.file(), segment.size_bytes
+                refusal: OSError | None = None
+                try:
+                    await file.write(end, filler)
+                except OSError as error:
+                    refusal = error
+                async with state.all_or_failed():
+                    if refusal is None:
+                        await file.sync()
+                    await file.truncate(end)
+                    await file.sync()
+            if refusal is not None:
+                raise refusal
+
     async def assign_epoch(self, leader_epoch: int) -> None:
         """Record, durably, that the leader of this epoch begins at the log's end; older leaders append no more."""
         state = self._state
@@ -157,6 +189,14 @@ class Appender:
             self._refuse_unless_leader(leader_epoch)
             state.leader_epoch_floor = leader_epoch
             await self._save_new_epochs([(leader_epoch, state.next_offset)])
+
+    def _fail_writes(self, error: BaseException) -> BaseException:
+        return self._fail_append(error, self.pipeline.queued_bytes)
+
+    def _fail_append(self, error: BaseException, size_bytes: int) -> BaseException:
+        state = self._state
+        state.failed_append_bytes = max(state.failed_append_bytes, size_bytes)
+        return state.fail(error)
 
     # Under the gate.
 

@@ -26,7 +26,7 @@ the segment behind it, can be older than that. The table, with a test for each r
 | a recovery point above the log's end: a crash in a      | lowered                                                  |
 |   truncation                                            |                                                          |
 | `unsynced`: an fsync has failed, and what it was to     | the scanned segments are written again, byte for byte,   |
-|   write may be in the page cache alone                  |   so that the next fsync means something; then removed   |
+|   write may be in the page cache alone                  |   flushed, and read from the device; then removed        |
 | `.deleted`, `.cleaned`, `.tmp`                          | removed                                                  |
 | `.swap`: a compaction that was interrupted after it was | finished (table in `cleaner_swap`); refused if the new   |
 |   committed                                             |   segment is not whole                                   |
@@ -293,6 +293,8 @@ class _Loader:
     ) -> None:
         """Scan the log from there on; `producers` stand on its base offset. What lies behind a cut is removed."""
         scanned = segments[segments.index(scan_from) :]
+        for segment in scanned if self._is_unsynced else ():
+            await _write_again(segment)
         for segment, following in zip(scanned, [*scanned[1:], None], strict=True):
             file_bytes = segment.size_bytes
             if segment is not scan_from:
@@ -311,8 +313,6 @@ class _Loader:
                 fault = fault or self._hole(segment, following)
             if fault is not None:
                 await self._cut(segment, fault, file_bytes)
-            if self._is_unsynced:
-                await _write_again(segment)
             if fault is not None and following is not None and segment.next_offset != following.base_offset:
                 await self._remove_behind(segments, segment)
                 return
@@ -461,9 +461,13 @@ class _Loader:
 
 
 async def _write_again(segment: LogSegment) -> None:
-    """What is read from it becomes dirty in the page cache: the next fsync writes it, or fails."""
+    """What is read from it becomes dirty in the page cache, so that the fsync writes it, or fails. What the scan finds
+    afterwards it reads from the device, as far as the kernel lets it (`DiskFile.drop_cache`).
+    """
     with segment.pinned():
         file = await segment.file()
         for position in range(0, segment.size_bytes, WRITE_AGAIN_BYTES):
             count = min(WRITE_AGAIN_BYTES, segment.size_bytes - position)
             await file.write(position, await file.read(position, count))
+        await file.sync()
+        await file.drop_cache()

@@ -13,6 +13,7 @@ from ..core.producers import CompletedTransaction, ProducerStateManager
 from ..segment.batch_scan import BatchChunk, BatchScan
 from ..segment.segment_list import LogSegments
 from ..segment.snapshot_files import ProducerSnapshots
+from .state import LogState
 
 logger = logging.getLogger(__name__)
 
@@ -58,3 +59,17 @@ def apply_chunk(producers: ProducerStateManager, chunk: BatchChunk) -> list[Comp
                 completed.append(ended)
     producers.advance_to(chunk.batches[-1][1].next_offset)
     return completed
+
+
+async def producer_snapshot_at(state: LogState, offset: int) -> bytes | None:
+    """See `PartitionLog.producer_snapshot_at`."""
+    state.check_usable()
+    data = await state.snapshots.read(offset)
+    if data is not None:
+        return data
+    floor = state.segments.floor(offset)
+    if offset != state.log_end_offset and (floor is None or floor.base_offset != offset):
+        return None
+    producers = await load_producers(state.snapshots, state.segments.first_base_offset, offset)
+    await replay(producers, state.segments, offset)
+    return producers.snapshot()

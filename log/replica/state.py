@@ -97,6 +97,10 @@ class LogState:
     """Compaction has been through everything below it, at least once."""
     failure: str | None = None
     """Why the log takes and serves nothing more, in words."""
+    failed_append_bytes: int = 0
+    """Size of the appends that the failure took along."""
+    failure_listeners: list[Callable[[], None]] = field(default_factory=list)
+    """Called once, when the log fails; not when it is closed."""
     leader_epoch_floor: int = 0
     """Appends of leaders below it are refused: they decided before leadership moved on."""
     read_limit: int | None = None
@@ -157,11 +161,17 @@ class LogState:
     def fail(self, error: BaseException) -> BaseException:
         """Close the log to everybody after a failed write; returns what those who wait for it are told."""
         if not isinstance(error, OSError):
-            self.failure = self.failure or f"it was stopped by {error!r}"
+            self._fail_because(f"it was stopped by {error!r}")
             return error
         reason = f"{error.filename or self.directory}: {error.strerror or error}"
-        self.failure = self.failure or f"a write failed ({reason}); it must be opened anew"
+        self._fail_because(f"a write failed ({reason}); it must be opened anew")
         return self.storage_error()
+
+    def _fail_because(self, reason: str) -> None:
+        if self.failure is None:
+            self.failure = reason
+            for listener in tuple(self.failure_listeners):
+                listener()
 
     async def fail_sync(self, error: OSError) -> KafkaError:
         """The same after what may be a failed fsync. The kernel takes what it could not write for written: it is read

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from ...extras import needing
 from .page import Markup
 
 COLORS: Final = (
@@ -22,16 +23,10 @@ COLORS: Final = (
 ROW_PX: Final = 30
 
 
-class MissingPlotlyError(ImportError):
-    """Pages with charts need plotly; says what to install."""
-
-
 def charts(figures: Sequence[Any]) -> list[Markup]:
-    """Each figure as a part of a page, in their order."""
-    try:
+    """Each figure as a part of a page, in their order. MissingExtraError without plotly."""
+    with needing("spark"):
         from plotly.io import to_html
-    except ImportError as error:
-        raise MissingPlotlyError('charts need plotly: pip install "tierfetch[spark]"') from error
     config = {"displayModeBar": False, "responsive": True}
     return [
         Markup(to_html(figure, config=config, full_html=False, include_plotlyjs=index == 0))

@@ -124,15 +124,6 @@ def moment(timestamp_ms: int) -> str:
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def size(count: float) -> str:
-    """Bytes with a unit of 1024, three digits."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if count < 1000 or unit == "TiB":
-            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
-        count /= 1024
-    raise AssertionError("unreachable: the last unit takes everything")
-
-
 def _is_number(cell: Cell) -> bool:
     return isinstance(cell, int) or (isinstance(cell, str) and _FIGURE.fullmatch(cell) is not None)
 

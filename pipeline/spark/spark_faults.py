@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from ...extras import needing
+
 _LAST_ERROR: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exception)): (.*)$", re.MULTILINE)
 
 
@@ -16,7 +18,9 @@ class JobError(Exception):
 
 @contextmanager
 def spark_faults() -> Iterator[None]:
-    """Spark's exceptions as JobError."""
+    """Spark's exceptions as JobError. MissingExtraError without Spark."""
+    with needing("spark"):
+        import pyspark  # noqa: F401 - what one installs; the next is only what it brings
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ..api import ApiKey
 from ..fetch.messages import FetchRequest, FetchResponse
+from ..messages.base import Request, ResponseT
 from .client_connection import Address, BrokerUnavailableError, ClientLimits, Connection, RequestTimedOutError
 
 __all__ = [
@@ -38,6 +39,8 @@ class _Broker:
     dialling: asyncio.Task[Connection] | None = None
     failures: int = 0
     not_before_s: float = 0.0
+    last_failure: str = ""
+    """Of the last dial, in words; empty after one that succeeded."""
 
 
 class KafkaClient:
@@ -76,9 +79,26 @@ class KafkaClient:
                 async with asyncio.timeout_at(deadline_s):
                     connection = await self.connection(address)
             except TimeoutError:
-                raise BrokerUnavailableError(f"{address} could not be reached within {timeout_s:g} s") from None
+                failure = self._last_failure(address)
+                raise BrokerUnavailableError(
+                    failure or f"{address} could not be reached within {timeout_s:g} s"
+                ) from None
             timeout_s = deadline_s - loop.time()
         return await connection.request(api, body, max_version=max_version, timeout_s=timeout_s)
+
+    async def send(
+        self,
+        address: Address,
+        request: Request[ResponseT],
+        *,
+        max_version: int | None = None,
+        timeout_s: float | None = None,
+    ) -> ResponseT:
+        """As `Connection.send`, dialling within the same deadline if need be."""
+        response: ResponseT = await self.request(
+            address, ApiKey(request.api_key), request, max_version=max_version, timeout_s=timeout_s
+        )
+        return response
 
     async def fetch(self, address: Address, request: FetchRequest, *, timeout_s: float | None = None) -> FetchResponse:
         response: FetchResponse = await self.request(address, ApiKey.FETCH, request, timeout_s=timeout_s)
@@ -111,6 +131,10 @@ class KafkaClient:
         connection = None if broker is None else broker.connection
         return None if connection is None or connection.is_closed else connection
 
+    def _last_failure(self, address: Address) -> str:
+        broker = self._brokers.get(address)
+        return "" if broker is None else broker.last_failure
+
     async def _dial(self, address: Address, broker: _Broker) -> Connection:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(broker.not_before_s - loop.time())
@@ -118,11 +142,13 @@ class KafkaClient:
             broker.connection = await Connection.connect(
                 address, client_id=self._client_id, limits=self._limits, ssl=self._ssl
             )
-        except OSError:
+        except OSError as error:
+            broker.last_failure = str(error)
             broker.not_before_s = loop.time() + self._backoff_s(broker.failures)
             broker.failures += 1
             raise
         broker.failures = 0
+        broker.last_failure = ""
         return broker.connection
 
     def _backoff_s(self, failures: int) -> float:

@@ -16,7 +16,9 @@ requests: they rarely pass, so that it need not be set and taken back with each.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import socket
 import ssl as tls
 from collections import deque
 from collections.abc import Callable
@@ -31,6 +33,7 @@ from ..codec import RequestHeader, correlation_id_of, read_response, write_reque
 from ..errors import ErrorCode, KafkaError
 from ..fetch.arrival import ArrivedAnswer, ArrivingFetchResponse
 from ..fetch.messages import FetchRequest, FetchResponse
+from ..messages.base import Request, ResponseT
 from ..wire.primitives import BUFFER_TYPES, INT32, MalformedMessageError, Reader
 from ..wire.produce import ACKS_NONE, ProduceRequest, ProduceResponse
 from .stream import StreamProtocol
@@ -93,6 +96,19 @@ class _Pending:
     arriving: Arriving | None = None
 
 
+def _not_dialled(address: Address, error: OSError) -> str:
+    """What an operator can tell apart: nobody listens there, nobody answers, the name is unknown, anything else."""
+    if isinstance(error, TimeoutError):
+        return f"{address} cannot be reached: no answer in time"
+    if isinstance(error, socket.gaierror):
+        return f"{address} cannot be reached: the host name cannot be resolved ({error.strerror})"
+    text = str(error)  # of a name with several addresses asyncio joins the texts of all errors
+    refusals = text.count(f"[Errno {errno.ECONNREFUSED}]")
+    if refusals and refusals == text.count("[Errno "):
+        return f"{address} cannot be reached: it refuses connections"
+    return f"{address} cannot be reached: {text}"
+
+
 class Connection(StreamProtocol):
     """One connection, made by `connect`. Usable until `is_closed`."""
 
@@ -128,7 +144,7 @@ class Connection(StreamProtocol):
                     lambda: cls(loop, client_id, limits), address.host, address.port, ssl=ssl
                 )
         except OSError as error:
-            raise BrokerUnavailableError(f"{address} cannot be reached: {error or 'no answer in time'}") from error
+            raise BrokerUnavailableError(_not_dialled(address, error)) from error
         try:
             await connection._negotiate()
         except BaseException:
@@ -165,6 +181,15 @@ class Connection(StreamProtocol):
     ) -> Any:
         """The response of the newest common version; None for a Produce with acks=0. `body`: as in `codec`."""
         return await self._exchange(api, self.version_of(api, max_version), body, timeout_s)
+
+    async def send(
+        self, request: Request[ResponseT], *, max_version: int | None = None, timeout_s: float | None = None
+    ) -> ResponseT:
+        """Return the response, in its newest form, of the newest common version."""
+        response: ResponseT = await self.request(
+            ApiKey(request.api_key), request, max_version=max_version, timeout_s=timeout_s
+        )
+        return response
 
     async def fetch(
         self,

@@ -76,9 +76,11 @@ def api_versions_response(
     supported_features: Collection[SupportedFeature] = (),
     finalized_features: FinalizedFeatures | None = None,
 ) -> dict[str, Any]:
-    """Plain values of an ApiVersions response that offers `apis`. Before version 4 features from level 0 are left
-    out, because old clients fail on them (KIP-1022).
+    """Plain values of an ApiVersions response that offers `apis`; one that refuses offers nothing. Before version 4
+    features from level 0 are left out, because old clients fail on them (KIP-1022).
     """
+    if error_code is ErrorCode.invalid_request:
+        return {"error_code": error_code, "api_keys": ()}
     offered = [
         feature for feature in supported_features if feature.min_version > 0 or api_version >= _ZERO_MIN_FEATURES_SINCE
     ]

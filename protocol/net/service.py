@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol, Self, TypeVar
 
+from ..start_waits import StartWaits
+
 
 class Closes(Protocol):
     async def close(self) -> None: ...
@@ -26,6 +28,8 @@ class Service(ABC):
 
     def __init__(self) -> None:
         self._stack = AsyncExitStack()
+        self.waits = StartWaits()
+        """What its start waits for, for the process that runs it to say."""
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -27,6 +27,18 @@ class ConfigSource(IntEnum):
     DEFAULT_CONFIG = 5
 
 
+class ConfigType(IntEnum):
+    """What a value is (KIP-569)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
     """A place that gives a config its value, or would if those before it did not."""
@@ -42,6 +54,7 @@ class DescribedConfig:
 
     name: str
     value: str
+    type: ConfigType
     is_read_only: bool
     synonyms: tuple[ConfigSynonym, ...]
 
@@ -85,6 +98,7 @@ def _shown(config: DescribedConfig, *, with_synonyms: bool) -> Mapping[str, Any]
         "value": config.value,
         "read_only": config.is_read_only,
         "config_source": int(config.source),
+        "config_type": int(config.type),
         "is_sensitive": False,
         "synonyms": tuple(
             {"name": synonym.name, "value": synonym.value, "source": int(synonym.source)}

@@ -19,24 +19,27 @@ the fields that the version has.
 | others | int, str, bytes, bool, None, sequence of these | the schema's default; TypeError without one |
 
 A name that no version of the message has is a TypeError, so that a slip of the pen is not taken for an old version.
+Fields of our own (`extensions`) count as Kafka's do: a version without them leaves them out.
 """
 
 from __future__ import annotations
 
 import struct
-import types
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, Final, Union, get_args, get_origin
+from typing import Any, Final
 
-from kio.index import load_entity_module
+from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
+from kio.static.constants import EntityType
 from kio.static.protocol import Entity
 
 from ..errors import ErrorCode
+from ..extensions import extended_request, extended_response
 from .primitives import MalformedMessageError, Reader, error_code
+from .schema import FieldSchema, schema_of
 
 _UINT16 = struct.Struct(">H")
 _UINT32 = struct.Struct(">I")
@@ -45,56 +48,9 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSchema:
-    """One field of an entity. `entity` is the nested type, or None for a primitive of type `kafka_type`."""
-
-    name: str
-    plain_name: str
-    kafka_type: str
-    entity: type[Entity] | None
-    is_array: bool
-    is_nullable: bool
-    tag: int | None
-    default: Any
-
-
 def milliseconds(value: timedelta) -> int:
     """What the wire said, of a field that kio gives as a timedelta."""
     return value // _MILLISECOND
-
-
-@cache
-def schema_of(entity_type: type[Entity]) -> tuple[FieldSchema, ...]:
-    """The fields in wire order, tagged ones among them."""
-    return tuple(_field_schema(item) for item in fields(entity_type))
-
-
-def _field_schema(item: Any) -> FieldSchema:
-    inner, is_nullable = _without_none(item.type)
-    is_array = get_origin(inner) is tuple
-    if is_array:
-        inner, _ = _without_none(get_args(inner)[0])
-    kafka_type = item.metadata.get("kafka_type", "")
-    is_entity: bool = is_dataclass(inner)
-    is_time = kafka_type.startswith(("timedelta", "datetime"))
-    return FieldSchema(
-        name=item.name,
-        plain_name=f"{item.name}_ms" if is_time else item.name,
-        kafka_type=kafka_type,
-        entity=inner if is_entity else None,
-        is_array=is_array,
-        is_nullable=is_nullable,
-        tag=item.metadata.get("tag"),
-        default=item.default if item.default is not MISSING else _IMPLICIT_DEFAULTS.get(item.name, MISSING),
-    )
-
-
-def _without_none(annotation: Any) -> tuple[Any, bool]:
-    if get_origin(annotation) not in (types.UnionType, Union):
-        return annotation, False
-    (inner,) = (argument for argument in get_args(annotation) if argument is not types.NoneType)
-    return inner, True
 
 
 # Bytes to entities.
@@ -217,8 +173,6 @@ _ZEROS: Final[Mapping[str, Any]] = {"bool": False, "string": "", "bytes": b"", "
 
 # Plain values to entities.
 
-_IMPLICIT_DEFAULTS: Final[Mapping[str, Any]] = {"error_code": ErrorCode.none, "throttle_time": timedelta(0)}
-
 
 def build_entity(entity_type: type[Entity], values: Mapping[str, Any]) -> Any:
     """An entity of this version from plain values; see the module's table. TypeError names a field that is missing or
@@ -277,8 +231,17 @@ def _refuse_unknown_names(root: type[Entity], values: Mapping[str, Any]) -> None
 
 @cache
 def _names_in_any_version(root: Any) -> frozenset[str]:
-    """Plain names of all fields of all versions of the message; imports all of them once."""
-    name = api_key_map[root.__api_key__]
-    modules = [load_entity_module(name, version, root.__type__) for version in schema_name_map[name]]
-    types_ = {item for module in modules for item in vars(module).values() if is_dataclass(item)}
-    return frozenset().union(*(_plain_names(item) for item in types_ if isinstance(item, type)))
+    """Plain names of all fields of all versions of the message, our own among them; imports all versions once."""
+    key = root.__api_key__
+    versions = schema_name_map[api_key_map[key]]
+    if root.__type__ is EntityType.request:
+        types_ = [extended_request(load_request_schema(key, version)) for version in versions]
+    else:
+        types_ = [extended_response(load_response_schema(key, version)) for version in versions]
+    return frozenset().union(*map(_names_within, types_))
+
+
+def _names_within(entity_type: type[Entity]) -> frozenset[str]:
+    """Plain names of the fields of an entity and of all that it holds."""
+    held = [_names_within(schema.entity) for schema in schema_of(entity_type) if schema.entity is not None]
+    return _plain_names(entity_type).union(*held)

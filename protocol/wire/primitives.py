@@ -14,6 +14,8 @@ Rules:
 * A length from outside is compared with what is left of the frame before anything is made of that length. Every array
   element takes at least one byte, so an array is never longer than the rest of the frame; `ELEMENTS_MAX` bounds what
   a large frame of tiny elements costs.
+* A string is at most `STRING_SIZE_MAX` bytes in every version: what came in a flexible request may have to leave in a
+  response that is not flexible.
 * Record bytes are never copied: they come out as views of the frame and go in as parts of their own.
 * Tagged fields that the reader does not know are skipped, as KIP-482 demands.
 """
@@ -44,6 +46,9 @@ system calls of their own."""
 
 ELEMENTS_MAX: Final = 1_000_000
 """Array elements of one message. A two-byte element becomes an object of a hundred bytes and takes microseconds."""
+
+STRING_SIZE_MAX: Final = 2**15 - 1
+"""Bytes. Kafka's readers refuse longer ones too."""
 
 UUID_SIZE: Final = 16
 UUIDS_MAX: Final = 4096
@@ -215,6 +220,10 @@ class Reader:
         """A string of that length in bytes, -1 for null."""
         if length < 0 and self._is_null(length):
             return None
+        if length > STRING_SIZE_MAX:
+            raise MalformedMessageError(
+                f"string of {length} bytes before byte {self.position}: {STRING_SIZE_MAX} is the longest"
+            )
         start, end = self.position, self.position + length
         if end > self.end:
             raise self._short(length)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from ...log.core.config import INT64_MAX, UNLIMITED, LogConfig
 from .state import Endpoint, ReplicaKey
+
+BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Of one record batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +49,24 @@ class RaftConfig:
     fetch_max_bytes: int = 8 * 1024 * 1024
     append_batch_bytes_max: int = 8 * 1024 * 1024
     append_pending_bytes_max: int = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataLogConfig:
+    """`metadata.log.segment.{bytes,ms}`, `metadata.max.retention.{bytes,ms}`; -1 is without a limit."""
+
+    segment_bytes: int = 1024 * 1024 * 1024
+    segment_ms: int = 7 * 24 * 3_600_000
+    retention_bytes: int = 100 * 1024 * 1024
+    retention_ms: int = 7 * 24 * 3_600_000
+
+    @property
+    def log_config(self) -> LogConfig:
+        return LogConfig(
+            segment_bytes=self.segment_bytes,
+            segment_ms=self.segment_ms,
+            retention_ms=UNLIMITED,
+            retention_bytes=UNLIMITED,
+            max_message_bytes=BATCH_BYTES_MAX,
+            message_timestamp_after_max_ms=INT64_MAX,
+        )

@@ -103,9 +103,8 @@ from .messages import (
 )
 from .replica import FIRST_BOOTSTRAP_ID, Replica
 from .roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
-from .starting import start
 from .state import Chance, Endpoint, LeaderAndEpoch, RaftState
-from .transitions import learn_leader
+from .transitions import learn_leader, start
 from .voters import VotersAt
 
 ROLE_CHANGES_MAX = 8

@@ -6,6 +6,17 @@ same step.
 
 Invariants asserted here: the epoch never falls; within an epoch the leader is set once; a vote is given once; only a
 candidate becomes leader; only voters are anything but unattached or follower.
+
+The first state follows from what was on disk (`start`):
+
+    quorum-state                                  starts as
+    --------------------------------------------  ----------------------------------------------------------------
+    an epoch below that of the last record        UNATTACHED in the record's epoch: who led it is not known
+    itself as leader                              RESIGNED: its old epoch must not see two leaders, nor two votes
+    another replica as leader                     FOLLOWER of it
+    a vote, or nothing                            UNATTACHED, the vote kept
+
+A replica that is the only voter does not wait for anybody.
 """
 
 from __future__ import annotations
@@ -16,6 +27,26 @@ from .messages import EndQuorumEpochRequest, FetchResponse, VoterChangeResponse
 from .replica import Replica
 from .roles import Candidate, Follower, Leader, Poll, Prospective, Resigned, Role, Unattached
 from .state import EPOCH_MAX, LEGAL_TRANSITIONS, Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
+
+
+def start(replica: Replica) -> None:
+    """Enter the first state, from what was on disk."""
+    replica.is_started = True
+    now_ms = replica.now_ms
+    last_epoch = replica.log.last.epoch
+    if last_epoch > replica.epoch:
+        replica.epoch, replica.leader_id, replica.voted_key = last_epoch, None, None
+        replica.persist()
+    is_alone = replica.is_voter and not replica.other_voters
+    election_deadline_ms = now_ms if is_alone else replica.random_election_deadline()
+    if replica.leader_id is None:
+        replica.role = Unattached(election_deadline_ms, now_ms)
+    elif replica.leader_id == replica.key.id:
+        replica.role = Resigned(election_deadline_ms, None, {})
+    else:
+        replica.role = Follower(replica.fetch_deadline(), now_ms, now_ms)
+    replica.told_leader = replica.leader
+    replica.emit(LeaderChanged(replica.leader))
 
 
 def become_unattached(

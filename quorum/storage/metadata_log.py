@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
@@ -33,7 +32,6 @@ from ...log.core.checkpoints import (
     encode_offsets,
     encode_partition_metadata,
 )
-from ...log.core.config import INT64_MAX, UNLIMITED, LogConfig
 from ...log.core.epochs import LeaderEpochCache
 from ...log.core.errors import CorruptFileError
 from ...log.disk.durable_directory import make_directory_durably
@@ -42,37 +40,15 @@ from ...log.partition_log import LogLocation, LogSlice, PartitionLog
 from ...log.segment.open_limit import OpenSegments
 from ...protocol.fetch.messages import SnapshotId
 from ...protocol.topics import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
+from ..core.config import MetadataLogConfig
 from .snapshots import SnapshotStore
 
 METADATA_PARTITION: Final = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
-BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of one record batch."""
 CATCH_UP_READ_BYTES: Final = 1024 * 1024
 RECOVERY_POINT_EVERY: Final = 1000
 """Records flushed before their checkpoint follows."""
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataLogConfig:
-    """`metadata.log.segment.{bytes,ms}`, `metadata.max.retention.{bytes,ms}`; -1 is without a limit."""
-
-    segment_bytes: int = 1024 * 1024 * 1024
-    segment_ms: int = 7 * 24 * 3_600_000
-    retention_bytes: int = 100 * 1024 * 1024
-    retention_ms: int = 7 * 24 * 3_600_000
-
-    @property
-    def log_config(self) -> LogConfig:
-        return LogConfig(
-            segment_bytes=self.segment_bytes,
-            segment_ms=self.segment_ms,
-            retention_ms=UNLIMITED,
-            retention_bytes=UNLIMITED,
-            max_message_bytes=BATCH_BYTES_MAX,
-            message_timestamp_after_max_ms=INT64_MAX,
-        )
 
 
 class _RecoveryPoint:

@@ -9,6 +9,8 @@ What must hold meanwhile, and who judges it:
 |                  | a node without any ends, and is started anew |                                                    |
 | failed fsync     | the same                                     | what it was to write counts as flushed, because a  |
 |                  |                                              | later one succeeded                                |
+| lost pages       | the same; records of which the last in-sync  | a replica that lacks what it had acknowledged is   |
+|                  | copy is lost                                 | in an ISR, with others, once it serves or fetches  |
 | hung disk        | sessions end, others are elected             | the event loop waits with the disk                 |
 | bit rot          | reads of clients, followers, uploads fail    | a damaged batch is appended, uploaded, believed    |
 | rotten downloads | reads fail; a bootstrap begins again         | a replica adopts what was never there              |
@@ -35,6 +37,8 @@ EARLIEST_MS: Final = 2_000
 OF_A_HOST: Final = (FaultKind.DISK_ERRORS, FaultKind.FAILED_FSYNC, FaultKind.HUNG_DISK, FaultKind.BIT_ROT)
 OF_THE_STORE: Final = (FaultKind.ROTTEN_DOWNLOADS, FaultKind.LATE_LISTINGS)
 KIND_SHARE: Final = 0.5
+LOST_PAGES_SHARE: Final = 0.4
+"""Of the seeds with faults of the hardware; on a host that has no other."""
 TIMES_MAX: Final = 3
 _LONGEST_MS: Mapping[FaultKind, int] = {
     FaultKind.HUNG_DISK: 4_000,
@@ -44,6 +48,7 @@ _LONGEST_MS: Mapping[FaultKind, int] = {
 _VALUES: Mapping[FaultKind, Sequence[float]] = {
     FaultKind.DISK_ERRORS: (0.02, 0.3, 1.0),
     FaultKind.FAILED_FSYNC: (0.1, 0.5, 1.0),
+    FaultKind.LOST_PAGES: (0.3, 1.0),
     FaultKind.ROTTEN_DOWNLOADS: (0.1, 0.5),
     FaultKind.LATE_LISTINGS: (1, 10, 60),
 }
@@ -60,7 +65,15 @@ def hardware(rng: Random, nodes: Sequence[str], safety_ms: int, *, has_store: bo
     ]
     if has_store:
         chosen += [(kind, ()) for kind in OF_THE_STORE if rng.random() < KIND_SHARE]
-    return [_fault(rng, kind, targets, safety_ms) for kind, targets in chosen for _ in range(rng.randint(1, TIMES_MAX))]
+    faults = [
+        _fault(rng, kind, targets, safety_ms) for kind, targets in chosen for _ in range(rng.randint(1, TIMES_MAX))
+    ]
+    taken = {target for fault in faults for target in fault.targets}
+    free = [node for node in nodes if node not in taken]
+    if has_store and free and rng.random() < LOST_PAGES_SHARE:
+        host = rng.choice(free)
+        faults += [_fault(rng, FaultKind.LOST_PAGES, (host,), safety_ms) for _ in range(rng.randint(1, TIMES_MAX))]
+    return faults
 
 
 def _fault(rng: Random, kind: FaultKind, targets: tuple[str, ...], safety_ms: int) -> Fault:

@@ -18,6 +18,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
 from typing import Any, Protocol, TypeVar
 
@@ -33,6 +34,7 @@ from ..judges.core.events import (
     MachinesCrashed,
     NodeCrashing,
     Observed,
+    PagesGivenUp,
     ProcessEnded,
     QuorumLeaderElected,
     VoteCast,
@@ -112,6 +114,10 @@ class FaultInjector:
         self._relieved: str | None = None
         self._corrupt_until_s = 0.0
         self._rng = world.rng("injector")
+        for name in self._starts:
+            faults = world.host(name).disk_faults
+            faults.on_pages_given_up = partial(publish, PagesGivenUp(name))
+            faults.on_pages_lost = partial(publish, FilesChanged(name))
         self._begins: Mapping[FaultKind, Callable[[Fault], None]] = {
             FaultKind.PROCESS_CRASH: lambda fault: self._crash(fault.targets, "process"),
             FaultKind.MACHINE_CRASH: lambda fault: self._crash(fault.targets, "machine"),

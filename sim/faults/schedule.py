@@ -51,13 +51,16 @@ fails any more and everything must converge. Each fault ends by itself; at the e
 |                 |                 |                        | all other nodes, and only clients reach it             |
 | disk errors     | node            | probability            | calls that change something fail (EIO)                 |
 | failed fsync    | node            | probability            | fsyncs fail, and what they were to write never is      |
+| lost pages      | node            | probability            | fsyncs of partitions' logs fail, and what they were to |
+|                 |                 |                        | write is gone when the log is opened again, also by    |
+|                 |                 |                        | the same process                                       |
 | hung disk       | node            | -                      | no call ends that the page cache does not answer       |
 | bit rot         | node            | -                      | a bit of a closed segment, or of a snapshot, reads     |
 |                 |                 |                        | wrong                                                  |
 | rotten downloads | -              | probability            | a bit of what the store sends is wrong                 |
 | late listings   | -               | seconds                | listings do not show what was put or deleted within    |
 
-Those from `disconnect` on come in scenes only (`scenes`, `log_scenes`, `quorum_scenes`), the last six by `hardware`.
+Those from `disconnect` on come in scenes only (`scenes`, `log_scenes`, `quorum_scenes`), the last seven by `hardware`.
 
 Swarm testing (Groce et al.): each seed takes a random subset of the kinds, so that rare combinations become common.
 """
@@ -108,6 +111,7 @@ class FaultKind(StrEnum):
     DEPOSE_LEADERS = "depose leaders"
     DISK_ERRORS = "disk errors"
     FAILED_FSYNC = "failed fsync"
+    LOST_PAGES = "lost pages"
     HUNG_DISK = "hung disk"
     BIT_ROT = "bit rot"
     ROTTEN_DOWNLOADS = "rotten downloads"
@@ -146,6 +150,7 @@ HARDWARE_KINDS = frozenset(
     {
         FaultKind.DISK_ERRORS,
         FaultKind.FAILED_FSYNC,
+        FaultKind.LOST_PAGES,
         FaultKind.HUNG_DISK,
         FaultKind.BIT_ROT,
         FaultKind.ROTTEN_DOWNLOADS,

@@ -36,6 +36,7 @@ def set_machine(host: Host, mine: Sequence[Fault]) -> None:
     faults.slow_factor = max((fault.value for fault in mine if fault.kind is FaultKind.SLOW_DISK), default=1.0)
     faults.error_share = _largest(mine, FaultKind.DISK_ERRORS)
     faults.sync_error_share = _largest(mine, FaultKind.FAILED_FSYNC)
+    faults.lost_page_share = _largest(mine, FaultKind.LOST_PAGES)
     is_full = any(fault.kind is FaultKind.FULL_DISK for fault in mine)
     host.files.capacity_bytes = host.files.used_bytes() if is_full else None
     if not any(fault.kind is FaultKind.BIT_ROT for fault in mine):

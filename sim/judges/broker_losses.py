@@ -25,11 +25,12 @@ from .core.events import (
     MachinesCrashed,
     NodeCrashing,
     Observed,
+    PagesGivenUp,
     ReplicaChanged,
     ReplicaLeft,
     UncleanlyElected,
 )
-from .core.partition import Replicas
+from .core.partition import InvariantViolationError, Replicas
 
 
 class Cluster(Protocol):
@@ -95,7 +96,7 @@ class LossJudge:
                 self._left(node_id, partition)
             case UncleanlyElected(partition, leader):
                 self._elected_uncleanly(partition, leader)
-            case NodeCrashing(host) if host in self._node_ids:
+            case NodeCrashing(host) | PagesGivenUp(host) if host in self._node_ids:
                 self._before_crash(host)
             case MachinesCrashed(hosts):
                 self._machines_crashed([host for host in hosts if host in self._node_ids])
@@ -147,6 +148,23 @@ class LossJudge:
         if self._cluster.version != self._version:
             self._version = self._cluster.version
             self.evaluate()
+        self._check_shorter()
+
+    def _check_shorter(self) -> None:
+        """A replica that has lost something may be in an ISR only alone, or before it serves or fetches: it could be
+        elected. InvariantViolationError.
+        """
+        for name, losses in self.losses.items():
+            for node_id in losses.shorter:
+                status, registration = self._replicas.status(node_id, name), _registration(self._cluster.image, name)
+                committed_end = self._replicas.of(name).committed_end
+                if status is None or registration is None or status.log_end_offset >= committed_end:
+                    continue
+                if node_id in registration.isr and len(registration.isr) > 1:
+                    detail = (
+                        f"{name.topic_partition}: {node_id} serves up to {status.log_end_offset} of {committed_end}"
+                    )
+                    raise InvariantViolationError("no shorter log in the ISR", f"{detail}, ISR {registration.isr}")
 
     def evaluate(self) -> None:
         """Allow what partitions have lost and may lose. Called after every loss and every change of an ISR."""

@@ -32,8 +32,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
 
+from ...log.core.file_names import LOG_SUFFIX, parse_directory
 from ...log.disk.port import Buffer, DirectoryEntry, DiskSpace
 from ...log.disk.sending import send_copy
+from ...protocol.topics import CLUSTER_METADATA_TOPIC
 from .chance import exponential
 from .filesystem import Inode, SimFilesystem, os_error
 
@@ -56,7 +58,8 @@ class DiskFaults:
     """The faults of one machine's disk. `slow_factor` multiplies every delay. Syncs that start before `stalled_until_s`
     end after it; before `hung_until_s` nothing ends that is not read from the page cache at once. Calls that change
     something fail with `error_share`, but syncs of open files with `sync_error_share`; `fail_calls` are numbers of such
-    calls, from now on, that fail too (1 is the next).
+    calls, from now on, that fail too (1 is the next). Syncs of partitions' logs fail also with `lost_page_share`: what
+    they were to write has left the page cache by the time at which the file is opened again.
     """
 
     slow_factor: float = 1.0
@@ -64,14 +67,19 @@ class DiskFaults:
     hung_until_s: float = 0.0
     error_share: float = 0.0
     sync_error_share: float = 0.0
+    lost_page_share: float = 0.0
     error_number: int = errno.EIO
     fail_calls: set[int] = field(default_factory=set)
     failed_at_s: dict[Path, float] = field(default_factory=dict)
     """When a call failed so last, by the outermost directory of its path: also one of a process of the past."""
+    on_pages_given_up: Callable[[], None] = lambda: None
+    """A sync has failed, and its pages are going to be lost."""
+    on_pages_lost: Callable[[], None] = lambda: None
+    """They are."""
 
     def heal(self) -> None:
         self.slow_factor, self.stalled_until_s, self.hung_until_s = 1.0, 0.0, 0.0
-        self.error_share = self.sync_error_share = 0.0
+        self.error_share = self.sync_error_share = self.lost_page_share = 0.0
         self.fail_calls.clear()
 
 
@@ -115,8 +123,15 @@ class SimDisk:
     async def open(self, path: Path, *, create: bool = False) -> SimFile:
         is_new = create and self.files.find(path) is None
         call = "open" if is_new else "read"
-        inode = await self._named(call, lambda: self.files.open(path, create=create), path)
+        inode = await self._named(call, lambda: self._open(path, create=create), path)
         return SimFile(self, path, inode)
+
+    def _open(self, path: Path, *, create: bool) -> Inode:
+        inode = self.files.open(path, create=create)
+        if inode.is_forgetful:
+            inode.evict()
+            self.faults.on_pages_lost()
+        return inode
 
     async def read_file(self, path: Path) -> bytes:
         return await self._named("read_file", lambda: self.files.inode(path).read(), path)
@@ -165,7 +180,7 @@ class SimDisk:
     def take_fault(self, call: str, path: Path) -> OSError | None:
         """The error that this call shall fail with."""
         faults = self.faults
-        share = faults.sync_error_share if call == "sync" else faults.error_share
+        share = self._sync_error_share(path) if call == "sync" else faults.error_share
         if not (share or faults.fail_calls) or call in READS:
             return None
         is_hit = 1 in faults.fail_calls
@@ -176,6 +191,12 @@ class SimDisk:
         faults.failed_at_s[Path(*path.parts[:2])] = asyncio.get_running_loop().time()
         self._counters[f"disk {call} failed"] += 1
         return os_error(faults.error_number, path, f" (injected into {call})")
+
+    def _sync_error_share(self, path: Path) -> float:
+        faults = self.faults
+        if not faults.lost_page_share or not is_partition_log(path):
+            return faults.sync_error_share
+        return max(faults.sync_error_share, faults.lost_page_share)
 
     def schedule(self, at_s: float, effect: Callable[[], T], *, is_change: bool = False) -> asyncio.Future[T]:
         """Let the call take effect then; the future has its outcome. Nothing happens on behalf of a dead process."""
@@ -336,6 +357,12 @@ class SimFile:
         if self._is_poisoned:
             raise os_error(errno.EIO, self._path, ": an fsync through another handle failed before")
 
+    async def drop_cache(self) -> None:
+        self._refuse_closed()
+        disk, inode = self._disk, self._inode
+        settled_s = max(self._settled_s(_EVERYTHING), asyncio.get_running_loop().time())
+        await self._read_at(settled_s + disk.delay_s(NAME_S), _EVERYTHING, inode.evict)
+
     async def close(self) -> None:
         if self._is_closed:
             return
@@ -409,6 +436,9 @@ class SimFile:
             inode.sync(covered)
         else:
             inode.fail_sync(covered, self._disk.rng)
+            if self._disk.faults.lost_page_share and inode.is_stale:
+                inode.is_forgetful = True
+                self._disk.faults.on_pages_given_up()
         for handle in wanted.handles:
             handle._is_poisoned = inode.failed_syncs > handle._failed_before
         if error is not None:
@@ -446,6 +476,12 @@ class SimFile:
         self._refuse_closed()
         if self._is_poisoned:
             raise os_error(errno.EIO, self._path, ": refused after a failed fsync")
+
+
+def is_partition_log(path: Path) -> bool:
+    """Of a partition that clients know, not of the metadata."""
+    name = parse_directory(path.parent.name) if path.suffix == LOG_SUFFIX else None
+    return name is not None and name.topic_partition.topic != CLUSTER_METADATA_TOPIC
 
 
 def _raise(error: OSError) -> Any:

@@ -46,6 +46,8 @@ class Inode:
     """How many have failed so far: who has the file open since before is told so by its own next one."""
     is_stale: bool = False
     """The page cache has bytes that no sync will write any more."""
+    is_forgetful: bool = False
+    """It will have lost them by the time at which the file is opened again."""
     corrupted: dict[int, int] = field(default_factory=dict)
     """Bits that read wrong, by the place of their byte."""
 
@@ -93,7 +95,7 @@ class Inode:
         self.content = bytearray(self.durable)
         for offset, data in self.unsynced:
             _apply(self.content, offset, data)
-        self.is_stale = False
+        self.is_stale = self.is_forgetful = False
 
     def lose_power(self, rng: Random) -> int:
         """Keep what is durable and what chance adds; returns how many changes were at risk."""
@@ -101,7 +103,7 @@ class Inode:
         for offset, data in _survivors(unsynced, rng) if unsynced else ():
             _apply(self.durable, offset, data)
         self.content = bytearray(self.durable)
-        self.is_stale = False
+        self.is_stale = self.is_forgetful = False
         return len(unsynced)
 
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import datetime
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster.view import NewTopic
+from tierfetch.broker.cluster.view import (
+    BrokerRegistration,
+    ClusterImage,
+    NewTopic,
+    PartitionRegistration,
+    TopicImage,
+)
 from tierfetch.broker.handlers.metadata import ClusterHandlers
 from tierfetch.broker.handlers.producer_ids import ProducerIds
+from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
@@ -21,7 +29,7 @@ from tierfetch.tests.fakes.cluster_view import FakeClusterView
 async def handlers(view: FakeClusterView) -> ClusterHandlers:
     await view.create_topic(NewTopic("t", 2, 2))
     await view.create_topic(NewTopic("u", 1, 1))
-    return ClusterHandlers(view, node_id=1)
+    return ClusterHandlers(view, node_id=1, leads=lambda *_: True)
 
 
 def metadata_request(version: int, *asked: tuple[str | None, UUID | None], topics: Any = ()) -> Any:
@@ -77,6 +85,22 @@ async def test_partition_without_a_leader_says_so(handlers: ClusterHandlers, vie
     assert (topic.partitions[0].error_code, topic.partitions[0].leader_id) == (ErrorCode.leader_not_available, -1)
 
 
+@pytest.mark.parametrize(
+    ("directory", "offline"),
+    [(UUID(int=500), ()), (UUID(int=0), ()), (LOST_DIRECTORY, (1,)), (UUID(int=501), (1,))],
+    ids=["where it is", "not assigned yet", "its log cannot be opened", "its directory is offline"],
+)
+async def test_C9_a_replica_without_its_log_is_offline(directory: UUID, offline: tuple[int, ...]) -> None:
+    now = PartitionRegistration(2, 1, 1, (1, 2), (2,), (directory, None))
+    brokers = {number: BrokerRegistration(number, "h", 9092, directory_ids=(UUID(int=500),)) for number in (1, 2)}
+    image = ClusterImage("c", brokers, {"t": TopicImage("t", UUID(int=7), {}, {0: now})}, {})
+    view: Any = SimpleNamespace(image=image)
+    (topic,) = (
+        await ask(ClusterHandlers(view, 1, lambda _partition, _epoch: True).metadata, metadata_request(9, ("t", None)))
+    ).topics
+    assert topic.partitions[0].offline_replicas == offline
+
+
 @pytest.mark.parametrize("version", all_versions(ApiKey.DESCRIBE_CLUSTER))
 async def test_describe_cluster(handlers: ClusterHandlers, view: FakeClusterView, version: int) -> None:
     make = RequestEntities(ApiKey.DESCRIBE_CLUSTER, version)
@@ -90,7 +114,7 @@ async def test_describe_cluster_has_no_controllers(handlers: ClusterHandlers) ->
     make = RequestEntities(ApiKey.DESCRIBE_CLUSTER, 1)
     request = make("DescribeClusterRequest", include_cluster_authorized_operations=False, endpoint_type=2)
     response = await ask(handlers.describe_cluster, request)
-    assert (response.error_code, response.brokers) == (ErrorCode.unsupported_endpoint_type, ())
+    assert (response.error_code, response.brokers) == (ErrorCode.mismatched_endpoint_type, ())
 
 
 @pytest.mark.parametrize("version", all_versions(ApiKey.INIT_PRODUCER_ID))
@@ -115,7 +139,7 @@ async def test_transactional_producers_are_refused(view: FakeClusterView) -> Non
         "InitProducerIdRequest", transactional_id="tx", transaction_timeout=datetime.timedelta(milliseconds=1)
     )
     answer = await ask(ProducerIds(view).init_producer_id, request)
-    assert (answer.error_code, answer.producer_id) == (ErrorCode.coordinator_not_available, -1)
+    assert (answer.error_code, answer.producer_id) == (ErrorCode.not_coordinator, -1)
 
 
 async def test_fenced_broker_is_not_offered_to_clients(handlers: ClusterHandlers, view: FakeClusterView) -> None:

@@ -14,7 +14,7 @@ from tierfetch.log.core.checkpoints import CLEAN_SHUTDOWN
 from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.keeper.damage import damage_of
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
+from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.broker.hosting import batch
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.waiting import until
@@ -138,19 +138,11 @@ async def test_replica_in_the_isr_is_left_as_it_is_until_the_leader_has_taken_it
     await in_sync(nodes, 1, 2)
 
 
-async def test_leader_whose_log_turns_out_to_be_damaged_has_another_one_lead(
-    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_leader_whose_log_turns_out_to_be_damaged_has_another_one_lead(nodes: Nodes) -> None:
     await nodes.start(1, 2)
     await nodes.topic("t", 1, 2)
     await produce(nodes, 1, b"a")
     await in_sync(nodes, 1, 2)
-
-    async def hand_over(partition: TopicIdPartition, leader_epoch: int) -> None:
-        assert leader_epoch == 0
-        await nodes.operator.elect_leader(partition, 2)
-
-    monkeypatch.setattr(nodes[1].view, "renew_leadership", hand_over)
     data = await hurt_while_up(nodes, 1)
     await until(lambda: put_aside(nodes, 1) == [data])
     assert nodes.registration("t").leader == 2

@@ -11,7 +11,7 @@ from tierfetch.broker.config.broker_config import BrokerConfig
 from tierfetch.broker.handlers.configs import ConfigHandlers
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.wire.config_resources import ResourceType
+from tierfetch.protocol.wire.config_resources import ConfigSource, ConfigType, ResourceType
 from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
 from tierfetch.tests.fakes.cluster_view import FakeClusterView
 
@@ -65,7 +65,6 @@ async def test_synonyms_are_told_in_the_order_in_which_they_win(
             ("retention.ms", "5", 1),
             ("log.retention.ms", "60000", 3),
             ("log.retention.hours", "48", 4),
-            ("log.retention.hours", "168", 5),
         ],
         "segment.bytes": [
             ("log.segment.bytes", "1048576", 2),
@@ -116,3 +115,75 @@ async def test_describe_of_other_resources(
 ) -> None:
     (result,) = (await ask(configs.describe_configs, describe_request(4, resource, name))).results
     assert result.error_code is error
+
+
+KAFKAS_TOPIC_CONFIGS = {
+    "cleanup.policy": ConfigType.LIST,
+    "compression.gzip.level": ConfigType.INT,
+    "compression.lz4.level": ConfigType.INT,
+    "compression.type": ConfigType.STRING,
+    "compression.zstd.level": ConfigType.INT,
+    "delete.retention.ms": ConfigType.LONG,
+    "file.delete.delay.ms": ConfigType.LONG,
+    "flush.messages": ConfigType.LONG,
+    "flush.ms": ConfigType.LONG,
+    "follower.replication.throttled.replicas": ConfigType.LIST,
+    "index.interval.bytes": ConfigType.INT,
+    "leader.replication.throttled.replicas": ConfigType.LIST,
+    "local.retention.bytes": ConfigType.LONG,
+    "local.retention.ms": ConfigType.LONG,
+    "max.compaction.lag.ms": ConfigType.LONG,
+    "max.message.bytes": ConfigType.INT,
+    "message.timestamp.after.max.ms": ConfigType.LONG,
+    "message.timestamp.before.max.ms": ConfigType.LONG,
+    "message.timestamp.type": ConfigType.STRING,
+    "min.cleanable.dirty.ratio": ConfigType.DOUBLE,
+    "min.compaction.lag.ms": ConfigType.LONG,
+    "min.insync.replicas": ConfigType.INT,
+    "preallocate": ConfigType.BOOLEAN,
+    "remote.log.copy.disable": ConfigType.BOOLEAN,
+    "remote.log.delete.on.disable": ConfigType.BOOLEAN,
+    "remote.storage.enable": ConfigType.BOOLEAN,
+    "retention.bytes": ConfigType.LONG,
+    "retention.ms": ConfigType.LONG,
+    "segment.bytes": ConfigType.INT,
+    "segment.index.bytes": ConfigType.INT,
+    "segment.jitter.ms": ConfigType.LONG,
+    "segment.ms": ConfigType.LONG,
+    "unclean.leader.election.enable": ConfigType.BOOLEAN,
+}
+"""As Apache Kafka 4.3.0 tells them of a topic."""
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_A4_every_config_of_a_topic_is_told_with_its_type(
+    view: FakeClusterView, configs: ConfigHandlers, version: int
+) -> None:
+    await create(view, "a", segment_jitter_ms="7")
+    await view.alter_broker_configs("default", {"unclean.leader.election.enable": "true"})
+    request = describe_request(version, ResourceType.TOPIC, "a")
+    (result,) = (await ask(configs.describe_configs, request)).results
+    assert {entry.name: entry.config_type for entry in result.configs} == KAFKAS_TOPIC_CONFIGS
+    told = {entry.name: (entry.value, entry.config_source) for entry in result.configs}
+    assert told["compression.zstd.level"] == ("3", ConfigSource.DEFAULT_CONFIG)
+    assert told["segment.jitter.ms"] == ("7", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert told["unclean.leader.election.enable"] == ("true", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+
+
+async def test_A4_every_config_of_a_broker_has_a_type(configs: ConfigHandlers) -> None:
+    (result,) = (await ask(configs.describe_configs, describe_request(4, ResourceType.BROKER, "1"))).results
+    told = {entry.name: entry.config_type for entry in result.configs}
+    assert min(told.values()) > 0
+    wanted = {
+        "log.cleaner.min.cleanable.ratio": ConfigType.DOUBLE,
+        "log.dirs": ConfigType.LIST,
+        "log.preallocate": ConfigType.BOOLEAN,
+        "log.retention.bytes": ConfigType.LONG,
+        "log.message.timestamp.type": ConfigType.STRING,
+        "node.id": ConfigType.INT,
+        "log.segment.delete.delay.ms": ConfigType.LONG,
+        "default.replication.factor": ConfigType.INT,
+        "offsets.topic.replication.factor": ConfigType.SHORT,
+        "controller.quorum.bootstrap.servers": ConfigType.LIST,
+    }
+    assert {name: told[name] for name in wanted} == wanted

@@ -39,6 +39,7 @@ from tierfetch.rlm.reader import RemoteRead, RemoteRecords
 from tierfetch.tests.broker.hosting import NOW_MS, Host, append, batch
 from tierfetch.tests.broker.requests import context_of
 from tierfetch.tests.broker.waiting import until
+from tierfetch.tests.turns import turns
 
 CONTEXT = context_of(ApiKey.FETCH, 12)
 
@@ -226,7 +227,7 @@ async def test_waits_for_min_bytes(host: Host, handler: FetchHandler) -> None:
     size = len(batch(b"a"))
     waiting = asyncio.create_task(fetched(handler, request(max_wait_ms=60_000, min_bytes=2 * size)))
     await append(partition, batch(b"a"))
-    await asyncio.sleep(0.01)
+    await turns()
     assert not waiting.done()
     await append(partition, batch(b"b"))
     assert (await waiting)[1] == [0, 1]

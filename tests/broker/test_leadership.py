@@ -6,20 +6,22 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.cluster.view import PartitionRegistration
+from tierfetch.broker.cluster.view import BrokerRegistration, PartitionRegistration
 from tierfetch.broker.replicas.delayed import Wakeup
 from tierfetch.broker.replicas.leadership import Leadership
 from tierfetch.broker.replicas.partition import Partition
+from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.fetcher.core.leader_replicas import FollowerFetch
 from tierfetch.log.core.config import LogConfig
 from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.tests.broker.hosting import Host, batch
+from tierfetch.tests.broker.hosting import Host, append, batch
 from tierfetch.tests.broker.waiting import until
 from tierfetch.tests.fakes.cluster_view import FakeClusterView
 from tierfetch.tests.fakes.disk import Effect, MemoryDisk
@@ -249,3 +251,31 @@ async def test_C7_what_the_leader_has_not_flushed_as_it_should_is_not_committed(
         assert partition.log.high_watermark == 1
     partition.leader().advance_high_watermark()
     assert partition.log.high_watermark == 2
+
+
+async def test_D3_a_member_that_fetches_below_the_high_watermark_leaves_the_isr(host: Host) -> None:
+    """Its broker is the one that had acknowledged what it lacks."""
+    partition = await host.topic("t", 1, 2)
+    await append(partition, batch(b"a"), batch(b"b"))
+    leadership = partition.leader()
+    leadership.record_fetch(2, FollowerFetch(2, broker_epoch=5))
+    assert partition.log.high_watermark == 2
+    leadership.record_fetch(2, FollowerFetch(2, broker_epoch=5))
+    assert leadership.isr == {1, 2}
+    leadership.record_fetch(2, FollowerFetch(1, broker_epoch=5))
+    await until(lambda: leadership.isr == {1})
+
+
+async def test_D3_a_replica_that_is_lost_is_not_taken_into_the_isr(
+    led: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though a fetch of it arrives that it sent before it was."""
+    leadership = grow(led, monkeypatch, Asked(KafkaError(ErrorCode.ineligible_replica, "no")))
+    await until(lambda: leadership.replicas.pending_isr is None)
+    await leadership._view.register(BrokerRegistration(2, "host", 9092))
+    registration = led.registration
+    assert registration is not None
+    for directory, is_asked in ((LOST_DIRECTORY, False), (UUID(int=1 << 100), True)):
+        led.note_registration(replace(registration, directories=(None, directory)))
+        leadership.record_fetch(2, FollowerFetch(led.log.log_end_offset))
+        assert (leadership.replicas.pending_isr is not None) is is_asked

@@ -17,6 +17,8 @@ from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.extensions import thin_replica
 from tierfetch.tests.broker.fake_controllers import FakeControllers, answer, heartbeat
 
+pytestmark = pytest.mark.virtual_time
+
 REGISTER, BEAT = ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT
 IDENTITY = BrokerIdentity(
     broker_id=3,
@@ -159,48 +161,24 @@ async def test_leaving_is_given_up_in_time(
     assert "did not let the broker go within 0.2 s" in caplog.text
 
 
-async def test_handing_over_is_being_fenced_and_coming_back(
-    life: BrokerLifecycle, controllers: FakeControllers
-) -> None:
-    controllers.will(BEAT, lambda body: heartbeat(fenced=body["want_fence"])(body))
-    await life.register(IDENTITY, -1)
-    await life.serve()
-    before = len(controllers.bodies(BEAT))
-    await life.hand_over()
-    said = [beat["want_fence"] for beat in controllers.bodies(BEAT)[before:]]
-    assert True in said
-    assert said[-1] is False
-    assert life.state is BrokerState.RUNNING
-
-
-async def test_C10_a_broker_that_leaves_while_it_hands_over_does_not_come_back(
-    life: BrokerLifecycle, controllers: FakeControllers
-) -> None:
-    controllers.will(BEAT, heartbeat())
-    await life.register(IDENTITY, -1)
-    await life.serve()
-    handing_over = asyncio.create_task(life.hand_over())
-    await controllers.until(lambda: controllers.bodies(BEAT)[-1]["want_fence"])
-    controllers.will(BEAT, lambda body: heartbeat(fenced=True, go=body["want_shut_down"])(body))
-    await life.leave()
-    async with asyncio.timeout(1):
-        await handing_over
-    assert life.state is BrokerState.LEFT
-
-
-async def test_handing_over_ends_without_a_controller(life: BrokerLifecycle, controllers: FakeControllers) -> None:
-    controllers.will(BEAT, heartbeat())
-    await life.register(IDENTITY, -1)
-    await life.serve()
-    controllers.will(BEAT, ControllerUnavailableError("gone"))
-    with pytest.raises(OSError, match="could not be handed over within"):
-        await life.hand_over()
-    assert life.state is BrokerState.RUNNING
-
-
 async def test_F11_thin_replicas_are_told(life: BrokerLifecycle, controllers: FakeControllers) -> None:
     thin = thin_replica(UUID(int=5), 0, 100, 4096, 12)
     life.thin_replicas = lambda: [thin]
     await life.register(IDENTITY, -1)
     await controllers.until(lambda: bool(controllers.bodies(BEAT)))
     assert controllers.bodies(BEAT)[-1]["thin_replicas"] == [thin]
+
+
+async def test_F11_what_is_due_soon_is_told_in_one_heartbeat(controllers: FakeControllers) -> None:
+    controllers.will(BEAT, heartbeat(fenced=False))
+    life = BrokerLifecycle(controllers, Random(1), lambda: 44, LifecycleTimes(heartbeat_interval_s=3600.0))
+    await life.register(IDENTITY, -1)
+    await life.serve()
+    before = len(controllers.bodies(BEAT))
+    for _ in range(100):
+        life.report_soon()
+    await controllers.until(lambda: len(controllers.bodies(BEAT)) > before)
+    assert len(controllers.bodies(BEAT)) == before + 1
+    life.report_soon()
+    await controllers.until(lambda: len(controllers.bodies(BEAT)) > before + 1)
+    await life.close()

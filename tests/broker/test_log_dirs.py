@@ -11,13 +11,15 @@ from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
 
 
-def handler(offline: str | None = None, disk: MemoryDisk | None = None) -> LogDirHandler:
+def handler(
+    offline: str | None = None, disk: MemoryDisk | None = None, failures: dict[TopicPartition, object] | None = None
+) -> LogDirHandler:
     logs = {
         TopicPartition("b", 0): SimpleNamespace(size_bytes=30, high_watermark=5, log_end_offset=9),
         TopicPartition("a", 1): SimpleNamespace(size_bytes=20, high_watermark=9, log_end_offset=5),
         TopicPartition("a", 0): SimpleNamespace(size_bytes=10, high_watermark=5, log_end_offset=5),
     }
-    directory = SimpleNamespace(path=Path("/d"), logs=logs, offline=offline)
+    directory = SimpleNamespace(path=Path("/d"), logs=logs, failures=failures or {}, offline=offline)
     return LogDirHandler(SimpleNamespace(directories=(directory,)), disk or MemoryDisk())
 
 
@@ -53,3 +55,24 @@ async def test_how_large_the_disk_is_and_what_is_left_of_it() -> None:
     disk.faults = FailNth(1, reads=True)
     (result,) = (await handler(disk=disk).describe_log_dirs(None, SimpleNamespace(topics=None)))["results"]
     assert (result["total_bytes"], result["usable_bytes"]) == (-1, -1), "which is Kafka's word for unknown"
+
+
+async def test_F11_which_replicas_are_thin_and_how_long_at_most() -> None:
+    subject = handler()
+    subject.warm_in_ms = lambda: {TopicPartition("a", 1): 1_500}
+    assert await told(subject, "warm_in_ms") == {"a-0": -1, "a-1": 1_500, "b-0": -1}
+
+
+async def test_C9_which_replicas_cannot_serve_whether_their_log_is_open_or_not() -> None:
+    subject = handler(failures={TopicPartition("c", 2): "damaged"})
+    subject.out_of_service = lambda: {TopicPartition("a", 1), TopicPartition("c", 2)}
+    assert await told(subject, "is_out_of_service") == {"a-0": False, "a-1": True, "b-0": False, "c-2": True}
+
+
+async def told(subject: LogDirHandler, field: str) -> dict[str, object]:
+    (result,) = (await subject.describe_log_dirs(None, SimpleNamespace(topics=None)))["results"]
+    return {
+        f"{topic['name']}-{part['partition_index']}": part[field]
+        for topic in result["topics"]
+        for part in topic["partitions"]
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -103,6 +104,21 @@ async def test_a_topic_that_cannot_be_created_yet(topic: BrokerMetadataTopic) ->
     too_many = MetadataTopicSettings(num_partitions=1, replication_factor=9, min_insync_replicas=1, retention_ms=-1)
     with pytest.raises(KafkaError, match="INVALID_REPLICATION_FACTOR"):
         await topic.ensure(too_many)
+
+
+async def test_the_topic_is_not_created_before_its_brokers_are_there(
+    topic: BrokerMetadataTopic, view: FakeClusterView
+) -> None:
+    """Of brokers that start together none is left out, because it was the last to register."""
+    settings = replace(SETTINGS, brokers_min=len(view.image.brokers) + 2)
+    await view.register(BrokerRegistration(8, HOST, 1, fenced=True))
+    await view.register(BrokerRegistration(9, HOST, 2))
+    with pytest.raises(RemoteLogMetadataError, match=r"created once \d+ brokers are alive"):
+        await topic.ensure(settings)
+    assert REMOTE_LOG_METADATA_TOPIC not in view.image.topics
+    await view.register(BrokerRegistration(8, HOST, 1))
+    assert await topic.ensure(settings) == 4
+    assert await topic.ensure(replace(settings, brokers_min=99)) == 4, "it is there"
 
 
 async def test_what_was_appended_is_read_back(topic: BrokerMetadataTopic, host: Host, leader: Server) -> None:

@@ -54,6 +54,10 @@ class Tier:
     def __init__(self) -> None:
         self.counters = RemoteLogCounters()
         self.lags: dict[TopicIdPartition, CopyLag] = {}
+        self.unready = 0
+
+    def partitions_without_ledger(self) -> int:
+        return self.unready
 
     def copy_lag(self, key: TopicIdPartition) -> CopyLag:
         return self.lags.get(key, CopyLag())
@@ -156,7 +160,13 @@ async def test_replicas_that_cannot_serve(subject: Subject, host: Host) -> None:
     await host.topic("t", 1)
     assert subject.scrape().value("tierfetch_offline_replicas") == 0
     host.hosted.failures[TopicPartition("damaged", 3)] = "its first segment is corrupt"
-    assert subject.scrape().value("tierfetch_offline_replicas") == 1
+    host.hosted.log_failures.count, host.hosted.log_failures.lost_records = 2, 30
+    scrape = subject.scrape()
+    assert scrape.value("tierfetch_offline_replicas") == 1
+    assert scrape.value("tierfetch_log_failed", topic="damaged", partition="3") == 1
+    assert scrape.value("tierfetch_log_failed", topic="t", partition="0") is None
+    assert scrape.value("tierfetch_log_failures_total") == 2
+    assert scrape.value("tierfetch_log_lost_records_total") == 30
 
 
 async def test_what_followed_replicas_cost(subject: Subject, host: Host) -> None:
@@ -183,6 +193,7 @@ async def test_the_tier(subject: Subject, host: Host, tier: Tier) -> None:
     tier.lags[led.partition] = CopyLag(segments=2, bytes=2048, is_held_up=True)
     tier.counters.copied_bytes = 512
     tier.counters.errors["copy"] += 3
+    tier.unready = 4
     scrape = subject.scrape()
     assert scrape.value("tierfetch_remote_copy_lag_segments", topic="led", partition="0") == 2
     assert scrape.value("tierfetch_remote_copy_lag_bytes", topic="led", partition="0") == 2048
@@ -190,6 +201,7 @@ async def test_the_tier(subject: Subject, host: Host, tier: Tier) -> None:
     assert scrape.value("tierfetch_remote_copy_held_up", topic="led", partition="0") == 1
     assert scrape.value("tierfetch_remote_copied_bytes_total") == 512
     assert scrape.value("tierfetch_remote_errors_total", work="copy") == 3
+    assert scrape.value("tierfetch_remote_log_metadata_unready") == 4
 
 
 async def test_a_broker_without_a_tier_says_nothing_of_it(host: Host, disk: OsDisk) -> None:

@@ -7,14 +7,12 @@ import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 
 from tierfetch.broker.cluster.view import NO_LEADER, PartitionRegistration
 from tierfetch.broker.node import Broker, StartError
 from tierfetch.broker.replicas.manager import ReplicaManager
-from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -23,7 +21,6 @@ from tierfetch.tests.broker.hosting import batch
 from tierfetch.tests.broker.images import CLUSTER_ID
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.waiting import until
-from tierfetch.tests.fakes.cluster_rules import assign_directory
 
 
 @pytest.fixture
@@ -163,46 +160,6 @@ async def test_F1_option_takes_effect_without_a_restart(nodes: Nodes) -> None:
     assert nodes[1]._bootstrap_settings().is_option_enabled is False
 
 
-@pytest.mark.parametrize("broken", [1, 2])
-async def test_log_that_failed_is_opened_anew(nodes: Nodes, broken: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tierfetch.broker.replicas.manager.TICK_S_MAX", 0.02)
-    await nodes.start(1, 2)
-    await nodes.topic("t", 1, 2)
-    await produce(nodes, 1, "t", b"a")
-    await same_logs(nodes, "t", 1, 2)
-    partition = nodes.partition(broken, "t")
-    partition.log._state.fail(OSError(28, "No space left on device"))
-    await until(lambda: nodes.hosts(broken, "t") and nodes.partition(broken, "t") is not partition)
-    await until(lambda: nodes.partition(1, "t").leadership is not None)
-    await produce(nodes, 1, "t", b"b")
-    await same_logs(nodes, "t", 1, 2)
-    assert nodes.partition(1, "t").log.latest_epoch == (1 if broken == 1 else 0)
-
-
-async def test_log_that_was_led_is_not_led_again_under_its_epoch_while_the_renewal_fails(
-    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tierfetch.broker.replicas.manager.TICK_S_MAX", 0.02)
-    await nodes.start(1, 2)
-    await nodes.topic("t", 1, 2)
-    view = nodes[1].view
-    renew, asked = view.renew_leadership, []
-
-    async def unreachable_at_first(partition: TopicIdPartition, leader_epoch: int) -> None:
-        asked.append(leader_epoch)
-        if len(asked) == 1:
-            raise OSError("no controller answers")
-        await renew(partition, leader_epoch)
-
-    monkeypatch.setattr(view, "renew_leadership", unreachable_at_first)
-    partition = nodes.partition(1, "t")
-    partition.log._state.fail(OSError(28, "No space left on device"))
-    await until(lambda: nodes.hosts(1, "t") and nodes.partition(1, "t") is not partition)
-    await until(lambda: nodes.partition(1, "t").leadership is not None)
-    assert asked == [0, 0]
-    assert nodes.partition(1, "t").leader().leader_epoch == 1
-
-
 async def test_log_that_a_full_disk_kept_closed_is_opened_when_there_is_room(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,55 +178,6 @@ async def test_log_that_a_full_disk_kept_closed_is_opened_when_there_is_room(
     await until(lambda: nodes.hosts(2, "t"))
     await produce(nodes, 1, "t", b"a")
     await same_logs(nodes, "t", 1, 2)
-
-
-@pytest.mark.parametrize("broken", [1, 2])
-async def test_C1_replica_whose_log_cannot_be_opened_counts_as_lost_until_it_can(
-    nodes: Nodes, broken: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tierfetch.broker.replicas.manager.TICK_S_MAX", 0.02)
-    await nodes.start(1, 2)
-    key = (await nodes.topic("t", 1, 2)).id_partition(0)
-    (directory_id,), told = nodes[broken].logs.directory_ids, nodes[broken].view.directories
-    nodes.cluster.change(lambda image: assign_directory(image, key, broken, directory_id))
-    open_log = PartitionLog.open
-
-    async def full(location: LogLocation) -> PartitionLog:
-        if location.directory.is_relative_to(nodes.directory(broken)):
-            raise OSError(28, "No space left on device")
-        return await open_log(location)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(PartitionLog, "open", full)
-        nodes.partition(broken, "t").log._state.fail(OSError(28, "No space left on device"))
-        await until(lambda: told.get(key) == LOST_DIRECTORY)
-        nodes.cluster.change(lambda image: assign_directory(image, key, broken, LOST_DIRECTORY))
-    await until(lambda: told[key] == directory_id)
-    assert nodes.hosts(broken, "t")
-
-
-async def test_replica_that_is_back_before_it_was_told_lost_is_not_told_lost_any_more(
-    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The image has not heard of the loss: without another word it would come later, of a replica that is well."""
-    monkeypatch.setattr("tierfetch.broker.replicas.manager.TICK_S_MAX", 0.02)
-    await nodes.start(1, 2)
-    key = (await nodes.topic("t", 1, 2)).id_partition(0)
-    (directory_id,), view = nodes[1].logs.directory_ids, nodes[1].view
-    nodes.cluster.change(lambda image: assign_directory(image, key, 1, directory_id))
-    told: list[UUID] = []
-    monkeypatch.setattr(view, "assign_directory", lambda _, directory_id: told.append(directory_id))
-    renew = view.renew_leadership
-
-    async def unreachable_at_first(partition: TopicIdPartition, leader_epoch: int) -> None:
-        if not told:
-            raise OSError("no controller answers")
-        await renew(partition, leader_epoch)
-
-    monkeypatch.setattr(view, "renew_leadership", unreachable_at_first)
-    nodes.partition(1, "t").log._state.fail(OSError(28, "No space left on device"))
-    await until(lambda: nodes.hosts(1, "t") and nodes.partition(1, "t").leadership is not None and len(told) > 0)
-    assert told == [LOST_DIRECTORY, directory_id]
 
 
 @pytest.mark.parametrize("when", ["while it runs", "before it starts"])

@@ -21,6 +21,7 @@ from tierfetch.protocol.wire.produce import ProducePartition, ProducePartitionRe
 from tierfetch.tests.broker.hosting import Host, batch
 from tierfetch.tests.broker.requests import context_of
 from tierfetch.tests.broker.waiting import until
+from tierfetch.tests.turns import turns
 
 CONTEXT = context_of(ApiKey.PRODUCE, 9)
 
@@ -99,7 +100,7 @@ async def test_C9_append_that_waits_for_its_turn_is_refused_when_leadership_move
     partition = await host.topic("t", 1, 2)
     async with partition.log._state.gate:
         waiting = asyncio.create_task(produce(host, request("t", batch(b"a"), acks=1)))
-        await asyncio.sleep(0.001)
+        await turns()
         await host.view.elect_leader(partition.partition, 2)
         await partition.step_down(host.view.image.topics["t"].partitions[0])
     assert (await waiting).error_code is ErrorCode.not_leader_or_follower

@@ -12,12 +12,12 @@ from tierfetch.cli.admin import broker_wait
 from tierfetch.cli.admin.broker_wait import BrokerProgress, WaitingBar, wait_for
 from tierfetch.cli.cluster_session import Cluster
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.extensions import NOT_WARMED
+from tierfetch.protocol.extensions import NOT_THIN, NOT_WARMED
 from tierfetch.protocol.net.client import Address, BrokerUnavailableError
 
 HERE = Address("127.0.0.1", 1)
-Look = tuple[set[int], list[list[int]], int]
-"""(brokers that live, the ISR of each partition, bytes to come from the tier)."""
+Look = tuple[set[int], list[list[int]], int] | tuple[set[int], list[list[int]], int, int]
+"""(brokers that live, the ISR of each partition, bytes to come from the tier, ms until a thin replica is warm)."""
 
 
 class Admin:
@@ -26,18 +26,24 @@ class Admin:
     def __init__(self, *looks: Look | None) -> None:
         self._looks = list(looks)
         self._warming = NOT_WARMED
+        self._warm_in_ms = NOT_THIN
 
     async def cluster(self) -> Cluster:
         look = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
         if look is None:
             raise BrokerUnavailableError("nobody answers")
-        alive, isrs, self._warming = look
+        alive, isrs, self._warming = look[:3]
+        self._warm_in_ms = look[3] if len(look) == 4 else NOT_THIN
         parts = [SimpleNamespace(replica_nodes=[1, 2], isr_nodes=isr) for isr in isrs]
         return Cluster(dict.fromkeys(alive, HERE), {}, (SimpleNamespace(partitions=parts),))
 
     async def ask_at(self, *_: Any) -> Any:
         part = SimpleNamespace(
-            partition_index=0, partition_size=5, warming_bytes_left=self._warming, warming_bytes_per_second=1000
+            partition_index=0,
+            partition_size=5,
+            warming_bytes_left=self._warming,
+            warming_bytes_per_second=1000,
+            warm_in_ms=self._warm_in_ms,
         )
         topics = [SimpleNamespace(name="t", partitions=[part])]
         return SimpleNamespace(results=[SimpleNamespace(log_dir="/d", error_code=ErrorCode.none, topics=topics)])
@@ -68,9 +74,26 @@ async def test_until_every_replica_is_in_sync() -> None:
 async def test_and_until_nothing_more_comes_from_the_tier() -> None:
     both = [[1, 2], [1, 2]]
     assert await waited(({1, 2}, both, 4000), ({1, 2}, both, NOT_WARMED), warm=True) == [
-        "broker 2: 4.0 kB, 0:00:04 to come from the tier",
+        "broker 2: 3.9 KiB, 0:00:04 to come from the tier",
         "broker 2: 2 of 2 replicas are in sync",
     ]
+
+
+async def test_F11_and_until_no_replica_is_thin_though_nothing_comes_from_the_tier() -> None:
+    both = [[1, 2], [1, 2]]
+    looks: list[Look] = [
+        ({1, 2}, both, NOT_WARMED, 90_000),
+        ({1, 2}, both, 4000, 89_500),
+        ({1, 2}, both, NOT_WARMED, 400),
+        ({1, 2}, both, NOT_WARMED),
+    ]
+    assert await waited(*looks, warm=True) == [
+        "broker 2: 1 of 2 replicas are thin, warm in 0:01:30 at the latest",
+        "broker 2: 1 of 2 replicas are thin, warm in 0:01:30 at the latest; 4.0 kB, 0:00:04 to come from the tier",
+        "broker 2: 1 of 2 replicas are thin, warm in 0:00:01 at the latest",
+        "broker 2: 2 of 2 replicas are in sync",
+    ]
+    assert await waited(*looks) == ["broker 2: 2 of 2 replicas are in sync"]
 
 
 async def test_a_broker_that_does_not_tell_what_it_lacks_is_not_warm(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from click.testing import CliRunner
 
 from tierfetch.cli.cluster import FIRST_CONTROLLER, cluster
+from tierfetch.cli.local_cluster import BrokerFailedError
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.local_servers import LocalServers
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.remote.storage import RemoteObject, RemoteStorageError, RemoteStorageRefusedError
+from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 
 KINDS = (LocalQuorum, LocalServers)
 
@@ -85,3 +90,45 @@ def test_where_a_node_has_begun_there_is_nothing_to_complete(
         (directory / "meta.properties").write_text("version=1\n")
     assert "holds a cluster whose controllers are" in up(tmp_path, kind, nodes)
     assert len(formatted(tmp_path)) == 3
+
+
+class FakeTier(MemoryRemoteStorage):
+    """Its listing raises `error`."""
+
+    def __init__(self, error: RemoteStorageError) -> None:
+        super().__init__()
+        self._error = error
+
+    async def list_objects(self, partition: TopicIdPartition) -> AsyncIterator[RemoteObject]:
+        raise self._error
+        yield
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_the_tier_is_looked_at_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_refused: bool
+) -> None:
+    error = RemoteStorageRefusedError("NoSuchBucket") if is_refused else RemoteStorageError("away")
+    monkeypatch.setattr("tierfetch.cli.cluster.load_remote_storage", lambda *_, **__: FakeTier(error))
+    started: list[object] = []
+
+    def start(order: object, stack: object) -> NoReturn:
+        started.append(order)
+        raise BrokerFailedError("the test ends here")
+
+    monkeypatch.setattr("tierfetch.cli.cluster._start", start)
+    result = CliRunner().invoke(cluster, ["up", "--dir", str(tmp_path), "--tier", "s3", "--option", "bucket=nosuch"])
+    assert result.exit_code == 1
+    if is_refused:
+        assert result.stderr.startswith("Error: the tier (s3) cannot be used as --option and the environment say, ")
+        assert result.stderr.endswith("nothing was started: NoSuchBucket\n")
+        assert not started
+    else:
+        assert "warning: the tier cannot be reached now, brokers try again until it can: away\n" in result.stderr
+        assert started
+
+
+def test_a_plugin_that_is_configured_wrongly_is_said_before_anything_starts(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cluster, ["up", "--dir", str(tmp_path), "--tier", "s3", "--option", "buckte=x"])
+    assert result.exit_code == 1
+    assert "--option buckte: unknown key; did you mean --option bucket?" in result.stderr

@@ -10,6 +10,7 @@ import pytest
 from tierfetch.cli.admin.local_state import local_state
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.net.client import Address
+from tierfetch.protocol.topics import TopicPartition
 
 
 def directory(name: str, code: ErrorCode, *sizes: int) -> SimpleNamespace:
@@ -34,3 +35,14 @@ async def test_an_offline_directory_hides_none_of_the_others(code: ErrorCode, si
     admin: Any = Admin(directory("/a", ErrorCode.none, 10, 20), directory("/b", code))
     found = await local_state(admin, Address("h", 1))
     assert (None if found is None else found.size_bytes) == size_bytes
+
+
+async def test_F11_C9_thin_replicas_and_those_that_cannot_serve() -> None:
+    there = directory("/a", ErrorCode.none, 10, 20, 30)
+    parts = there.topics[0].partitions
+    parts[0].warm_in_ms, parts[1].warm_in_ms, parts[2].is_out_of_service = 1_500, -1, True
+    admin: Any = Admin(there)
+    found = await local_state(admin, Address("h", 1))
+    assert found is not None
+    assert found.warm_in_ms == {TopicPartition("t", 0): 1_500}
+    assert found.out_of_service == {TopicPartition("t", 2)}

@@ -22,7 +22,7 @@ from tierfetch.cli.admin import reassign_plan
 from tierfetch.cli.admin.reassign import _begin_all, reassign
 from tierfetch.cli.admin.reassign_cluster import PlanCluster
 from tierfetch.cli.admin.reassign_journal import JournalFile, default_path
-from tierfetch.cli.model.snapshot import BrokerState, PartitionState, Snapshot
+from tierfetch.cli.model.snapshot import BrokerState, Offsets, PartitionState, RemoteSegment, Snapshot
 from tierfetch.planning.cluster_state import ClusterState
 from tierfetch.planning.journal import ConfigValue, Event, Mode, Outcome
 from tierfetch.planning.plan_file import PlanFile, Roll
@@ -100,10 +100,49 @@ def test_S2_a_dead_broker_hides_nobody_elses_room(
         local_bytes={(1, "t", 0): 1000},
     )
     monkeypatch.setattr(reassign_plan, "run", lambda *_: (found, None))
-    arrays, dead = reassign_plan._from_cluster(("host:1",), 0.0)
+    arrays, dead = reassign_plan._from_cluster(("host:1",), 0.0, None)
     assert arrays.disk_bytes.tolist() == [1e12, float("inf")]
     assert dead == {1}
     assert "note: brokers 2 hold replicas but are not alive: rack and disk unknown" in capsys.readouterr().err
+
+
+def tiered_cluster(remote: dict[tuple[str, int], list[RemoteSegment]] | None) -> Snapshot:
+    """`t` lies in the tier alone, `u` on the disk: on broker 1 both, broker 3 is empty."""
+    offsets = Offsets(log_start=0, local_log_start=100, last_tiered=99, log_end=100)
+    names = [("t", 0), ("u", 0)]
+    return Snapshot(
+        taken_at_s=0.0,
+        brokers={each: BrokerState(id=each, rack=f"r{each}", disk_bytes=10**12) for each in (1, 2, 3)},
+        topic_configs={"t": {"remote.storage.enable": "true"}},
+        partitions={
+            (topic, 0): PartitionState(
+                topic=topic, index=0, leader=1, replicas=(1, 2), isr=(1, 2), offsets=offsets if topic == "t" else None
+            )
+            for topic, _ in names
+        },
+        local_bytes={(broker, topic, 0): 0 if topic == "t" else 1000 for broker in (1, 2) for topic, _ in names},
+        remote=remote,
+    )
+
+
+LIVE = ("plan", "--replace", 1, "--with", 3, "--throttle", "1 MiB/s", "--window", 0, "--policy", "log-start")
+
+
+def test_S2_a_live_plan_knows_what_lies_in_the_tier_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reassign_plan, "run", lambda *_: (tiered_cluster({("t", 0): [RemoteSegment(0, 99, 77)]}), None))
+    arrays, _ = reassign_plan._from_cluster(("host:1",), 0.0, None)
+    assert arrays.tiered_bytes.tolist() == [77, 0]
+    assert arrays.size_bytes.tolist() == [77, 1000]
+    assert "unknown" not in invoke(*LIVE)
+
+
+def test_S2_a_live_plan_takes_no_unknown_size_as_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reassign_plan, "run", lambda *_: (tiered_cluster(None), None))
+    said = invoke(*LIVE, code=1)
+    assert "of unknown size: t-0; say what each counts with --unknown-size '10 GiB'" in said
+    assert "note: of unknown size: t-0; each counts 5.0 KiB" in invoke(*LIVE, "--unknown-size", "5 KiB")
+    arrays, _ = reassign_plan._from_cluster(("host:1",), 0.0, 5120.0)
+    assert arrays.size_bytes.tolist() == [5120, 1000]
 
 
 def test_S2_a_plan_without_a_throttle_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,9 +383,12 @@ def test_the_python_of_the_documentation(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_plan_is_carried_out_without_numpy() -> None:
-    program = "import sys; sys.modules['numpy'] = None; from tierfetch.cli.main import main; main(['reassign', 'plan'])"
+    program = (
+        "import sys; sys.modules['numpy'] = None; from tierfetch.cli.main import main;"
+        " main(['reassign', 'plan', '--cluster', 'nowhere'])"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert "numpy is not installed: pip install 'tierfetch[model]'" in done.stderr
+    assert "numpy is not installed; the extra [model] brings it: pip install '.[model]'" in done.stderr
 
 
 # --- others, and those that are not there ---------------------------------------------------------------------------
@@ -384,6 +426,37 @@ def test_a_broker_that_kept_its_throttle_is_named_with_what_removes_it(
     assert f"once it is back, `tierfetch reassign {command} plan.json` removes it" in said
     journal.append(Event(event="ended", at_ms=2, outcome=outcome))
     assert "not alive" not in invoke("status", journal.path.with_name("plan.json"))
+
+
+def test_status_says_what_is_left_and_how_to_go_on(journal: JournalFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeCluster.of(ENTRIES)
+
+    async def state(_self: PlanCluster, _topics: list[str]) -> ClusterState:
+        return fake.state()
+
+    monkeypatch.setattr(PlanCluster, "state", state)
+    plan = journal.path.with_name("plan.json")
+    said = invoke("status", plan).splitlines()
+    goes_on = f"`tierfetch reassign resume {plan}` goes on"
+    assert said == [
+        f"moving, and no process carries it out: {goes_on}",
+        "  before: 1 partition",
+        "left: t-0 to be in sync",
+    ]
+    with journal.owned():
+        assert invoke("status", plan).splitlines()[0] == "moving"
+    journal.append(Event(event="ended", at_ms=1, outcome=Outcome.STOPPED))
+    assert invoke("status", plan).splitlines()[0] == f"stopped: {goes_on}"
+    fake.partitions["t", 0] = replace(fake.partitions["t", 0], replicas=(3, 2), leader=3)
+    journal.append(Event(event="ended", at_ms=2, outcome=Outcome.DONE))
+    assert invoke("status", plan).splitlines() == ["done", "  done: 1 partition"]
+    assert json.loads(invoke("status", plan, "--json"))["left"] == []
+
+
+def test_a_list_of_nothing_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tierfetch.cli.admin.reassign.run", lambda *_: [])
+    assert invoke("list") == "no reassignment is under way\n"
+    assert json.loads(invoke("list", "--json")) == []
 
 
 async def test_configs_of_a_broker_that_is_not_alive_are_left_where_nobody_takes_them() -> None:

@@ -24,7 +24,7 @@ def test_without_spark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "pyspark", None)
     result = command("profile", "nowhere")
     assert result.exit_code == 1
-    assert 'pip install "tierfetch[spark]"' in result.stderr
+    assert "pyspark is not installed; the extra [spark] brings it: pip install '.[spark]'" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -43,11 +43,11 @@ def test_ls_shows_segments_and_totals() -> None:
     assert [cell.strip() for cell in lines[5].strip("│").split("│")][:5] == [
         "222",
         "456",
-        "63.9 kB",
+        "62.4 KiB",
         "0-1",
         "COPY_SEGMENT_FINISHED",
     ]
-    assert lines[-1] == "1 partition, 7 finished segments, 441.7 kB"
+    assert lines[-1] == "1 partition, 7 finished segments, 431 KiB"
 
 
 def test_ls_as_json() -> None:
@@ -62,7 +62,7 @@ def test_ls_as_json() -> None:
 
 
 def test_an_empty_tier(tmp_path: Path) -> None:
-    assert from_objects("ls", tmp_path).stdout == "0 partitions, 0 finished segments, 0 bytes\n"
+    assert from_objects("ls", tmp_path).stdout == "0 partitions, 0 finished segments, 0 B\n"
     assert from_objects("verify", tmp_path).exit_code == 0
 
 
@@ -77,7 +77,7 @@ def test_a_topic_that_is_not_there_is_no_success(command: str) -> None:
 def test_a_sound_tier_passes(deep: tuple[str, ...]) -> None:
     result = from_objects("verify", samples.TIER.parent, *deep)
     assert result.exit_code == 0, result.output
-    assert result.stdout == "2 partitions, 22 finished segments, 1.3 MB: all as it should be\n"
+    assert result.stdout == "2 partitions, 22 finished segments, 1.3 MiB: all as it should be\n"
 
 
 def test_a_missing_object_fails(copied_tier: Path) -> None:

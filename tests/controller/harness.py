@@ -74,10 +74,10 @@ class Harness:
             if isinstance(again, PartitionChangeRecord):
                 key = PartitionKey(again.topic_id, again.partition_id)
                 before = self.image.registration(key)
-                self.core.replay(again)
+                self.core.replay(again, len(self.log) - 1)
                 self.on_change(key, before, self.image.registration(key))
             else:
-                self.core.replay(again)
+                self.core.replay(again, len(self.log) - 1)
 
     def ask(self, api: ApiKey, values: dict[str, Any], version: int | None = None) -> dict[str, Any]:
         """The plain response; its records are in the image by then."""
@@ -104,7 +104,8 @@ class Harness:
     def failover(self) -> None:
         """Another controller takes over: it has the log, and nothing else."""
         self.core = ControllerCore(self.config, random.Random(self.seed + len(self.log)))
-        self.core.replay_all(decode_record(value).record for value in self.log)
+        for offset, value in enumerate(self.log):
+            self.core.replay(decode_record(value).record, offset)
         self.core.become_active(self.now_ms)
         self.run_timers()
 

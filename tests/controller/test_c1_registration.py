@@ -220,7 +220,7 @@ def test_C1_a_broker_without_leaderships_may_go_at_once(cluster: Harness) -> Non
 
 def test_C1_heartbeats_of_nobody_are_refused(cluster: Harness) -> None:
     cluster.epochs[9] = 5
-    assert cluster.heartbeat(9)["error_code"] is ErrorCode.broker_id_not_registered
+    assert cluster.heartbeat(9)["error_code"] is ErrorCode.stale_broker_epoch
     assert cluster.heartbeat(1, broker_epoch=10_000)["error_code"] is ErrorCode.stale_broker_epoch
 
 

@@ -125,7 +125,7 @@ def test_C7_a_broker_says_in_which_directory_a_replica_lies() -> None:
     assert len(cluster.log) == before
     assert assign(cluster, 1, directory(1, 1), topic_id=UUID(int=77)) is ErrorCode.unknown_topic_id
     assert assign(cluster, 1, directory(1, 1), partition=5) is ErrorCode.unknown_topic_or_partition
-    assert assign(cluster, 7, directory(1, 1)) is ErrorCode.broker_id_not_registered
+    assert assign(cluster, 7, directory(1, 1)) is ErrorCode.stale_broker_epoch
     cluster.start(3)
     assert assign(cluster, 3, directory(3)) is ErrorCode.not_leader_or_follower
 

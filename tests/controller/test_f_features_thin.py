@@ -8,17 +8,26 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.controller.core.config import SUPPORTED_FEATURES, FeatureRange, WarmingPolicy
+from tierfetch.controller.core.config import (
+    SUPPORTED_FEATURES,
+    FeatureRange,
+    WarmingPolicy,
+    registered_features,
+    served_features,
+)
+from tierfetch.controller.core.features import offered_features
 from tierfetch.controller.core.state import KRaftUpgrade
+from tierfetch.controller.core.thin import Warmth
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.extensions import ThinReplica, thin_replica
 from tierfetch.protocol.wire.entities import build_entity
 
-from .harness import CONFIG, Harness
+from .harness import CONFIG, JAVA_FEATURES, Harness
 
 SWITCH = "follower.fetch.last.tiered.offset.enable"
 MIB = 1024 * 1024
+TIERED = {"remote.storage.enable": "true"}
 
 
 def report(cluster: Harness, broker_id: int, *thin: ThinReplica) -> None:
@@ -33,7 +42,7 @@ def thin_item(cluster: Harness, *, local_bytes: int = 1, age_ms: int = 0) -> Thi
 def cluster() -> Harness:
     harness = Harness(replace(CONFIG, warming=WarmingPolicy(bytes_min=100 * MIB, time_ms=60_000)))
     harness.start(1, 2, 3)
-    harness.create("t", [1, 2, 3])
+    harness.create("t", [1, 2, 3], configs=TIERED)
     return harness
 
 
@@ -66,9 +75,9 @@ def test_F11_a_replica_that_has_warmed_by_bytes_or_time_counts_as_full(cluster: 
 
 def test_F11_absent_from_the_next_heartbeat_means_full(cluster: Harness) -> None:
     report(cluster, 2, thin_item(cluster))
-    assert cluster.core.state.is_thin(cluster.key("t"), 2)
+    assert cluster.core.state.warmth(cluster.key("t"), 2) is Warmth.THIN
     cluster.heartbeat(2)
-    assert not cluster.core.state.is_thin(cluster.key("t"), 2)
+    assert cluster.core.state.warmth(cluster.key("t"), 2) is Warmth.FULL
 
 
 def test_F11_a_thin_preferred_replica_does_not_take_the_lead_from_a_full_one(cluster: Harness) -> None:
@@ -99,7 +108,95 @@ def test_F11_a_new_incarnation_has_reported_nothing(cluster: Harness) -> None:
     report(cluster, 2, thin_item(cluster))
     cluster.expire(2, alive=[1, 3])
     cluster.register(2)
-    assert not cluster.core.state.is_thin(cluster.key("t"), 2)
+    assert cluster.core.state.warmth(cluster.key("t"), 2) is Warmth.UNKNOWN
+
+
+def take_out_and_in(cluster: Harness, *, offset: int = 0, **values: Any) -> None:
+    """Broker 1, the preferred leader, falls silent, comes back and joins the ISR; 2 leads. Then its heartbeat comes:
+    of the metadata before the join where `offset` is negative.
+    """
+    cluster.expire(1, alive=[2, 3])
+    cluster.heartbeat(1)
+    cluster.alter_isr("t", [1, 2, 3])
+    cluster.heartbeat(1, current_metadata_offset=len(cluster.log) - 1 + offset, **values)
+
+
+def test_F11_who_joined_the_isr_is_unknown_until_a_heartbeat_covers_the_join(cluster: Harness) -> None:
+    take_out_and_in(cluster, offset=-1)
+    assert cluster.core.state.warmth(cluster.key("t"), 1) is Warmth.UNKNOWN
+    refused = cluster.elect("t", 0)
+    assert refused["error_code"] is ErrorCode.preferred_leader_not_available
+    assert "has not reported yet" in refused["error_message"]
+    cluster.heartbeat(1, current_metadata_offset=len(cluster.log) - 1)
+    assert cluster.elect("t", 0)["error_code"] is ErrorCode.none
+    assert cluster.partition("t").leader == 1
+
+
+def test_F11_an_unknown_replica_leads_before_a_thin_one_and_after_a_full_one(cluster: Harness) -> None:
+    take_out_and_in(cluster, offset=-1)
+    report(cluster, 3, thin_item(cluster))
+    cluster.heartbeat(2, want_fence=True)
+    assert cluster.partition("t").leader == 1, "3 is thin, 1 may be"
+    cluster.heartbeat(2)
+    cluster.alter_isr("t", [1, 2, 3])
+    cluster.beat(1, 2)
+    cluster.failover()
+    cluster.heartbeat(3)
+    cluster.heartbeat(1, want_fence=True, current_metadata_offset=0)
+    assert cluster.partition("t").leader == 3, "3 has reported that it is full, 2 has not reported"
+
+
+def test_F11_where_nothing_is_known_somebody_is_elected_at_once(cluster: Harness) -> None:
+    cluster.failover()
+    assert {cluster.core.state.warmth(cluster.key("t"), broker) for broker in (1, 2, 3)} == {Warmth.UNKNOWN}
+    cluster.heartbeat(1, want_fence=True)
+    assert cluster.partition("t").leader == 2
+
+
+def test_F11_a_report_of_metadata_from_before_a_failover_or_a_registration_counts_for_nothing(
+    cluster: Harness,
+) -> None:
+    warmth, key = cluster.core.state.warmth, cluster.key("t")
+    cluster.heartbeat(2, current_metadata_offset=cluster.epochs[2] - 1)
+    assert warmth(key, 2) is Warmth.FULL, "the report before it counts"
+    cluster.failover()
+    cluster.heartbeat(2, current_metadata_offset=len(cluster.log) - 2)
+    assert cluster.core.state.warmth(key, 2) is Warmth.UNKNOWN
+    cluster.heartbeat(2, current_metadata_offset=len(cluster.log) - 1)
+    assert cluster.core.state.warmth(key, 2) is Warmth.FULL
+
+
+def test_F11_an_overtaken_report_counts_for_nothing(cluster: Harness) -> None:
+    earlier = len(cluster.log) - 2
+    report(cluster, 2, thin_item(cluster))
+    cluster.heartbeat(2, current_metadata_offset=earlier)
+    assert cluster.core.state.warmth(cluster.key("t"), 2) is Warmth.THIN
+
+
+def test_F11_who_completes_a_reassignment_does_not_lead_before_its_broker_has_reported(cluster: Harness) -> None:
+    cluster.start(4)
+    cluster.reassign("t", [4, 2])
+    assert cluster.alter_isr("t", [1, 2, 3, 4])["error_code"] is ErrorCode.new_leader_elected
+    assert (cluster.partition("t").replicas, cluster.partition("t").leader) == ((4, 2), 2)
+    assert cluster.elect("t", 0)["error_code"] is ErrorCode.preferred_leader_not_available
+    cluster.heartbeat(4)
+    assert cluster.elect("t", 0)["error_code"] is ErrorCode.none
+
+
+def test_F11_a_topic_that_is_not_tiered_has_no_thin_replicas(cluster: Harness) -> None:
+    cluster.create("plain", [1, 2])
+    cluster.failover()
+    assert cluster.core.state.warmth(cluster.key("plain"), 2) is Warmth.FULL
+
+
+def test_F11_brokers_of_apache_kafka_report_nothing_and_count_as_full(cluster: Harness) -> None:
+    cluster.start(7, features=JAVA_FEATURES)
+    cluster.create("u", [7, 1], configs=TIERED)
+    cluster.heartbeat(7, want_fence=True)
+    cluster.heartbeat(7)
+    cluster.alter_isr("u", [7, 1])
+    assert cluster.elect("u", 0)["error_code"] is ErrorCode.none
+    assert cluster.partition("u").leader == 7
 
 
 @pytest.mark.parametrize("broker", ["", "2"])
@@ -167,6 +264,7 @@ def test_F12_lowering_needs_to_be_allowed_and_a_log_that_old_nodes_can_read() ->
     assert cluster.set_feature("metadata.version", 0, 3)["error_code"] is ErrorCode.invalid_update_version
     assert cluster.set_feature("metadata.version", 31)["error_code"] is ErrorCode.invalid_update_version
     assert cluster.set_feature("metadata.version", 30, 9)["error_code"] is ErrorCode.invalid_request
+    cluster.start(1)
     assert cluster.set_feature("group.version", 1)["error_code"] is ErrorCode.none
     assert cluster.set_feature("group.version", 0, 2)["error_code"] is ErrorCode.none
     assert "group.version" not in cluster.image.features
@@ -193,6 +291,7 @@ def test_F12_the_quorums_own_level_is_raised_by_the_quorum_and_never_lowered() -
 
 def test_F12_all_or_nothing() -> None:
     cluster = Harness()
+    cluster.start(1)
     updates = [
         {"feature": "group.version", "max_version_level": 1, "upgrade_type": 1},
         {"feature": "no.such.feature", "max_version_level": 1, "upgrade_type": 1},
@@ -209,3 +308,38 @@ def test_F12_all_or_nothing() -> None:
     assert cluster.ask(ApiKey.UPDATE_FEATURES, {"timeout_ms": 1, "feature_updates": [old]}, 0)["error_code"] is (
         ErrorCode.none
     )
+
+
+LEVELS_WITHOUT_APIS = {"group.version": 1, "transaction.version": 1, "share.version": 1, "streams.version": 1}
+
+
+@pytest.mark.parametrize("our_brokers", [(), (1,), (1, 2)])
+def test_A4_a_level_whose_apis_are_missing_is_neither_offered_nor_taken(our_brokers: tuple[int, ...]) -> None:
+    cluster = Harness()
+    cluster.start(*our_brokers, features=registered_features({}))
+    offered = offered_features(cluster.core.state)
+    assert offered.keys() == {"metadata.version", "kraft.version", "tierfetch.version"}
+    for name, level in LEVELS_WITHOUT_APIS.items():
+        refused = cluster.set_feature(name, level)
+        assert refused["error_code"] is ErrorCode.invalid_update_version
+        assert refused["results"] == []
+    assert cluster.image.features.keys() == {"metadata.version"}
+
+
+def test_A4_brokers_that_serve_a_level_may_have_it_and_ours_may_join_them() -> None:
+    cluster = Harness()
+    cluster.start(1, features=SUPPORTED_FEATURES)
+    assert offered_features(cluster.core.state)["group.version"] == (0, 1)
+    assert cluster.set_feature("group.version", 1)["error_code"] is ErrorCode.none
+    assert cluster.register(2, features=registered_features({}))["error_code"] is ErrorCode.unsupported_version
+    assert cluster.register(2, features=registered_features(cluster.image.features))["error_code"] is ErrorCode.none
+    assert "group.version" in offered_features(cluster.core.state)
+    assert cluster.set_feature("transaction.version", 1)["error_code"] is ErrorCode.invalid_update_version
+
+
+def test_A4_a_level_is_served_with_the_apis_that_it_stands_for() -> None:
+    apis = {int(api) for api in ApiKey}
+    assert served_features(apis).keys() == {"metadata.version", "kraft.version", "tierfetch.version"}
+    assert served_features(apis | {68, 69})["group.version"] == (0, 1)
+    assert "group.version" not in served_features(apis | {68})
+    assert served_features(apis | {24, 25, 26, 28})["transaction.version"] == (0, 2)

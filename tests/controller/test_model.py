@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from tierfetch.controller.core.fast_failover import ProbeOutcome, Verdict
+from tierfetch.controller.core.thin import Warmth
 from tierfetch.controller.image.image import MetadataImage
 from tierfetch.controller.image.registrations import NO_LEADER, RECOVERING, PartitionKey, PartitionRegistration
 from tierfetch.controller.image.snapshot import snapshot_records
@@ -22,7 +24,7 @@ from tierfetch.tests.sim.planted.controller_bugs import CONTROLLER_MODEL
 from tierfetch.tests.sim.planted.registry import shown_by
 
 from .harness import CONFIG, Harness, directory, same
-from .test_f_features_thin import report
+from .test_f_features_thin import TIERED, report
 
 BUGS = shown_by(CONTROLLER_MODEL)
 BROKERS = range(1, 6)
@@ -32,15 +34,45 @@ topics = st.sampled_from(TOPICS)
 replica_lists = st.lists(brokers, min_size=1, max_size=4, unique=True)
 
 
+class ReportsKept(Harness):
+    """Also keeps what each broker has reported, and the joins since, as a controller should."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reported: dict[int, set[PartitionKey]] = {}
+        self.joined: dict[int, set[PartitionKey]] = {}
+
+    def heartbeat(self, broker_id: int, **values: Any) -> dict[str, Any]:
+        if values.get("broker_epoch", self.epochs[broker_id]) == self.epochs[broker_id]:
+            thin = values.get("thin_replicas", ())
+            self.reported[broker_id] = {PartitionKey(item.topic_id, item.partition_index) for item in thin}
+            self.joined.pop(broker_id, None)
+        return super().heartbeat(broker_id, **values)
+
+    def register(self, broker_id: int, *, version: int = 4, **values: Any) -> dict[str, Any]:
+        self.reported.pop(broker_id, None)
+        return super().register(broker_id, version=version, **values)
+
+    def failover(self) -> None:
+        self.reported.clear()
+        super().failover()
+
+    def warmth(self, key: PartitionKey, broker_id: int) -> Warmth:
+        if broker_id not in self.reported:
+            return Warmth.UNKNOWN
+        if key in self.reported[broker_id]:
+            return Warmth.THIN
+        return Warmth.UNKNOWN if key in self.joined.get(broker_id, ()) else Warmth.FULL
+
+
 class ControllerModel(RuleBasedStateMachine):
     """Everything that somebody may ask a controller for, in any order."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.cluster = Harness()
+        self.cluster = ReportsKept()
         self.directories = dict.fromkeys(BROKERS, 0)
         self.cluster.on_change = self.check_change
-        self.thin: dict[int, set[PartitionKey]] = {}
         self.topic_ids: set[UUID] = set()
         self.fast_fenced_at_ms: dict[int, int] = {}
         self.next_producer_id = 0
@@ -49,7 +81,7 @@ class ControllerModel(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.cluster.start(*BROKERS)
-        self.topic_ids.add(self.cluster.create("a", [1, 2, 3], [3, 4, 5]))
+        self.topic_ids.add(self.cluster.create("a", [1, 2, 3], [3, 4, 5], configs=TIERED))
         self.wait()
         self.cluster.beat(*BROKERS)
         self.cluster.sleep(1)
@@ -69,7 +101,6 @@ class ControllerModel(RuleBasedStateMachine):
         self.cluster.register(broker, log_dirs=[directory(broker, self.directories[broker])])
         self.is_registering = False
         assert self.cluster.epochs[broker] > epoch
-        self.thin.pop(broker, None)
         for key in led:
             isr = self.now(key).isr
             assert self.now(key).leader != broker, "a broker that registers leads nothing"
@@ -80,14 +111,12 @@ class ControllerModel(RuleBasedStateMachine):
 
     @rule(broker=brokers)
     def beat(self, broker: int) -> None:
-        self.thin.pop(broker, None)
         self.cluster.heartbeat(broker)
 
     @rule(broker=brokers, data=st.data())
     def beat_thin(self, broker: int, data: st.DataObject) -> None:
         hosted = sorted(key for key in self.partitions() if broker in self.now(key).replicas)
         keys = data.draw(st.lists(st.sampled_from(hosted), unique=True)) if hosted else []
-        self.thin[broker] = set(keys)
         report(self.cluster, broker, *[thin_replica(key.topic_id, key.partition, 1000, 1, 0) for key in keys])
 
     @rule(broker=brokers)
@@ -98,12 +127,7 @@ class ControllerModel(RuleBasedStateMachine):
 
     @rule(broker=brokers)
     def shut_down(self, broker: int) -> None:
-        before = {key: self.now(key) for key in self.partitions()}
-        reported = self.thin.pop(broker, None)
         self.cluster.heartbeat(broker, want_shut_down=True)
-        for key, registration in before.items():
-            self.check_not_thin(key, registration)
-        assert reported is None or broker not in self.thin
 
     @rule(broker=brokers)
     def allocate(self, broker: int) -> None:
@@ -121,11 +145,8 @@ class ControllerModel(RuleBasedStateMachine):
         successor = next((replica for replica in before.replicas if replica in before.isr[1:]), None)
         if successor in (None, before.leader):
             return
-        self.thin[successor] = {key}
         report(self.cluster, successor, thin_replica(key.topic_id, key.partition, 1000, 1, 0))
-        self.thin.pop(before.leader, None)
         self.cluster.heartbeat(before.leader, want_fence=True)
-        self.check_not_thin(key, before)
 
     @rule()
     def wait(self) -> None:
@@ -139,8 +160,6 @@ class ControllerModel(RuleBasedStateMachine):
     def fall_silent(self, silent: set[int]) -> None:
         stopping = {broker for broker in BROKERS if self.cluster.image.brokers[broker].in_controlled_shutdown}
         alive = [broker for broker in BROKERS if broker not in silent | stopping]
-        for broker in alive:
-            self.thin.pop(broker, None)
         self.cluster.expire(*silent | stopping, alive=alive)
         assert not any(self.cluster.image.brokers[broker].fenced for broker in alive), "a live broker was fenced"
 
@@ -181,7 +200,7 @@ class ControllerModel(RuleBasedStateMachine):
     @rule(name=topics, replicas=replica_lists, count=st.integers(1, 3))
     def create(self, name: str, replicas: list[int], count: int) -> None:
         if any(self.cluster.image.is_active(replica) for replica in replicas) and not self.cluster.image.topic(name):
-            topic_id = self.cluster.create(name, *[replicas] * count)
+            topic_id = self.cluster.create(name, *[replicas] * count, configs=TIERED)
             assert topic_id not in self.topic_ids, "an id came back"
             self.topic_ids.add(topic_id)
 
@@ -231,21 +250,14 @@ class ControllerModel(RuleBasedStateMachine):
     def elect(self, data: st.DataObject, election: int) -> None:
         key = self.draw_partition(data)
         if key is not None:
-            before = self.now(key)
             self.is_operator_electing = election == 1
             self.cluster.elect(self.cluster.image.topics[key.topic_id].name, election, partition=key.partition)
             self.is_operator_electing = False
-            if election == 0:
-                self.check_not_thin(key, before)
 
     @rule()
     def balance(self) -> None:
         self.cluster.now_ms += CONFIG.leader_imbalance_check_interval_ms
-        before = {key: self.now(key) for key in self.partitions()}
-        while (result := self.cluster.core.fire(self.cluster.moment)) is not None:
-            self.cluster.take(result)
-        for key, registration in before.items():
-            self.check_not_thin(key, registration)
+        self.cluster.run_timers()
 
     @rule()
     def fail_over(self) -> None:
@@ -254,7 +266,6 @@ class ControllerModel(RuleBasedStateMachine):
         pending = {key: self.now(key) for key in self.partitions() if self.now(key).is_reassigning}
         records = list(snapshot_records(before))
         self.cluster.failover()
-        self.thin.clear()
         self.fast_fenced_at_ms = {
             broker: at_ms for broker, at_ms in self.fast_fenced_at_ms.items() if before.brokers[broker].fenced
         }  # of those that came back since, a new controller knows that they live, and no more
@@ -283,22 +294,26 @@ class ControllerModel(RuleBasedStateMachine):
         known = sorted(self.partitions())
         return data.draw(st.sampled_from(known)) if known else None
 
-    def check_not_thin(self, key: PartitionKey, before: PartitionRegistration) -> None:
-        """A thin replica was not made the leader while a full one could."""
-        now = self.now(key)
-        if now.leader == before.leader or now.leader == NO_LEADER:
-            return
-        state = self.cluster.core.state
-        full = [replica for replica in now.isr if state.can_lead(now, replica) and not self.is_thin(key, replica)]
-        assert not full or not self.is_thin(key, now.leader), (key, now, self.thin)
-
-    def is_thin(self, key: PartitionKey, broker: int) -> bool:
-        return key in self.thin.get(broker, set())
+    def check_warmth(self, key: PartitionKey, before: PartitionRegistration, now: PartitionRegistration) -> None:
+        """Who was elected is not thinner than another that could lead, and nobody was deposed for one who may be."""
+        state, warmth = self.cluster.core.state, {}
+        for replica in now.isr:
+            known = self.cluster.warmth(key, replica)
+            is_new = replica not in before.isr and known is Warmth.FULL
+            warmth[replica] = Warmth.UNKNOWN if is_new else known
+        live = [replica for replica in now.isr if state.can_lead(now, replica)]
+        assert warmth[now.leader] == min([warmth[now.leader], *map(warmth.__getitem__, live)]), (key, now, warmth)
+        if before.leader in live:
+            assert warmth[now.leader] is not Warmth.UNKNOWN, (key, before, now)
 
     def check_change(self, key: PartitionKey, before: PartitionRegistration, now: PartitionRegistration) -> None:
         """One record: from one registration to the next."""
         check_change(self.cluster.image.name(key), before, now)
         assert now.isr or not before.isr or self.is_registering, (key, before, now)
+        if now.leader not in (NO_LEADER, before.leader) and now.leader in before.isr:
+            self.check_warmth(key, before, now)
+        for replica in set(now.isr) - set(before.isr):
+            self.cluster.joined.setdefault(replica, set()).add(key)
         if now.leader not in (NO_LEADER, *before.isr) and now.leader_recovery_state == RECOVERING:
             topic = self.cluster.image.topics[key.topic_id].name
             allowed = self.is_operator_electing or self.cluster.core.state.is_unclean_election_enabled(topic)

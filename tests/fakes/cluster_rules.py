@@ -18,6 +18,7 @@ from tierfetch.broker.cluster.view import (
     PartitionRegistration,
     TopicImage,
 )
+from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition, check_topic_name
 
@@ -57,12 +58,28 @@ def fence_broker(image: ClusterImage, broker_id: int) -> ClusterImage:
 def assign_directory(
     image: ClusterImage, partition: TopicIdPartition, broker_id: int, directory_id: UUID
 ) -> ClusterImage:
-    """In which directory a replica lies; those of the others are reserved where they are not known."""
+    """In which directory a replica lies; those of the others are reserved where they are not known.
+
+    What a controller does: a replica in a directory that is lost leaves the ISR and leads no longer, the last member
+    stays in it without a leader; one that is back leads where nobody does. Nothing is changed that is so already.
+    """
     before = image.partition(partition.topic_partition)
     assert before is not None, partition
     known = zip(before.replicas, before.directories or (UUID(int=0),) * len(before.replicas), strict=True)
     directories = tuple(directory_id if replica == broker_id else directory for replica, directory in known)
-    return _with_partition(image, partition, replace(before, directories=directories))
+    if directories == before.directories:
+        return image
+    is_lost = directory_id == LOST_DIRECTORY
+    others = tuple(member for member in before.isr if member != broker_id)
+    after = replace(before, directories=directories, partition_epoch=before.partition_epoch + 1)
+    if is_lost and broker_id in before.isr:
+        after = replace(after, isr=others or before.isr)
+    if is_lost and before.leader == broker_id:
+        live = [member for member in others if not _is_fenced(image, member)]
+        after = replace(after, leader=live[0] if live else NO_LEADER, leader_epoch=before.leader_epoch + 1)
+    elif not is_lost and before.leader == NO_LEADER and broker_id in before.isr:
+        after = replace(after, leader=broker_id, leader_epoch=before.leader_epoch + 1)
+    return _with_partition(image, partition, after)
 
 
 def _led_anew(registration: PartitionRegistration) -> PartitionRegistration:
@@ -119,17 +136,6 @@ def alter_partition(
 
 def _is_fenced(image: ClusterImage, broker_id: int) -> bool:
     return broker_id in image.brokers and image.brokers[broker_id].fenced
-
-
-def renew_leadership(image: ClusterImage, partition: TopicIdPartition, leader_epoch: int) -> ClusterImage:
-    """The same leader under a new epoch."""
-    current = _registration(image, partition)
-    if leader_epoch != current.leader_epoch:
-        raise KafkaError(
-            ErrorCode.fenced_leader_epoch,
-            f"{partition}: leader epoch {leader_epoch} is not the current one ({current.leader_epoch})",
-        )
-    return _with_partition(image, partition, _led_anew(current))
 
 
 def elect_leader(

@@ -6,6 +6,7 @@ async with Broker(config, NodeEnvironment(cluster_view=cluster.view())): ...
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
@@ -56,6 +57,10 @@ class FakeClusterView:
         self.cluster.views.append(self)
         self.directories: dict[TopicIdPartition, UUID] = {}
         """What `assign_directory` was told."""
+        self.broker_id: int | None = None
+        """Once it has registered."""
+        self.is_reachable = True
+        """Whether what is assigned reaches the cluster."""
         self._listeners: list[ImageListener] = []
 
     @property
@@ -75,6 +80,7 @@ class FakeClusterView:
         self._listeners.clear()
 
     async def register(self, broker: BrokerRegistration) -> None:
+        self.broker_id = broker.id
         self.cluster.change(lambda image: rules.register(image, broker))
 
     @property
@@ -103,9 +109,20 @@ class FakeClusterView:
 
     def assign_directory(self, partition: TopicIdPartition, directory_id: UUID) -> None:
         self.directories[partition] = directory_id
+        asyncio.get_running_loop().call_soon(self._assign, partition)
 
-    async def renew_leadership(self, partition: TopicIdPartition, leader_epoch: int) -> None:
-        self.cluster.change(lambda image: rules.renew_leadership(image, partition, leader_epoch))
+    def reach(self) -> None:
+        """What was assigned while the cluster could not be reached arrives now."""
+        self.is_reachable = True
+        for partition in self.directories:
+            self._assign(partition)
+
+    def _assign(self, partition: TopicIdPartition) -> None:
+        """The last word on each replica."""
+        if self.is_reachable and self.image.topic_names.get(partition.topic_id) == partition.topic:
+            assert self.broker_id is not None
+            broker_id, directory_id = self.broker_id, self.directories[partition]
+            self.cluster.change(lambda image: rules.assign_directory(image, partition, broker_id, directory_id))
 
     async def elect_leader(self, partition: TopicIdPartition, leader: int, *, unclean: bool = False) -> None:
         """What a controller does by itself."""

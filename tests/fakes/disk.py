@@ -194,6 +194,12 @@ class MemoryFile:
             self._inode.sync()
         await asyncio.sleep(0)
 
+    async def drop_cache(self) -> None:
+        async with self._inode.turn:
+            await self._turn("drop_cache", is_read=True)
+            self._inode.content = bytearray(self._inode._synced())
+        await asyncio.sleep(0)
+
     async def truncate(self, size: int) -> None:
         async with self._inode.turn:
             await self._turn("truncate")

@@ -15,10 +15,13 @@ from tierfetch.fetcher.replica_fetcher import FetcherConfig
 from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.remote.core.lineage import OffsetAndEpoch
+from tierfetch.sim.machine.loop import SimLoop
 from tierfetch.tests.fetcher.cluster import OTHER, QUICK, Cluster, until, worked_cluster
 from tierfetch.tests.fetcher.model_follower import ModelFollower
 from tierfetch.tests.fetcher.model_log import model_log
 from tierfetch.tests.fetcher.model_tier import PARTITION
+
+pytestmark = pytest.mark.virtual_time
 
 
 class TestSeveralPartitions:
@@ -73,13 +76,13 @@ class TestSeveralPartitions:
                 await asyncio.sleep(0.03)
                 raise
 
-        faults: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimLoop)
         cluster.leader.before_call, other.before_effect = ask, stall
         async with cluster.running() as fetcher:
             fetcher.add(other)
             await until(lambda: asked == 1 and stalled.is_set())
-        assert (asked, faults) == (1, [])
+        assert (asked, loop.failures) == (1, [])
 
     async def test_a_full_disk_backs_off_and_goes_on_when_there_is_room(self) -> None:
         cluster, other = self.cluster()

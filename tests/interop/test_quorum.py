@@ -14,14 +14,13 @@ from tierfetch.bench.lab.kafka import run_tool
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.records import iter_batches, iter_records
-from tierfetch.quorum.core.config import RaftConfig
+from tierfetch.quorum.core.config import MetadataLogConfig, RaftConfig
 from tierfetch.quorum.core.errors import NotLeaderError
 from tierfetch.quorum.core.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
 from tierfetch.quorum.core.state import RaftState, ReplicaKey
 from tierfetch.quorum.core.voters import VoterNode
 from tierfetch.quorum.node import QuorumNode
 from tierfetch.quorum.storage.formatting import FormatOrder, format_directories
-from tierfetch.quorum.storage.metadata_log import MetadataLogConfig
 from tierfetch.quorum.storage.snapshot_file import snapshot_name
 from tierfetch.tests import samples
 from tierfetch.tests.interop.controllers import JavaController

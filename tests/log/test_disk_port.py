@@ -125,6 +125,16 @@ async def test_open_handles_stay_readable_when_the_name_is_gone(disk: Disk, tmp_
     await file.close()
 
 
+async def test_D3_what_was_synced_is_there_without_the_page_cache(disk: Disk, tmp_path: Path):
+    file = await disk.open(tmp_path / "a", create=True)
+    await file.write(0, b"data")
+    await file.sync()
+    await file.write(4, b" more")
+    await file.drop_cache()
+    assert await file.read(0, 9) == b"data more"
+    await file.close()
+
+
 async def test_a_closed_file_refuses_by_name(disk: Disk, tmp_path: Path):
     file = await disk.open(tmp_path / "a", create=True)
     write = asyncio.ensure_future(file.write(0, b"x"))

@@ -26,6 +26,8 @@ from tierfetch.tests.fakes.disk import DiskCrash, FailNth, MemoryDisk, failures
 from tierfetch.tests.log.logs import append, offsets_of, open_log, read_bytes
 from tierfetch.tests.log.nodes import CLUSTER_ID, LIVE, LOG_DIR, TOPIC_ID, TP, loaded, new_manager
 
+pytestmark = pytest.mark.virtual_time
+
 SMALL = LogConfig(segment_bytes=400)
 TIERED = LogConfig(segment_bytes=400, remote_storage_enable=True)
 OTHER_ID = UUID(int=43)
@@ -529,6 +531,45 @@ async def test_a_failed_log_is_opened_anew() -> None:
     assert (await append(again)).first_offset == 10
 
 
+async def test_D2_a_trial_append_that_the_disk_refuses_leaves_the_log_as_it_was() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk)
+    await log.flush()
+    await log.roll()  # it would do so for the trial
+    before = disk.files()
+    disk.capacity_bytes = sum(map(len, before.values())) + 8000
+    with pytest.raises(OSError, match="No space left"):
+        await manager.try_append(TP, 8001)
+    assert disk.files() == before
+    assert log.failure is None
+    disk.capacity_bytes = None
+    await manager.try_append(TP, 8001)
+    assert disk.files() == before
+    assert (await append(log)).first_offset == 10
+    assert offsets_of(await read_bytes(log)) == list(range(11))
+
+
+async def test_D2_a_log_whose_trial_append_cannot_be_flushed_has_failed() -> None:
+    disk = MemoryDisk()
+    manager, log = await with_data(disk)
+    disk.faults = FailNth(1, persistent=True, error_number=5, only=frozenset({"sync"}))
+    with pytest.raises(KafkaError, match="Input/output error"):
+        await manager.try_append(TP, 1)
+    assert log.failure is not None
+
+
+async def test_D2_a_crash_in_a_trial_append_leaves_what_the_next_start_cuts() -> None:
+    disk = MemoryDisk()
+    manager, _ = await with_data(disk)
+    disk.faults = FailNth(1, persistent=True, crash=True, only=frozenset({"truncate"}))
+    with pytest.raises(DiskCrash):
+        await manager.try_append(TP, 100)
+    manager = await loaded(disk.restart("kept"))
+    log = manager.get(TP)
+    assert log is not None
+    assert offsets_of(await read_bytes(log)) == list(range(10))
+
+
 async def test_a_full_disk_is_freed_by_retention() -> None:
     disk = MemoryDisk(capacity_bytes=8_000)
     config = LogConfig(segment_bytes=1000, retention_bytes=3000)
@@ -799,6 +840,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.virtual_time(False)
 async def test_a_directory_that_another_process_uses_is_refused(tmp_path: Path) -> None:
     disk = OsDisk()
     manager = LogManager(

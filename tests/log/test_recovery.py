@@ -567,6 +567,33 @@ async def test_row_unsynced_what_a_failed_fsync_gave_up_is_written_again(calls: 
     assert offsets_of(await read_bytes(after)) == list(range(kept))
 
 
+async def test_D3_what_a_failed_fsync_left_in_the_page_cache_counts_once_it_is_on_the_disk() -> None:
+    """Nobody flushes after the log was opened again, and the power fails."""
+    disk = MemoryDisk()
+    log = await open_log(disk, config=SMALL)
+    for _ in range(6):
+        await append(log, 2, value=bytes(50))
+    disk.faults = FailNth(1, persistent=True, only=frozenset({"sync"}))
+    with pytest.raises(KafkaError):
+        await log.flush()
+    disk.faults = None
+    again = await open_log(disk, config=SMALL)
+    after = await open_log(disk.restart("lost"), config=SMALL)
+    assert offsets_of(await read_bytes(after)) == offsets_of(await read_bytes(again)) == list(range(12))
+
+
+async def test_D3_a_log_whose_tail_cannot_be_written_again_is_not_opened() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk, config=SMALL)
+    await append(log, 2, value=bytes(50))
+    disk.faults = FailNth(1, persistent=True, only=frozenset({"sync"}))
+    with pytest.raises(KafkaError):
+        await log.flush()
+    with pytest.raises(OSError, match="injected"):
+        await open_log(disk, config=SMALL)
+    assert DIRECTORY / UNSYNCED_FILE in disk.files()
+
+
 async def test_a_mark_that_the_disk_does_not_take_is_told() -> None:
     disk = MemoryDisk()
     log = await open_log(disk, config=SMALL)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tierfetch.model.arrays import NONE, ClusterArrays
 from tierfetch.model.calibration import Calibrations
-from tierfetch.model.failures import fail_over, predict_failover
+from tierfetch.model.failures import Death, fail_over, predict_failover, unavailable_s
 from tierfetch.model.growth import with_new_brokers
 from tierfetch.model.inventory import Inventory
 from tierfetch.model.inventory_parts import Policy
@@ -115,6 +115,20 @@ def test_who_leads_after_a_failure() -> None:
     after = fail_over(cluster(3, rows), [0])
     assert after.leader.tolist() == [1, 2, NONE, 1]
     assert after.in_sync.sum(axis=1).tolist() == [2, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("refusal_s", "process_s"),
+    [(0.5, 1.5), (None, 10.0), (60.0, 10.0)],
+)
+def test_a_process_that_dies_is_noticed_by_its_listener_and_a_host_by_its_silence(
+    refusal_s: float | None, process_s: float
+) -> None:
+    calibration = PLAIN.model_copy(update={"refusal_s": refusal_s})
+    assert unavailable_s(Death.PROCESS, calibration) == process_s
+    assert unavailable_s(Death.HOST, calibration) == 10.0
+    arrays = cluster(2, [partition(0, [1, 2])])
+    assert predict_failover(arrays, [0], calibration, Death.PROCESS).unavailable_s == process_s
 
 
 def test_what_a_failure_comes_to() -> None:

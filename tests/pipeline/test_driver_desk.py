@@ -18,6 +18,7 @@ from tierfetch.pipeline.spark.driver_probe import ask_driver, open_desk
 from tierfetch.pipeline.spark.executors import Seen, are_remote
 
 pytest.importorskip("pyspark")
+pytestmark = pytest.mark.spark
 SEEN = (StoreRef("/tier", "kafka"), True)
 
 

@@ -261,6 +261,7 @@ def test_offsets_of_what_is_not_there(tier: Path, asked: dict[str, dict[str, int
         plan(options_of(tier, topics=TOPIC, startingOffsets=json.dumps(asked)))
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("name", ["value", "segment_id"])
 def test_a_column_for_reports_that_records_have_already_is_refused(name: str) -> None:
     pytest.importorskip("pyspark")

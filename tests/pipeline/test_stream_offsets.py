@@ -49,6 +49,7 @@ def test_a_partition_that_is_gone_or_behind_stays_where_it_was() -> None:
     assert advance({a: 10, b: 20}, {b: Bounds(0, 15)}, None) == {a: 10, b: 20}
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     "end", [{"endingOffsets": "earliest"}, {"endingTimestamp": "1"}, {"endingOffsetsByTimestamp": '{"t":{"0":1}}'}]
 )

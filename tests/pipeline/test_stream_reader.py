@@ -17,6 +17,7 @@ from tierfetch.tests.fakes.random_tier import PARTITION, History, Step, segments
 from .tables import options_of
 
 pytest.importorskip("pyspark")
+pytestmark = pytest.mark.spark
 
 TOPIC = PARTITION.topic
 FAR_FUTURE_MS = 4_000_000_000_000

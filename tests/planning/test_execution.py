@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tierfetch.planning.cluster_state import PartitionState, Standing, standing
-from tierfetch.planning.execution import Finish, Wait, next_step
+from tierfetch.planning.execution import Finish, Wait, next_step, what_is_left
 from tierfetch.planning.journal import Entry, JournalError, Outcome, parse_journal
 from tierfetch.planning.plan_file import Roll
 from tierfetch.tests.planning.fake_cluster import Crash, FakeCluster, Run, T, entry
@@ -69,6 +69,55 @@ def test_leadership_waits_until_a_new_replica_is_warm() -> None:
     assert found.outcome is Outcome.DONE
     assert found.notes == ("t-3: broker 4 does not lead it yet, but 2",)
     assert run.now_ms > 60_000
+
+
+LAST_STEP_EFFECTS = 42
+"""After so many a resumed plan has begun to wait for new leaders."""
+
+
+def test_what_is_left_is_what_the_plan_waits_for() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    cluster.thin = {4}
+    run = Run(cluster, THREE_WAVES)
+
+    def left() -> tuple[str, ...]:
+        return what_is_left(run.journal, cluster.state(), run.now_ms)
+
+    assert left() == ("2 partitions to be in sync",)
+    assert run.process(ask_at=(1, "pause")).outcome is Outcome.PAUSED
+    assert left() == ("t-2 to be in sync",), "what resume would begin"
+    run.ask("resume")
+    run.effects_left = LAST_STEP_EFFECTS
+    with pytest.raises(Crash):
+        run.process()
+    assert left() == ("new leaders of t-3 to be warm",), "its process died in the last step"
+    run.effects_left = 10**9
+    assert run.process().outcome is Outcome.DONE
+    assert left() == ("t-3: broker 4 does not lead it yet, but 2",)
+    cluster.thin = set()
+    cluster.elect(("t", 3))
+    assert left() == ()
+
+
+@pytest.mark.parametrize("ask", ["cancel", "roll_back"])
+def test_nothing_is_left_of_a_plan_that_was_taken_back(ask: str) -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    run = Run(cluster, THREE_WAVES)
+    run.process(ask_at=(2, ask))
+    assert what_is_left(run.journal, cluster.state(), run.now_ms) == ()
+
+
+def test_F11_the_wait_for_warm_leaders_says_for_whom_and_how_long_and_resume_sets_another_limit() -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    cluster.thin = {4}
+    run = Run(cluster, THREE_WAVES)
+    run.process()
+    assert run.waits[-1] == "broker 4 to lead t-3, once warm, at most 60 s (--warm-timeout)"
+    run.ask("resume", warm_wait_s=5.0)
+    began_ms = run.now_ms
+    run.process()
+    assert run.waits[-1] == "broker 4 to lead t-3, once warm, at most 5 s (--warm-timeout)"
+    assert 5_000 <= run.now_ms - began_ms < 30_000
 
 
 def test_leaders_roll_and_upload_first() -> None:

@@ -52,9 +52,9 @@ def test_what_is_written_is_read_back(arrays, tier_first) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "plan.json: Invalid JSON"),
-        ("{}", "plan.json: partitions: Field required"),
-        (rows(("t", 0, [1])).replace('"version": 1', '"version": 2'), "plan.json: version: Input should be 1"),
+        ("", "plan.json: is not JSON"),
+        ("{}", "plan.json: partitions: is missing"),
+        (rows(("t", 0, [1])).replace('"version": 1', '"version": 2'), "plan.json: version: expected 1; it is 2"),
         (rows(("t", -1, [1])), "plan.json: partitions.0.partition: "),
         (rows(("../t", 0, [1])), "plan.json: partitions.0.topic: "),
         (rows(("t", 0, [])), "plan.json: partitions.0.replicas: "),

@@ -16,6 +16,7 @@ from tierfetch.plugins.s3 import S3RemoteStorage
 from tierfetch.plugins.threads import Abandoned, BlockingCalls
 from tierfetch.remote.storage import RemoteStorageTimeoutError
 from tierfetch.testing.remote_storage import listed, make_data, make_metadata, pattern
+from tierfetch.tests.turns import turns
 
 WAIT_S = 10.0
 
@@ -52,7 +53,7 @@ async def test_a_call_that_was_abandoned_is_waited_for_by_its_key() -> None:
     await cancelled(task)
     await calls.settled(["another"])
     settling = asyncio.create_task(calls.settled(["another", "key"]))
-    await asyncio.sleep(0.01)
+    await turns()
     assert not settling.done()
     held.go_on.set()
     await settling
@@ -78,16 +79,23 @@ async def test_a_call_that_had_not_begun_never_does() -> None:
 async def test_s3_put_that_ends_after_its_deadline_leaves_nothing_behind_a_delete(s3_options: dict[str, str]) -> None:
     storage = S3RemoteStorage(S3RemoteStorage.Config.model_validate(s3_options))
     metadata = make_metadata(3)
-    client = storage._store._client
-    held = client.put_object = Held(client.put_object)
+    client, ended = storage._store._client, list[str]()
+    put = client.put_object
+
+    def late_put(**kwargs):
+        put(**kwargs)
+        ended.append("put")
+
+    held = client.put_object = Held(late_put)
     task = asyncio.create_task(storage.copy_log_segment_data(metadata, make_data(b"abc")))
     await began(held)
     await cancelled(task)
     deleting = asyncio.create_task(storage.delete_log_segment_data(metadata))
-    await asyncio.sleep(0.05)
-    assert not deleting.done()
+    deleting.add_done_callback(lambda _: ended.append("delete"))
+    await turns()
     held.go_on.set()
     await deleting
+    assert ended == ["put", "delete"]
     assert await listed(storage) == []
     await storage.close()
 
@@ -122,7 +130,7 @@ async def test_local_rename_that_ends_late_leaves_nothing_behind_a_delete(
     await cancelled(task)
     monkeypatch.undo()
     deleting = asyncio.create_task(storage.delete_log_segment_data(metadata))
-    await asyncio.sleep(0.02)
+    await turns()
     held.go_on.set()
     await deleting
     assert await listed(storage) == []

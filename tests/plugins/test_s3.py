@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import boto3
 import pytest
@@ -11,8 +12,14 @@ from mypy_boto3_s3.client import S3Client
 
 from tierfetch.plugins.fsspec import FsspecConfig
 from tierfetch.plugins.s3 import S3Config, S3ObjectStore, S3RemoteStorage
+from tierfetch.remote.look import look
 from tierfetch.remote.registry import PluginError, load_remote_storage
-from tierfetch.remote.storage import RemoteStorageCorruptError, RemoteStorageError, RemoteStorageTimeoutError
+from tierfetch.remote.storage import (
+    RemoteStorageCorruptError,
+    RemoteStorageError,
+    RemoteStorageRefusedError,
+    RemoteStorageTimeoutError,
+)
 from tierfetch.testing.remote_storage import BytesSource, make_data, make_metadata, pattern
 
 
@@ -167,3 +174,32 @@ def test_a_container_of_azure_is_no_user(scheme: str) -> None:
 def test_bad_configuration_is_named(change: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         S3Config.model_validate({"bucket": "tier", **change})
+
+
+async def test_a_look_tells_a_wrong_configuration_from_a_server_that_is_away(
+    s3_options: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    assert await looked_at(s3_options) is None
+    absent = await looked_at({**s3_options, "bucket": "no-such-bucket"})
+    assert isinstance(absent, RemoteStorageRefusedError)
+    assert "NoSuchBucket" in str(absent)
+    keys = ("access.key.id", "secret.access.key")
+    anonymous = await looked_at({key: value for key, value in s3_options.items() if key not in keys})
+    assert isinstance(anonymous, RemoteStorageRefusedError)
+    assert "Unable to locate credentials" in str(anonymous)
+    away = await looked_at({**s3_options, "endpoint.url": "http://127.0.0.1:1", "retries.max": "0"})
+    assert isinstance(away, RemoteStorageError)
+    assert not isinstance(away, RemoteStorageRefusedError)
+
+
+async def looked_at(options: dict[str, str]) -> RemoteStorageError | None:
+    storage = S3RemoteStorage(S3Config.model_validate(options))
+    try:
+        return await look(storage)
+    finally:
+        await storage.close()

@@ -18,7 +18,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources, on Python 3.11
     import kafka
 
-TIMEOUT_S = 40.0
+TIMEOUT_S = 60.0
+"""Longer than any session here: a member whose LeaveGroup was lost with its coordinator keeps partitions that long."""
 SESSION_MS = 6_000
 
 Read = Callable[[str, str, str, int], list[bytes]]

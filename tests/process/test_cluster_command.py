@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from tierfetch.cli.cluster import FIRST_CONTROLLER
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.main import cli
 from tierfetch.cli.processes import poll
+from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from tierfetch.tests.process.clients import Librdkafka
 
 TIERFETCH = (sys.executable, "-m", "tierfetch.cli.main")
@@ -79,6 +81,30 @@ def as_json(servers: str, *arguments: str) -> Any:
     return json.loads(tierfetch(servers, *arguments, "--json"))
 
 
+def holders_of(servers: str, topic: str) -> set[int]:
+    """The brokers with a replica of any partition, once the topic is there."""
+    for _ in poll(TIMEOUT_S, f"{topic} to be made"):
+        done = run(servers, "topics", "describe", topic, "--json")
+        if done.exit_code == 0:
+            return {replica for partition in json.loads(done.stdout) for replica in partition["replicas"]}
+    raise AssertionError("poll raises")
+
+
+def check_next_steps(said: str) -> None:
+    """Each command that is proposed works as it stands."""
+    steps = [shlex.split(line)[1:] for line in said.splitlines() if line.startswith("  tierfetch ")]
+    assert [step[:2] for step in steps] == [
+        ["topics", "create"],
+        ["brokers", "list"],
+        ["quorum", "describe"],
+        ["tier", "ls"],
+        ["tier", "verify"],
+    ]
+    for step in steps:
+        done = CliRunner().invoke(cli, step, catch_exceptions=False)
+        assert done.exit_code == 0, (step, done.stdout, done.stderr)
+
+
 def refused(servers: str, *arguments: str) -> str:
     done = run(servers, *arguments)
     assert done.exit_code == 1, (arguments, done.stdout)
@@ -90,8 +116,10 @@ def test_one_command_starts_a_cluster_that_is_there_again_the_next_time(tmp_path
     with cluster_up(tmp_path, port, 3, *options) as servers:
         assert [row["state"] for row in as_json(servers, "brokers", "list")] == ["alive"] * 3
         assert "leads" in tierfetch(servers, "brokers", "list")
+        check_next_steps((tmp_path / "up.txt").read_text())
         create = ("topics", "create", "t", "--partitions", "3", "--replication", "3")
         tierfetch(servers, *create, "--config", "remote.storage.enable=true")
+        assert holders_of(servers, REMOTE_LOG_METADATA_TOPIC) == {1, 2, 3}, "made once all brokers are there"
         Librdkafka().produce(servers, "t", VALUES, "none")
         check_operating(servers)
     with cluster_up(tmp_path, port, 3, *options) as servers:
@@ -162,7 +190,8 @@ def check_operating(servers: str) -> None:
     assert as_json(servers, "brokers", "wait", "1", "--warm")["in_sync"] > 0
     tierfetch(servers, "configs", "alter", "--topic", "grown", "--set", "retention.ms=3600000")
     assert "retention.ms" in tierfetch(servers, "configs", "describe", "--topic", "grown")
-    assert "more replicas than" in refused(servers, "brokers", "unregister", "3", "--yes")
+    assert "broker 3 is alive" in refused(servers, "brokers", "unregister", "3", "--yes")
+    assert "more replicas than" in refused(servers, "brokers", "unregister", "3", "--yes", "--force")
     assert "topic nowhere does not exist" in refused(servers, "topics", "describe", "nowhere")
     port = servers.rpartition(":")[2]
     taken = subprocess.run(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import confluent_kafka
 import pytest
+from click.testing import CliRunner
 
 from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.main import cli
 from tierfetch.cli.offsets import list_offset
 from tierfetch.cli.processes import poll
 from tierfetch.fetcher.core.leader_offsets import LATEST_TIMESTAMP
@@ -224,3 +229,28 @@ def test_a_full_disk_of_a_follower_stops_no_producer_and_heals(tmp_path: Path, s
             wait_in_sync(cluster, "t")
         check_same_logs(cluster, "t")
         producer.check_consumed()
+
+
+def test_C9_a_full_disk_is_shown_and_a_stop_on_it_ends_with_one_line_for_each_failure(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    with LocalCluster(tmp_path, (1,)) as cluster:
+        create_topic(cluster.bootstrap_servers, "t", replicas=1)
+        producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        for value in VALUES * 2:
+            producer.produce("t", value)
+        for _ in poll(TIMEOUT_S, "`brokers list` to show the replica that cannot serve"):
+            said = CliRunner().invoke(cli, ["brokers", "list", "--json", "--bootstrap", cluster.bootstrap_servers])
+            if said.exit_code == 0 and json.loads(said.stdout)[0]["out_of_service"]:
+                break
+        producer.purge()
+        small_disk.unlink()
+        space = os.statvfs(small_disk.parent)
+        limit = f"remount,nr_inodes={space.f_files - space.f_ffree}"
+        subprocess.run(["mount", "-o", limit, str(small_disk.parent)], check=True)
+        process = cluster.process(1)
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 1
+        log = cluster.log_file(1).read_text()
+        assert "Traceback" not in log, log[-5000:]
+        assert "broker 1 could not stop in order" in log.splitlines()[-1]

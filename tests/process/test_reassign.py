@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -131,7 +132,8 @@ def test_C6_a_killed_execution_is_resumed_and_rolled_back(cluster: LocalCluster,
     assert moved.throttles()["leader.replication.throttled.rate"] == "1000000"
     assert "was begun already" in moved.run("execute", code=1)
     said = moved.run("status")
-    assert "nobody carries it out" in said
+    assert "moving, and no process carries it out: `tierfetch reassign resume" in said
+    assert re.search(r"^left: .* to be in sync$", said, re.MULTILINE)
     assert "moving: 1 partition\n" in said
     assert "done: 2 partitions" in moved.run("resume", "--throttle", "100 MB/s")
     assert moved.replicas() == moved.target

@@ -156,3 +156,14 @@ def test_C10_a_broker_that_stops_in_order_hands_over_first(cluster: WholeCluster
     producer.check_consumed()
     epochs = list_offset(cluster.brokers.port(after.leader_id), "t", 0, EARLIEST_LOCAL_TIMESTAMP)
     assert epochs.offset == 0
+
+
+def test_C10_a_live_broker_that_is_unregistered_gets_its_leaderships_back(cluster: WholeCluster) -> None:
+    create_topic(cluster.servers, "t", replicas=2)
+    before = cluster.wait("t", "to have both in sync", lambda part: len(part.isr_nodes) == 2)
+    unregister = ("brokers", "unregister", str(before.leader_id), "--yes")
+    assert f"broker {before.leader_id} is alive" in cluster.run(*unregister, code=1)
+    assert cluster.partition("t").leader_epoch == before.leader_epoch
+    cluster.run(*unregister, "--force")
+    cluster.wait_led_by_another("t", before.leader_id)
+    cluster.wait("t", "to be led by its preferred replica", lambda part: part.leader_id == before.leader_id)

@@ -54,11 +54,12 @@ class WholeCluster:
     def wait_led_by_another(self, topic: str, than: int) -> Any:
         return self.wait(topic, "to have another leader", lambda part: part.leader_id not in (-1, than))
 
-    def run(self, *arguments: str) -> str:
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """What the command says."""
         command = [sys.executable, "-m", "tierfetch.cli.main", *arguments, "--bootstrap", self.servers]
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.returncode == code, done.stderr
+        return done.stdout + (done.stderr if code else "")
 
 
 async def _partition(port: int, topic: str) -> Any:

@@ -25,6 +25,7 @@ from tierfetch.protocol.net.client import (
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.wire.produce import ProduceRequest, ProduceResponse
 from tierfetch.tests.protocol.wire_fakes import HOST, RawPeer, connected, fake_broker, joined, raw_peer, serving, until
+from tierfetch.tests.turns import turns
 
 FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
 
@@ -94,7 +95,7 @@ async def test_requests_beyond_the_limit_wait_their_turn() -> None:
     async with fake_broker(broker(hold)) as port, connected(port, in_flight_max=2) as client:
         first, second, third = [asyncio.create_task(client.fetch(FETCH)) for _ in range(3)]
         await until(lambda: len(seen) == 2)
-        await asyncio.sleep(0.01)
+        await turns()
         assert len(seen) == 2
         client.close()
         results = await asyncio.gather(first, second, third, return_exceptions=True)
@@ -320,7 +321,7 @@ async def test_after_a_failure_an_address_is_left_alone_for_a_while() -> None:
         client, address = client_of(backoff_min_s=100.0, backoff_max_s=100.0), Address(HOST, port)
         with pytest.raises(BrokerUnavailableError, match="API_VERSIONS to"):
             await client.fetch(address, FETCH)
-        with pytest.raises(BrokerUnavailableError, match=r"could not be reached within 0\.02 s"):
+        with pytest.raises(BrokerUnavailableError, match="API_VERSIONS to"):
             await client.fetch(address, FETCH, timeout_s=0.02)
         assert len(dialled) == 1
         await client.close()

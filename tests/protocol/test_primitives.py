@@ -41,6 +41,7 @@ def reader(data: bytes | bytearray, *, flexible: bool) -> Reader:
         (False, b"\xff\xff\xff\xfe", Reader.nullable_array_length, "length -2 before byte 4"),
         (False, b"\x7f\xff\xff\xff", Reader.array_length, "array of 2147483647 elements at byte 4, but only 0 bytes"),
         (True, b"\x00", Reader.string, "null at byte 1 where a string is needed"),
+        (True, b"\x81\x80\x02" + bytes(40_000), Reader.string, "string of 32768 bytes before byte 3"),
         (True, b"\x0b12345", Reader.array_length, "array of 10 elements at byte 1, but only 5 bytes are left"),
         (True, b"\xff\xff\xff\xff\xff", Reader.array_length, "bad variable-length integer at byte 0"),
         (True, b"\x80", Reader.array_length, "bad variable-length integer at byte 0"),
@@ -74,6 +75,13 @@ def test_what_is_written_is_read(
     assert again.nullable_records() == records
     assert again.nullable_array_length() == (-1 if length is None else length)
     assert again.remaining == 200
+
+
+@pytest.mark.parametrize("flexible", [False, True])
+def test_the_longest_string_is_read(flexible: bool) -> None:
+    writer = Writer(flexible=flexible)
+    writer.string("x" * 32_767)
+    assert reader(joined(writer.finish()), flexible=flexible).string() == "x" * 32_767
 
 
 def test_an_id_from_the_wire_is_the_object_that_others_have() -> None:

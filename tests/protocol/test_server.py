@@ -28,6 +28,7 @@ from tierfetch.tests.protocol.wire_fakes import (
     serving,
     until,
 )
+from tierfetch.tests.turns import turns
 
 FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
 
@@ -135,7 +136,7 @@ async def test_beyond_the_requests_in_flight_the_connection_is_not_read() -> Non
         for i in range(6):
             peer.send(ApiKey.PRODUCE, 9, i, produce(bytes(3000)))
         await until(lambda: len(gate.gates) == 2)
-        await asyncio.sleep(0.02)
+        await turns()
         assert len(gate.gates) == 2
         for i in range(6):
             await until(partial(lambda count: len(gate.gates) > count, i))
@@ -154,7 +155,7 @@ async def test_large_requests_wait_for_memory_and_small_ones_do_not() -> None:
             second.send(ApiKey.PRODUCE, 9, 2, produce(bytes(100_000)))
             follower.send(ApiKey.FETCH, 12, 3, FETCH)
             await until(lambda: len(fetches.gates) == 1)
-            await asyncio.sleep(0.02)
+            await turns()
             assert len(gate.gates) == 1, "the second producer waits for the first one's memory"
             gate.gates[0].set_result(ProduceResponse(topics=()))
             await until(lambda: len(gate.gates) == 2)
@@ -590,7 +591,7 @@ async def test_closing_waits_for_a_handler_whose_peer_is_gone() -> None:
             await until(lambda: len(gate.gates) == 1)
         await until(lambda: not server.connections)
         closing = asyncio.create_task(server.close(deadline_s=5))
-        await asyncio.sleep(0.01)
+        await turns()
         assert not closing.done()
         gate.gates[0].set_result(ProduceResponse(topics=()))
         await closing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -14,15 +15,15 @@ from tierfetch.cli.processes import free_ports
 from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.protocol.net.dispatch import Handler, RequestContext
 from tierfetch.protocol.net.server import Server
-from tierfetch.quorum.core.config import RaftConfig
+from tierfetch.quorum.core.config import MetadataLogConfig, RaftConfig
 from tierfetch.quorum.core.state import Endpoint, LeaderAndEpoch, ReplicaKey
 from tierfetch.quorum.core.voters import VoterNode, VoterSet
 from tierfetch.quorum.handlers import QuorumHandlers, api_versions_handler
 from tierfetch.quorum.listener import CommittedBatch, SnapshotContent
 from tierfetch.quorum.node import QuorumNode
 from tierfetch.quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
-from tierfetch.quorum.storage.metadata_log import MetadataLogConfig
 
 CLUSTER = "asNLmUt5R6KXNd2eIjy-lA"
 TIMEOUT_S = 10.0
@@ -66,6 +67,8 @@ class Replica:
         self.cluster_id = CLUSTER
         self.node: QuorumNode | None = None
         self.state = Recorder()
+        self.answered: Counter[int] = Counter()
+        """The requests of others that were answered, by API key."""
         self._stack = AsyncExitStack()
 
     @property
@@ -97,7 +100,7 @@ class Replica:
             log_config=quorum.log_config,
         )
         node.add_listener(self.state)
-        table = QuorumHandlers(node).table()
+        table = {api: self._counted(api, handler) for api, handler in QuorumHandlers(node).table().items()}
         table[ApiKey.API_VERSIONS] = api_versions_handler(lambda: frozenset(table))
         server = Server(table, listener_name="CONTROLLER")
         await server.bind(self.address.host, self.address.port)
@@ -107,6 +110,14 @@ class Replica:
         self._stack.push_async_callback(node.stop)
         await server.serve()
         return node
+
+    def _counted(self, api: int, handler: Handler) -> Handler:
+        async def handle(context: RequestContext, body: Any) -> Any:
+            answer = await handler(context, body)
+            self.answered[api] += 1
+            return answer
+
+        return handle
 
     async def stop(self) -> None:
         await self._stack.aclose()
@@ -182,6 +193,13 @@ class Quorum:
                 for item in self.running():
                     assert not item.node.failed.done(), item.node.failed.result()
                 await asyncio.sleep(0.005)
+
+    async def until_asked(self, replica: Replica, api: ApiKey, times: int = 2) -> None:
+        """Return when `replica` has answered so many more requests. Who asks a second time has dealt with the answer to
+        the first.
+        """
+        goal = replica.answered[api] + times
+        await self.until(lambda: replica.answered[api] >= goal, f"{times} more {api.name}")
 
     async def leader(self) -> Replica:
         """The one that leads, by its own word, as heard by its state machine, and followed by every voter that runs."""

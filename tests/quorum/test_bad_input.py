@@ -15,11 +15,11 @@ import pytest
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.quorum.core.config import MetadataLogConfig
 from tierfetch.quorum.core.errors import QuorumStartError
 from tierfetch.quorum.core.messages import FetchRequest, UpgradeKRaftVersionRequest
 from tierfetch.quorum.core.state import RaftState, ReplicaKey
 from tierfetch.quorum.storage.formatting import new_directory_id
-from tierfetch.quorum.storage.metadata_log import MetadataLogConfig
 from tierfetch.quorum.wire.fetch import fetch_request
 from tierfetch.tests.quorum.nodes import CLUSTER, Quorum, Replica, now_ms
 from tierfetch.tests.quorum.test_node import append, append_somewhere, vote
@@ -296,7 +296,7 @@ async def test_Q15_a_voter_that_lost_its_memory_but_not_its_directory_id_does_no
         answer = await ask(quorum, hurt, ApiKey.VOTE, vote(replica_id=third.node_id))
         assert not answer.topics[0].partitions[0].vote_granted
         await leader.start()
-        await asyncio.sleep(0.5)
+        await quorum.until_asked(hurt, ApiKey.VOTE)
         assert leader.node.state is not RaftState.LEADER, "with the vote of one that may have forgotten another"
         await third.start()
         await append_somewhere(quorum, b"more")
@@ -349,7 +349,7 @@ async def test_Q9_a_broker_with_the_id_of_a_static_voter_makes_no_majority(
         quorum.dynamic = False
         waiting = asyncio.create_task(append(leader, b"more"))
         await quorum.until(lambda: double.node.log_end_offset == leader.node.next_offset)
-        await asyncio.sleep(0.2)
+        await quorum.until_asked(leader, ApiKey.FETCH)
         assert not waiting.done(), "it was committed by the leader alone"
         assert double.state.records == [b"kept"]
         await down.start()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tierfetch.protocol.fetch.messages import SnapshotId
+from tierfetch.quorum.core.config import MetadataLogConfig
 from tierfetch.quorum.core.effects import (
     AppendFetched,
     AppendRecords,
@@ -33,7 +34,7 @@ from tierfetch.quorum.core.voters import VotersAt, VoterSet
 from tierfetch.quorum.log_owner import LogOwner
 from tierfetch.quorum.metrics import QuorumMetrics
 from tierfetch.quorum.storage.control_batches import fetched_records
-from tierfetch.quorum.storage.metadata_log import MetadataLog, MetadataLogConfig
+from tierfetch.quorum.storage.metadata_log import MetadataLog
 from tierfetch.quorum.storage.snapshot_file import STATIC_SETUP, QuorumSetup, snapshot_batches
 from tierfetch.quorum.storage.snapshots import CutSnapshot
 from tierfetch.tests.fakes.disk import FailNth, MemoryDisk

@@ -12,8 +12,9 @@ from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.fetch.messages import SnapshotId
 from tierfetch.protocol.records import Record, build_batch, iter_batches
+from tierfetch.quorum.core.config import MetadataLogConfig
 from tierfetch.quorum.storage.election_file import QUORUM_STATE
-from tierfetch.quorum.storage.metadata_log import RECOVERY_POINT_EVERY, MetadataLog, MetadataLogConfig
+from tierfetch.quorum.storage.metadata_log import RECOVERY_POINT_EVERY, MetadataLog
 from tierfetch.quorum.storage.snapshot_file import STATIC_SETUP, snapshot_batches, snapshot_name
 from tierfetch.quorum.storage.unproven_voter import UNPROVEN_VOTER
 from tierfetch.tests import samples

@@ -95,11 +95,12 @@ async def test_topic_is_created_as_configured_once_it_can_be_reached() -> None:
     topic = FakeMetadataTopic(MetadataLog(partition_count=7))
     topic.fail("ensure", 1, error=ConnectionRefusedError(111, "refused"))
     topic.fail("ensure", 2, error=ZeroDivisionError("a bug"))
-    async with started(topic, topic_num_partitions=7, topic_replication_factor=1, topic_min_isr=1) as manager:
+    created = {"topic_num_partitions": 7, "topic_replication_factor": 1, "topic_min_isr": 1, "topic_brokers_min": 4}
+    async with started(topic, **created) as manager:
         await manager.assign([PARTITION])
         assert manager.ledger(PARTITION) is None
         await ready(manager)
-    assert topic.settings == MetadataTopicSettings(7, 1, 1, -1)
+    assert topic.settings == MetadataTopicSettings(7, 1, 1, -1, 4)
     assert topic.calls["ensure"] == 3
 
 
@@ -107,11 +108,31 @@ async def test_a_topic_with_another_count_of_partitions_is_not_read(caplog: pyte
     """The events would be looked for, and written, where no other broker does."""
     topic = FakeMetadataTopic(MetadataLog())
     fill(topic.log, 1, PARTITION)
-    async with started(topic, topic_num_partitions=6) as manager:
-        await manager.assign([PARTITION])
-        await until(lambda: topic.calls["ensure"] > 2)
-        assert manager.ledger(PARTITION) is None
-    assert "the topic has 5 partitions, and remote.log.metadata.topic.num.partitions says 6" in caplog.text
+    reasons: list[str] = []
+    context = RemoteLogMetadataContext(topic, Random(1), reasons.append)
+    manager = TopicBasedRemoteLogMetadataManager(TopicManagerConfig(topic_num_partitions=6), context)
+    await manager.start()
+    await manager.assign([PARTITION])
+    await until(lambda: bool(reasons))
+    assert manager.ledger(PARTITION) is None
+    await manager.close()
+    (reason,) = reasons
+    assert topic.calls["ensure"] == 1, "it is for an operator to decide"
+    key = "rlmm.config.remote.log.metadata.topic.num.partitions"
+    assert f"__remote_log_metadata has 5 partitions, and {key} says 6" in reason
+    assert reason in caplog.text
+
+
+async def test_where_no_count_is_set_the_topic_has_its_own() -> None:
+    topic = FakeMetadataTopic(MetadataLog(partition_count=7))
+    manager = TopicBasedRemoteLogMetadataManager(TopicManagerConfig(), RemoteLogMetadataContext(topic, Random(1)))
+    await manager.start()
+    await manager.assign([PARTITION])
+    async with asyncio.timeout(10):
+        await ready(manager)
+    assert topic.settings is not None
+    assert topic.settings.num_partitions == 50, "what it would have if it was made now"
+    await manager.close()
 
 
 async def test_a_retention_that_forgets_what_is_in_the_tier_is_said_at_the_start(

@@ -18,6 +18,8 @@ from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from .brokers import until
 from .views import remote
 
+pytestmark = pytest.mark.virtual_time
+
 CHUNK = 100
 SEGMENT = remote(1, 0, 105)
 """1050 bytes: ten chunks and a half."""

@@ -19,6 +19,8 @@ from tierfetch.tests.log.logs import append, open_log
 
 from .views import DELETING, FINISHED, PARTITION, STARTED, remote, segment_id
 
+pytestmark = pytest.mark.virtual_time
+
 
 @pytest.fixture
 async def metadata() -> InMemoryRemoteLogMetadataManager:

@@ -28,6 +28,8 @@ from tierfetch.tests.log.logs import DIRECTORY, NOW_MS, append, end_transaction,
 
 from .brokers import PARTITION, QUICK, TIERED, WAIT_S_MAX, Broker, check_tier, everything, until
 
+pytestmark = pytest.mark.virtual_time
+
 
 @pytest.fixture
 def storage() -> MemoryRemoteStorage:
@@ -623,9 +625,11 @@ async def test_R2_ledger_that_is_not_ready_holds_everything_up(
     await broker.fill(1)
     await asyncio.sleep(0.02)
     assert broker.manager.ledger(PARTITION) is None
+    assert broker.manager.partitions_without_ledger() == 1
     assert storage.calls == []
     broker.metadata.release()
     await until(broker.is_all_tiered)
+    assert broker.manager.partitions_without_ledger() == 0
     await broker.close()
 
 

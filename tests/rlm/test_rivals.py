@@ -20,6 +20,8 @@ from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 
 from .brokers import PARTITION, QUICK, Broker, check_tier, until
 
+pytestmark = pytest.mark.virtual_time
+
 FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 STARTED = RemoteLogSegmentState.COPY_SEGMENT_STARTED
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -175,3 +176,24 @@ def test_clients_lose_nothing(scene: Scene) -> None:
     for event in (NodeCrashing("producers"), MachinesCrashed(("producers",)), FilesChanged("producers")):
         scene.judge.on(event)
     assert not scene.judge.losses
+
+
+def test_D3_who_has_lost_something_may_be_in_no_isr_with_others_while_it_serves(scene: Scene) -> None:
+    scene.judge.on(FilesChanged("broker-2"))
+    scene.judge.follow_cluster()
+    scene.sees(2, 4, epoch=1, start=4)
+    with pytest.raises(InvariantViolationError, match=r"no shorter log in the ISR: t-0: 2 serves up to 4 of 10"):
+        scene.judge.follow_cluster()
+
+
+def test_D3_who_has_lost_something_may_be_in_the_isr_until_it_serves_and_alone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.judge.on(FilesChanged("broker-2"))
+    del scene.observer._statuses[2, NAME]
+    scene.judge.follow_cluster()
+    scene.observer._statuses[2, NAME] = replace(scene.observer._statuses[1, NAME], node_id=2, log_end_offset=4)
+    alone = replace(REGISTRATION, leader=-1, isr=(2,))
+    image = ClusterImage("c", {}, {"t": TopicImage("t", NAME.topic_id, {}, {0: alone})}, {})
+    monkeypatch.setattr(OnePartition, "image", image)
+    scene.judge.follow_cluster()

@@ -308,6 +308,28 @@ def test_a_hung_disk_answers_from_the_page_cache_alone():
     run(work())
 
 
+def test_lost_pages_are_read_until_the_file_is_opened_again():
+    async def work(seed: int) -> tuple[bytes, list[str]]:
+        disk, told = await made(seed), list[str]()
+        log, other = DATA / "t-0" / "0.log", DATA / "other"
+        await disk.make_directory(log.parent)
+        disk.faults.on_pages_given_up = lambda: told.append("given up")
+        disk.faults.on_pages_lost = lambda: told.append("lost")
+        disk.faults.lost_page_share = 1.0
+        file = await disk.open(log, create=True)
+        await file.write(0, b"first")
+        with pytest.raises(OSError, match="injected into sync"):
+            await file.sync()
+        assert await file.read(0, 9) == b"first"
+        elsewhere = await disk.open(other, create=True)
+        await elsewhere.sync()
+        return await (await disk.open(log)).read(0, 9), told
+
+    outcomes = [run(work(seed)) for seed in range(8)]
+    assert (b"", ["given up", "lost"]) in outcomes
+    assert (b"first", []) in outcomes, "the device had taken it"
+
+
 def test_what_a_failed_sync_gave_up_is_read_and_never_written():
     async def work(seed: int) -> tuple[bytes, bytes]:
         disk = await made(seed)

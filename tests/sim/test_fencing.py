@@ -51,7 +51,13 @@ class Scene:
         self.judge.on(MetadataChanged(batch, MetadataImage(), before, self.image))
 
     def beat(self, broker_id: int, *, want_fence: bool = False, next_offset: int | None = None) -> None:
-        request = SimpleNamespace(broker_id=broker_id, broker_epoch=0, want_fence=want_fence, want_shut_down=False)
+        request = SimpleNamespace(
+            broker_id=broker_id,
+            broker_epoch=0,
+            current_metadata_offset=self.offset,
+            want_fence=want_fence,
+            want_shut_down=False,
+        )
         end_offset = self.offset + 1 if next_offset is None else next_offset
         self.heartbeats.on(HeartbeatReceived(EPOCH, end_offset, request))
 

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from tierfetch.sim.faults.hardware import OF_A_HOST, OF_THE_STORE, hardware
-from tierfetch.sim.faults.schedule import HARDWARE_KINDS, Fault
+from tierfetch.sim.faults.schedule import HARDWARE_KINDS, Fault, FaultKind
 
 NODES = ("a", "b", "c", "d", "e")
 SAFETY_MS = 15_000
@@ -24,7 +24,7 @@ def test_half_of_the_seeds_have_some_and_every_kind_comes(nodes: Sequence[str]) 
     seeds = [drawn(seed, nodes) for seed in range(200)]
     assert 60 < sum(not faults for faults in seeds) < 140
     kinds = Counter(fault.kind for faults in seeds for fault in faults)
-    assert kinds.keys() == HARDWARE_KINDS == {*OF_A_HOST, *OF_THE_STORE}
+    assert kinds.keys() == HARDWARE_KINDS == {*OF_A_HOST, *OF_THE_STORE, FaultKind.LOST_PAGES}
     assert not any(fault.kind in OF_THE_STORE for seed in range(50) for fault in drawn(seed, has_store=False))
 
 

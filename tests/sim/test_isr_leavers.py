@@ -62,7 +62,12 @@ class Scene:
 
     def beats(self, broker_id: int, *offline: UUID, epoch: int = EPOCH, next_offset: int = OFFSET) -> None:
         request = SimpleNamespace(
-            broker_id=broker_id, broker_epoch=7, want_fence=False, want_shut_down=False, offline_log_dirs=offline
+            broker_id=broker_id,
+            broker_epoch=7,
+            current_metadata_offset=0,
+            want_fence=False,
+            want_shut_down=False,
+            offline_log_dirs=offline,
         )
         self.heartbeats.on(HeartbeatReceived(epoch, next_offset, request))
 

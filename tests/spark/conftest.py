@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    pytest.importorskip("pyspark", reason='Spark is not installed: make test-spark, or pip install "tierfetch[spark]"')
+    pytest.importorskip("pyspark", reason="Spark is not installed: make test-spark, or pip install '.[spark]'")
     from tierfetch.pipeline import local_session
 
     session = local_session("local[2]", {"spark.ui.showConsoleProgress": "false"})

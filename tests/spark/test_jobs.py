@@ -146,7 +146,7 @@ def test_P2_audit_of_a_cluster_at_work(cluster: LocalCluster) -> None:
 
 def test_P2_the_jobs_on_a_tier_of_aivens_plugin(spark: Any, tmp_path: Path) -> None:
     """Encrypted and compressed; what the driver reads of the key reaches the executors."""
-    pytest.importorskip("Cryptodome", reason='pip install "tierfetch[encryption]"')
+    pytest.importorskip("Cryptodome", reason="pip install '.[encryption]'")
     rng = random.Random(7)
     history = History().run([("plain", -1, 10)] * 40, rng)
     writer = AivenWriter(tmp_path / "tier", 2000, True, "Key1")

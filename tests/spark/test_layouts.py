@@ -24,7 +24,7 @@ def tier(tmp_path: Path) -> GrowingTier:
 
 
 def test_P1_an_encrypted_tier_of_aivens_plugin(spark: Any, tier: GrowingTier, tmp_path: Path) -> None:
-    pytest.importorskip("Cryptodome", reason='pip install "tierfetch[encryption]"')
+    pytest.importorskip("Cryptodome", reason="pip install '.[encryption]'")
     root, pem = tmp_path / "aiven", tmp_path / "key.pem"
     writer = AivenWriter(root, 2000, True, "Key1")
     for segment in tier.segments:

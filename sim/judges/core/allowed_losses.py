@@ -25,8 +25,8 @@ loses all. A record acknowledged by all in-sync replicas may be gone only where 
     copy of an ISR member                                           it holds, at least, everything below
     --------------------------------------------------------------  -------------------------------------------
     no machine crash since it was last level with the committed     (all of it)
-    machine crash, flush.messages = n                               the larger of what its files held after the crash
-                                                                    and what was committed there - (n - 1)
+    machine crash, or pages that an fsync could not write were      the larger of what its files held after the crash
+      lost while it runs; flush.messages = n                        and what was committed there - (n - 1)
     wiped                                                           nothing: it leaves the ISR, and never leads so
 
 If no member of the ISR has all of it, the loss begins at the lowest of these ends: which member leads next is not
@@ -127,6 +127,11 @@ class PartitionLosses:
     def has_lost(self, node_id: int) -> bool:
         """And has not been level since."""
         return node_id in self._ends
+
+    @property
+    def shorter(self) -> Collection[int]:
+        """The nodes that have lost something, and have not been level since."""
+        return self._ends.keys()
 
     def allowed_from(self, isr: Collection[int], committed_end: int) -> int | None:
         """The first committed offset that may be lost now; None if there is none."""

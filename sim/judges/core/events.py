@@ -12,7 +12,7 @@
 |                                  | `DamageRead`                                                                      |
 | the object store                 | `UploadStarted`, `Uploaded`, `ObjectRemoved` (`machine.store_events`)             |
 | the fault injector               | `FaultsChanged`, `NodeCrashing`, `ProcessEnded`, `MachinesCrashed`, `DiskWiped`,  |
-|                                  | `FilesChanged`                                                                    |
+|                                  | `PagesGivenUp`, `FilesChanged`                                                    |
 | the scenario                     | `SecondPassed`                                                                    |
 """
 
@@ -257,8 +257,15 @@ class DiskWiped:
 
 
 @dataclass(frozen=True, slots=True)
+class PagesGivenUp:
+    """An fsync has failed on this host: what it was to write will leave the page cache."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
 class FilesChanged:
-    """The node on this host is down, and will not find in its files all that it left there."""
+    """The files of this host no longer hold all that its node has written."""
 
     host: str
 
@@ -270,7 +277,7 @@ class SecondPassed:
     events: int
 
 
-FaultEvent = FaultsChanged | NodeCrashing | ProcessEnded | MachinesCrashed | DiskWiped | FilesChanged
+FaultEvent = FaultsChanged | NodeCrashing | ProcessEnded | MachinesCrashed | DiskWiped | PagesGivenUp | FilesChanged
 ReplicaEvent = (
     ReplicaChanged
     | ReplicaLeft

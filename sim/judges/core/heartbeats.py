@@ -31,13 +31,14 @@ REMEMBERED_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """One heartbeat. `next_offset` is that of the controller's log when it came; `thin` names replicas that have not
-    warmed, `offline` log directories.
+    """One heartbeat. `next_offset` is that of the controller's log when it came, `metadata_offset` how far its broker
+    had replayed it; `thin` names replicas that have not warmed, `offline` log directories.
     """
 
     at_s: float
     next_offset: int
     broker_epoch: int
+    metadata_offset: int
     wants_to_go: bool
     thin: frozenset[PartitionKey]
     offline: frozenset[UUID]
@@ -67,6 +68,7 @@ class HeartbeatJudge:
                 self._now_s(),
                 next_offset,
                 request.broker_epoch,
+                request.current_metadata_offset,
                 request.want_fence or request.want_shut_down,
                 frozenset(self._thin(request)),
                 frozenset(getattr(request, "offline_log_dirs", ())),

@@ -28,6 +28,7 @@ from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.requests import all_versions
 from tierfetch.tests.broker.requests import ask as ask_handler
 from tierfetch.tests.broker.waiting import until
+from tierfetch.tests.turns import turns
 
 NONE = ErrorCode.none
 CONFIGS = {
@@ -35,6 +36,7 @@ CONFIGS = {
     "offsets.topic.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
+AGREED = {"protocol_type": "consumer", "protocol_name": "range"}
 
 
 @pytest.fixture
@@ -267,7 +269,7 @@ async def test_metadata_has_a_limit(one: Coordinator) -> None:
 async def test_a_member_commits_in_its_generation_only(one: Coordinator) -> None:
     member = (await one.enter()).member_id
     assert await one.commit(1, member=member, generation=1) is ErrorCode.rebalance_in_progress
-    await one.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=[])
+    await one.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=[], **AGREED)
     assert await one.commit(1, member=member, generation=1) is NONE
     assert await one.commit(2, member=member, generation=2) is ErrorCode.illegal_generation
     assert await one.commit(2) is ErrorCode.unknown_member_id
@@ -392,7 +394,7 @@ async def test_describe_in_every_version(one: Coordinator, version: int) -> None
     assert (before.group_state, before.protocol_data) == ("CompletingRebalance", "")
     assert [each.member_metadata for each in before.members] == [b""]
     assignments = [{"member_id": member, "assignment": b"all"}]
-    await one.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=assignments)
+    await one.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=assignments, **AGREED)
     after = await described("g")
     assert (after.group_state, after.protocol_type, after.protocol_data) == ("Stable", "consumer", "range")
     (found,) = after.members
@@ -455,13 +457,17 @@ async def test_the_next_coordinator_knows_what_was_committed(two: Nodes) -> None
     first = Coordinator(two[1])
     member = (await first.enter()).member_id
     assignments = [{"member_id": member, "assignment": b"all"}]
-    await first.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=assignments)
+    await first.ask(
+        ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=assignments, **AGREED
+    )
     assert await first.commit(5, member=member, generation=1) is NONE
     assert await first.commit(6, "simple") is NONE
     second = await move(two, 2)
     heartbeat = await second.ask(ApiKey.HEARTBEAT, group_id="g", generation_id=1, member_id=member)
     assert heartbeat.error_code is NONE
-    synced = await second.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=[])
+    synced = await second.ask(
+        ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=[], **AGREED
+    )
     assert synced.assignment == b"all"
     assert await second.committed() == {"t-0": 5}
     assert await second.committed("simple") == {"t-0": 6}
@@ -555,9 +561,11 @@ async def test_a_new_coordinator_gives_out_nothing_that_may_be_lost(nodes: Nodes
     assert partition.log.log_end_offset == partition.log.high_watermark + 1
     follower = nodes.partition(2, GROUP_METADATA_TOPIC)
     nodes[2].fetchers.add = lambda *_: None
-    await nodes[1].view.renew_leadership(partition.partition, partition.leader().leader_epoch)
+    await nodes.operator.elect_leader(partition.partition, 1)
     await until(lambda: [active is not before for active in nodes[1].groups.shards] == [True])
-    await asyncio.sleep(0.2)
+    with await partition.log.read(0, max_bytes=1 << 20, max_offset=partition.log.log_end_offset) as piece:
+        assert await piece.read(), "what loading reads, so it would have been done by then"
+    await turns()
     assert await cut_off.commit(3) is ErrorCode.coordinator_load_in_progress
     assert follower.log.log_end_offset == 1
     await nodes[1].view.fence_broker(2)
@@ -568,7 +576,7 @@ async def test_a_restarted_coordinator_goes_on(nodes: Nodes, one: Coordinator) -
     await one.commit(4)
     member = (await one.enter("h")).member_id
     assignments = [{"member_id": member, "assignment": b"all"}]
-    await one.ask(ApiKey.SYNC_GROUP, group_id="h", generation_id=1, member_id=member, assignments=assignments)
+    await one.ask(ApiKey.SYNC_GROUP, group_id="h", generation_id=1, member_id=member, assignments=assignments, **AGREED)
     await nodes.stop(1)
     await nodes.start(1)
     again = await ready(nodes, 1)

@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
+from uuid import UUID, uuid4
 
 from tierfetch.cli.cluster_session import Cluster
+from tierfetch.cli.tier.ledgers import MetadataUnavailableError
+from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.net.client import Address
+from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.segment import (
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+)
 
 Key = tuple[str, int]
+FINISHED: Final = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+DELETING: Final = RemoteLogSegmentState.DELETE_SEGMENT_STARTED
 
 
 @dataclass
@@ -22,6 +35,46 @@ class FakePartition:
     isr: tuple[int, ...] = (1, 2)
     offsets: dict[int, int] = field(default_factory=lambda: {-1: 1000, -2: 0, -4: 0, -5: -1, -6: 0})
     sizes: dict[int, int] = field(default_factory=lambda: {1: 100_000, 2: 100_000})
+
+
+@dataclass
+class FakeLedgers:
+    """A `LedgerSource`. A copy that is not finished, and one that is being deleted, are in every ledger too."""
+
+    cluster: FakeCluster
+    brokers: list[int]
+    is_closed: bool = False
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+    async def read_on(self) -> dict[TopicIdPartition, RemoteLogLedger]:
+        if self.cluster.unreadable:
+            raise MetadataUnavailableError(self.cluster.unreadable)
+        found: dict[TopicIdPartition, RemoteLogLedger] = {}
+        for topic_id, (topic, index), first, last, size in self.cluster.segments:
+            partition = TopicIdPartition(topic_id, topic, index)
+            ledger = found.setdefault(partition, RemoteLogLedger(partition))
+            for states in ((FINISHED,), (), (FINISHED, DELETING)):
+                copied = _started(partition, first, last, size)
+                ledger.apply(copied)
+                for state in states:
+                    ledger.apply(RemoteLogSegmentMetadataUpdate(copied.segment_id, state, 2, 1))
+        return found
+
+
+def _started(partition: TopicIdPartition, first: int, last: int, size: int) -> RemoteLogSegmentMetadata:
+    return RemoteLogSegmentMetadata(
+        segment_id=RemoteLogSegmentId(partition, uuid4()),
+        start_offset=first,
+        end_offset=last,
+        max_timestamp_ms=0,
+        broker_id=1,
+        event_timestamp_ms=1,
+        segment_size_in_bytes=size,
+        segment_leader_epochs=(EpochEntry(0, first),),
+        txn_index_empty=True,
+    )
 
 
 @dataclass
@@ -39,6 +92,16 @@ class FakeCluster:
     total_bytes: int = 10**12
     before_answer: Callable[[FakeCluster, ApiKey, Any], None] = lambda cluster, api, body: None
     asked: list[ApiKey] = field(default_factory=list)
+    topic_ids: dict[str, UUID] = field(default_factory=dict)
+    segments: list[tuple[UUID, Key, int, int, int]] = field(default_factory=list)
+    """Topic id, topic and partition, first and last offset, bytes: what the remote log metadata have as finished."""
+    unreadable: str = ""
+    """Why the remote log metadata cannot be read."""
+    readers: list[FakeLedgers] = field(default_factory=list)
+
+    def ledgers(self, brokers: Sequence[Address]) -> FakeLedgers:
+        self.readers.append(FakeLedgers(self, [broker.port for broker in brokers]))
+        return self.readers[-1]
 
     async def ask(self, api: ApiKey, body: Any) -> Any:
         return await self.ask_at(Address("broker", self.brokers[0]), api, body)
@@ -56,6 +119,7 @@ class FakeCluster:
             brokers={broker: Address("broker", broker) for broker in self.brokers},
             racks={broker: f"rack-{broker}" for broker in self.brokers},
             topics=tuple(SimpleNamespace(name=name, partitions=parts) for name, parts in by_topic.items()),
+            topic_ids=self.topic_ids,
         )
 
     async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any:

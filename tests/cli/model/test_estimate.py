@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tierfetch.cli.model.estimate import FILL_IN, TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, capture
-from tierfetch.cli.model.snapshot import BrokerState, Offsets, PartitionState, Snapshot
+from tierfetch.cli.model.estimate import FILL_IN, TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, assume_size, capture
+from tierfetch.cli.model.snapshot import BrokerState, Offsets, PartitionState, RemoteSegment, Snapshot
 from tierfetch.model.inventory import Inventory, InventoryError
 
 KNOWN = {**dict.fromkeys(UNKNOWN_TO_ALL, "1e9"), **{f"tier.{key}": "1e9" for key in TIER_UNKNOWN}}
@@ -56,10 +58,11 @@ def test_what_no_request_tells_is_refused_by_name_until_filled_in() -> None:
     with pytest.raises(InventoryError) as error:
         Inventory.from_document(captured.document)
     for key in UNKNOWN_TO_ALL:
-        assert f"broker 1 {key}" in str(error.value)
+        assert f"{key} of broker_defaults is not filled in" in str(error.value)
         assert any(key in line for line in captured.unknown)
     for key in TIER_UNKNOWN:
-        assert f"tier {key}" in str(error.value)
+        assert f"{key} of tier is not filled in" in str(error.value)
+    assert len(error.value.problems) == len(UNKNOWN_TO_ALL) + len(TIER_UNKNOWN)
 
 
 def test_next_upload_that_kafka_does_not_tell_is_behind_the_last_tiered() -> None:
@@ -78,19 +81,115 @@ def test_empty_local_log_takes_the_topics_usual_record() -> None:
     assert sizes(capture(found, None, KNOWN, "c"), 1) == (100_000, 0, 100_000)
 
 
-def test_nothing_that_tells_a_size_is_said() -> None:
-    idle = Offsets(log_start=0, local_log_start=1000, last_tiered=999, log_end=1000)
-    found = snapshot(partitions={("t", 0): state(idle)}, local_bytes={(1, "t", 0): 0})
+ALL_TIERED = Offsets(log_start=0, local_log_start=1000, last_tiered=999, log_end=1000)
+
+
+def all_tiered(*segments: RemoteSegment, **changes: Any) -> Snapshot:
+    """Nothing is local: the last segment has been closed, uploaded and deleted."""
+    values = {"partitions": {("t", 0): state(ALL_TIERED)}, "local_bytes": {(1, "t", 0): 0, (2, "t", 0): 0}}
+    return snapshot(**{**values, "remote": {("t", 0): segments}, **changes})
+
+
+def test_partition_that_lies_in_the_tier_alone_has_its_segments_size() -> None:
+    found = all_tiered(RemoteSegment(0, 599, 30_000), RemoteSegment(600, 999, 5_000))
     captured = capture(found, None, KNOWN, "c")
-    assert sizes(captured) == (0, 0, 0)
-    assert "t-0: of unknown size, taken as empty; write their bytes" in captured.remarks
+    assert sizes(captured) == (35_000, 0, 35_000)
+    assert captured.unsized == ()
+    assert Inventory.from_document(captured.document).topics[0].partitions[0].pending_bytes == 0
+
+
+def test_what_lies_in_both_tiers_is_local_and_remote_but_one_size() -> None:
+    """[0, 600) is remote, [600, 800) in both (and denser in the tier's first part), [800, 1000) local."""
+    segments = (RemoteSegment(0, 599, 90_000), RemoteSegment(600, 799, 8_000))
+    captured = capture(snapshot(remote={("t", 0): segments}), None, KNOWN, "c")
+    assert sizes(captured) == (130_000, 40_000, 98_000)
+
+
+def test_overlapping_uploads_of_two_leaders_count_once() -> None:
+    segments = (RemoteSegment(0, 599, 60_000), RemoteSegment(300, 599, 15_000), RemoteSegment(300, 999, 35_000))
+    assert sizes(capture(all_tiered(*segments), None, KNOWN, "c")) == (80_000, 0, 80_000)
+
+
+def test_segment_that_the_log_start_cuts_counts_in_part() -> None:
+    offsets = Offsets(log_start=500, local_log_start=1000, last_tiered=999, log_end=1000)
+    found = all_tiered(RemoteSegment(0, 999, 50_000), partitions={("t", 0): state(offsets)})
+    assert sizes(capture(found, None, KNOWN, "c")) == (25_000, 0, 25_000)
+
+
+def test_offsets_that_the_metadata_lack_are_as_dense_as_the_others() -> None:
+    assert sizes(capture(all_tiered(RemoteSegment(0, 499, 20_000)), None, KNOWN, "c")) == (40_000, 0, 40_000)
+
+
+@pytest.mark.parametrize("remote", [None, {}, {("t", 0): ()}])
+def test_size_that_nothing_tells_is_unknown_and_never_empty(remote: Any) -> None:
+    captured = capture(all_tiered(remote=remote), None, KNOWN, "c")
+    found = partition(captured)
+    assert (found["size_bytes"], found["local_bytes"], found["tiered_bytes"]) == (FILL_IN, 0, FILL_IN)
+    assert captured.unsized == ("t-0",)
+    assert captured.unknown == (
+        "t-0 size_bytes: what it holds, local or in the tier, each offset once",
+        "t-0 tiered_bytes: what the tier holds of it, also what is local as well",
+    )
+    with pytest.raises(InventoryError, match="size_bytes of topic t partition 0 is not filled in"):
+        Inventory.from_document(captured.document)
+
+
+def test_partition_of_which_no_replica_is_alive_is_of_unknown_size() -> None:
+    captured = capture(snapshot(local_bytes={}, topic_configs={}), None, KNOWN, "c")
+    found = partition(captured)
+    assert (found["size_bytes"], found["local_bytes"], found["tiered_bytes"]) == (FILL_IN, FILL_IN, 0)
+
+
+def test_size_that_is_assumed_is_no_less_than_what_is_known() -> None:
+    captured = capture(all_tiered(remote=None), None, KNOWN, "c")
+    assume_size(captured.document, 7_000)
+    assert sizes(captured) == (7_000, 0, 7_000)
+    Inventory.from_document(captured.document)
+    lost = capture(snapshot(local_bytes={}, remote={("t", 0): (RemoteSegment(0, 799, 9_000),)}), None, KNOWN, "c")
+    assume_size(lost.document, 7_000)
+    assert sizes(lost) == (9_000, 9_000, 9_000)
+    Inventory.from_document(lost.document)
 
 
 def test_leaderless_partition_has_its_largest_replicas_size() -> None:
-    found = snapshot(partitions={("t", 0): state(None, leader=-1, isr=(1,))})
+    found = snapshot(partitions={("t", 0): state(None, leader=-1, isr=(1,))}, topic_configs={})
     captured = capture(found, None, KNOWN, "c")
     assert sizes(captured) == (40_000, 40_000, 0)
     assert Inventory.from_document(captured.document).topics[0].partitions[0].leader == -1
+
+
+@pytest.mark.parametrize(
+    ("segments", "expected"),
+    [((), (FILL_IN, 40_000, FILL_IN)), ((RemoteSegment(0, 799, 60_000),), (60_000, 40_000, 60_000))],
+)
+def test_leaderless_tiered_partition_has_at_least_what_the_tier_holds(
+    segments: tuple[RemoteSegment, ...], expected: tuple[Any, ...]
+) -> None:
+    found = snapshot(partitions={("t", 0): state(None, leader=-1, isr=(1,))}, remote={("t", 0): segments})
+    captured = capture(found, None, KNOWN, "c")
+    assert sizes(captured) == expected
+
+
+@given(
+    spans=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20)), max_size=6),
+    log_start=st.integers(0, 40),
+    local_start=st.integers(0, 40),
+    next_upload=st.integers(0, 60),
+    tail=st.integers(0, 30),
+    local=st.integers(0, 10_000),
+)
+def test_sizes_agree_whatever_the_segments(
+    spans: list[tuple[int, int]], log_start: int, local_start: int, next_upload: int, tail: int, local: int
+) -> None:
+    """No inventory is refused for sizes that were found: pending <= local <= size, and no byte in neither place."""
+    starts = sorted((log_start, local_start))
+    upload = max(starts[1], next_upload)
+    offsets = Offsets(log_start=starts[0], local_log_start=starts[1], next_upload=upload, log_end=upload + tail)
+    remote = {("t", 0): tuple(RemoteSegment(first, first + more, 100 * (more + 1)) for first, more in spans)}
+    found = snapshot(partitions={("t", 0): state(offsets)}, local_bytes={(1, "t", 0): local}, remote=remote)
+    captured = capture(found, None, KNOWN, "c")
+    if not captured.unsized:
+        Inventory.from_document(captured.document)
 
 
 def test_produce_rate_is_offsets_between_the_looks_in_bytes() -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from tierfetch.cli.model.observe import ROUNDS_MAX, Observer
-from tierfetch.cli.model.snapshot import Snapshot
+from tierfetch.cli.model.snapshot import RemoteSegment, Snapshot
 from tierfetch.protocol.api import ApiKey
 
 from .clusters import FakeCluster, FakePartition
 
 
 def observer(cluster: FakeCluster) -> Observer:
-    return Observer(cluster, clock=lambda: 0.0, pause_s=0.0)
+    return Observer(cluster, ledgers=cluster.ledgers, clock=lambda: 0.0, pause_s=0.0)
 
 
 async def look(cluster: FakeCluster) -> Snapshot:
@@ -159,3 +160,37 @@ async def test_growth_is_of_the_partitions_that_were_there() -> None:
     assert set(second.partitions) == {("t", 0)}
     assert second.partitions["t", 0].offsets is not None
     assert second.partitions["t", 0].offsets.log_end == 1500
+
+
+OWN, OLD = UUID(int=1), UUID(int=2)
+
+
+async def test_segments_in_the_tier_are_the_finished_ones_of_this_topic() -> None:
+    """Not those of a topic that had its name before, nor of one that is not tiered any more."""
+    cluster = tiered()
+    cluster.topic_ids = {"t": OWN}
+    cluster.segments = [(OWN, ("t", 0), 0, 9, 100), (OWN, ("t", 0), 10, 19, 120), (OLD, ("t", 0), 0, 99, 5000)]
+    cluster.segments += [(OWN, ("untiered", 0), 0, 9, 100)]
+    found = await look(cluster)
+    assert found.remote == {("t", 0): [RemoteSegment(0, 9, 100), RemoteSegment(10, 19, 120)]}
+    assert found.remarks == ()
+    (reader,) = cluster.readers
+    assert (reader.brokers, reader.is_closed) == ([1, 2], True)
+
+
+async def test_metadata_that_cannot_be_read_are_said_with_the_reason() -> None:
+    cluster = tiered()
+    cluster.unreadable = "no broker tells of __remote_log_metadata: it does not exist"
+    found = await look(cluster)
+    assert found.remote is None
+    assert found.remarks == (
+        "what lies in the tier alone is estimated by local records, or unknown: no broker tells of"
+        " __remote_log_metadata: it does not exist",
+    )
+    assert cluster.readers[0].is_closed
+
+
+async def test_metadata_are_not_read_where_nothing_is_tiered() -> None:
+    cluster = FakeCluster({("t", 0): FakePartition()})
+    assert (await look(cluster)).remote is None
+    assert cluster.readers == []

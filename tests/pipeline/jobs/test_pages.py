@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tierfetch.pipeline.jobs.audit_page import MEANINGS, audit_page
 from tierfetch.pipeline.jobs.audit_report import AuditedPartition, AuditedSegment, AuditFinding, TierAudit
-from tierfetch.pipeline.jobs.page import moment, size, table
+from tierfetch.pipeline.jobs.page import moment, table
 from tierfetch.remote.core.findings import FindingKind
 
 
@@ -74,13 +72,6 @@ def test_figures_stand_right_with_their_units_and_texts_do_not() -> None:
 def test_neighbours_of_many_segments_are_drawn_as_one() -> None:
     page = audit_page(audited(segments=20_000))
     assert page.count("<rect") < 1000
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1024, "1.0 KiB"), (150 << 20, "150 MiB"), (5 << 40, "5.0 TiB")]
-)
-def test_sizes(count: int, text: str) -> None:
-    assert size(count) == text
 
 
 def test_moments() -> None:

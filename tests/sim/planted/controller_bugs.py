@@ -23,6 +23,7 @@ from tierfetch.controller.core import (
 from tierfetch.controller.core import machine as core
 from tierfetch.controller.core.partition_change import Election, PartitionChange
 from tierfetch.controller.core.state import ControllerResult, ControllerState
+from tierfetch.controller.core.thin import ThinReplicas, Warmth
 from tierfetch.controller.image.indexes import PartitionIndexes
 from tierfetch.controller.image.registrations import PartitionKey, PartitionRegistration
 from tierfetch.controller.records import ProducerIdsRecord
@@ -320,7 +321,29 @@ def fenced_broker_joins() -> Iterator[None]:
     replication_factor=(3,),
 )
 def thin_replica_leads() -> Iterator[None]:
-    with patch.object(ControllerState, "is_thin", lambda *_: False):
+    with patch.object(ControllerState, "warmth", lambda *_: Warmth.FULL):
+        yield
+
+
+@planted(
+    "who has joined the ISR and was not reported since counts as full",
+    file="controller/core/thin.py",
+    scenario="cluster",
+    shown_by=CONTROLLER_MODEL,
+    faults=(FaultKind.WIPE, FaultKind.MOVE_LEADER, FaultKind.MOVE_REPLICA),
+    follows_tier=(True,),
+    bootstrap_policy=("tier-first", "bounded-local"),
+    thin_warm_ms=(15_000, 60_000),
+    replication_factor=(3,),
+)
+def unknown_is_full() -> Iterator[None]:
+    original = ThinReplicas.warmth
+
+    def warmth(self: ThinReplicas, key: PartitionKey, broker_id: int) -> Warmth:
+        known = original(self, key, broker_id)
+        return Warmth.FULL if known is Warmth.UNKNOWN else known
+
+    with patch.object(ThinReplicas, "warmth", warmth):
         yield
 
 

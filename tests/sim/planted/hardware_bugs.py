@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from unittest.mock import patch
 
+from tierfetch.broker.replicas import failed_logs
+from tierfetch.broker.replicas.replica_directories import ReplicaDirectories
 from tierfetch.log.replica import recovery
 from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
@@ -33,4 +35,37 @@ def second_fsync_believed() -> Iterator[None]:
 )
 def second_fsync_believed_by_the_quorum() -> Iterator[None]:
     with second_fsync_believed():
+        yield
+
+
+@planted(
+    "a log that comes back shorter keeps its place in the ISR",
+    file="broker/replicas/replica_directories.py",
+    scenario="cluster",
+    faults=(FaultKind.LOST_PAGES,),
+    replication_factor=(3,),
+)
+def shorter_log_in_the_isr() -> Iterator[None]:
+    def report_lost(self: ReplicaDirectories, *_: object) -> None:
+        """It is open again by now."""
+
+    with (
+        patch.object(ReplicaDirectories, "report_lost", report_lost),
+        patch.object(failed_logs, "obstacle", lambda *_: None),
+    ):
+        yield
+
+
+@planted(
+    "a replica whose log fails at each append stays in the ISR",
+    file="broker/replicas/replica_directories.py",
+    scenario="cluster",
+    faults=(FaultKind.LOST_PAGES, FaultKind.FAILED_FSYNC, FaultKind.DISK_ERRORS),
+    replication_factor=(3,),
+)
+def failing_log_in_the_isr() -> Iterator[None]:
+    def report_lost(self: ReplicaDirectories, *_: object) -> None:
+        """Who lags leaves the ISR in any case."""
+
+    with patch.object(ReplicaDirectories, "report_lost", report_lost):
         yield

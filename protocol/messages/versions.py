@@ -1,0 +1,294 @@
+"""Old forms of messages: upgraded to the newest form when they are read, lowered to the asked one when written.
+
+Most versions of a message differ by fields that came or went, which the classes and their defaults cover. What changed
+its shape is here, so that no handler and no caller knows more than the newest form:
+
+| message | until | old form | newest form |
+|---|---|---|---|
+| OffsetFetch, both | v7 | one group in the message itself | `groups` |
+| FindCoordinator, both | v3 | one key, one coordinator in the message itself | `coordinator_keys`, `coordinators` |
+| LeaveGroup request | v2 | `member_id` | `members` |
+| LeaveGroup response | v2 | the member's error is the response's | `members` |
+| DeleteTopics request | v5 | `topic_names` | `topics` |
+| EndQuorumEpoch request | v0 | `preferred_successors`: ids | `preferred_candidates`: ids and directories |
+| AlterPartition request | v2 | `new_isr`: ids | `new_isr_with_epochs`; epoch -1 is not checked |
+| UpdateFeatures request | v0 | `allow_downgrade` | `upgrade_type`; the flag allows a safe downgrade |
+
+A message that an old form cannot express is a `KafkaError` UNSUPPORTED_VERSION, as in Apache Kafka's classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from ..errors import ErrorCode, KafkaError
+from .brokers import AlterPartitionRequest, BrokerState
+from .cluster import UpdateFeaturesRequest
+from .groups import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from .offsets import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from .quorum import EndQuorumEpochRequest, ReplicaInfo
+from .topics import DeleteTopicsRequest, DeleteTopicState
+
+T = TypeVar("T")
+UPGRADE: Final = 1
+SAFE_DOWNGRADE: Final = 2
+"""Upgrade types of UpdateFeatures."""
+
+
+def upgraded(message: T, version: int) -> T:
+    """Return the newest form of a message that was read in this version."""
+    step = _STEPS.get(type(message))
+    return message if step is None or version > step[0] else step[1](message)
+
+
+def lowered(message: T, version: int) -> T:
+    """Return the form in which this version can be written. KafkaError UNSUPPORTED_VERSION if there is none."""
+    step = _STEPS.get(type(message))
+    return message if step is None or version > step[0] else step[2](message)
+
+
+def _only(items: tuple[T, ...], what: str) -> T:
+    """Return the one item; an old form has room for no more."""
+    if len(items) != 1:
+        raise KafkaError(
+            ErrorCode.unsupported_version, f"{len(items)} {what} do not fit a version that has room for one"
+        )
+    return items[0]
+
+
+def _upgrade_offset_fetch(request: OffsetFetchRequest) -> OffsetFetchRequest:
+    topics = request.topics
+    group = OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else tuple(
+            OffsetFetchRequestTopics(name=each.name, partition_indexes=each.partition_indexes) for each in topics
+        ),
+    )
+    return replace(request, groups=(group,))
+
+
+def _lower_offset_fetch(request: OffsetFetchRequest) -> OffsetFetchRequest:
+    group = _only(request.groups, "groups")
+    topics = None
+    if group.topics is not None:
+        topics = tuple(
+            OffsetFetchRequestTopic(name=each.name, partition_indexes=each.partition_indexes) for each in group.topics
+        )
+    return replace(request, group_id=group.group_id, topics=topics)
+
+
+def _upgrade_offset_fetch_response(response: OffsetFetchResponse) -> OffsetFetchResponse:
+    topics = tuple(
+        OffsetFetchResponseTopics(
+            name=topic.name,
+            partitions=tuple(
+                OffsetFetchResponsePartitions(
+                    partition_index=each.partition_index,
+                    committed_offset=each.committed_offset,
+                    committed_leader_epoch=each.committed_leader_epoch,
+                    metadata=each.metadata,
+                    error_code=each.error_code,
+                )
+                for each in topic.partitions
+            ),
+        )
+        for topic in response.topics
+    )
+    group = OffsetFetchResponseGroup(group_id="", topics=topics, error_code=response.error_code)
+    return replace(response, groups=(group,))
+
+
+def _lower_offset_fetch_response(response: OffsetFetchResponse) -> OffsetFetchResponse:
+    group = _only(response.groups, "groups")
+    topics = tuple(
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=tuple(
+                OffsetFetchResponsePartition(
+                    partition_index=each.partition_index,
+                    committed_offset=each.committed_offset,
+                    metadata=each.metadata,
+                    error_code=each.error_code,
+                    committed_leader_epoch=each.committed_leader_epoch,
+                )
+                for each in topic.partitions
+            ),
+        )
+        for topic in group.topics
+    )
+    return replace(response, topics=topics, error_code=group.error_code)
+
+
+def _upgrade_find_coordinator(request: FindCoordinatorRequest) -> FindCoordinatorRequest:
+    return replace(request, coordinator_keys=(request.key,))
+
+
+def _lower_find_coordinator(request: FindCoordinatorRequest) -> FindCoordinatorRequest:
+    return replace(request, key=_only(request.coordinator_keys, "keys"))
+
+
+def _upgrade_find_coordinator_response(response: FindCoordinatorResponse) -> FindCoordinatorResponse:
+    coordinator = Coordinator(
+        key="",
+        node_id=response.node_id,
+        host=response.host,
+        port=response.port,
+        error_code=response.error_code,
+        error_message=response.error_message,
+    )
+    return replace(response, coordinators=(coordinator,))
+
+
+def _lower_find_coordinator_response(response: FindCoordinatorResponse) -> FindCoordinatorResponse:
+    found = _only(response.coordinators, "coordinators")
+    return replace(
+        response,
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _upgrade_leave_group(request: LeaveGroupRequest) -> LeaveGroupRequest:
+    return replace(request, members=(MemberIdentity(member_id=request.member_id),))
+
+
+def _lower_leave_group(request: LeaveGroupRequest) -> LeaveGroupRequest:
+    return replace(request, member_id=_only(request.members, "members").member_id)
+
+
+def _lower_leave_group_response(response: LeaveGroupResponse) -> LeaveGroupResponse:
+    if response.error_code is not ErrorCode.none or not response.members:
+        return response
+    return replace(response, error_code=_only(response.members, "members").error_code)
+
+
+def _upgrade_delete_topics(request: DeleteTopicsRequest) -> DeleteTopicsRequest:
+    return replace(request, topics=tuple(DeleteTopicState(name=name, topic_id=None) for name in request.topic_names))
+
+
+def _lower_delete_topics(request: DeleteTopicsRequest) -> DeleteTopicsRequest:
+    names = tuple(topic.name for topic in request.topics if topic.name is not None)
+    if len(names) < len(request.topics):
+        raise KafkaError(ErrorCode.unsupported_version, "topics are deleted by id from version 6 of DeleteTopics on")
+    return replace(request, topic_names=names)
+
+
+def _upgrade_end_quorum_epoch(request: EndQuorumEpochRequest) -> EndQuorumEpochRequest:
+    topics = tuple(
+        replace(
+            topic,
+            partitions=tuple(
+                replace(
+                    each,
+                    preferred_candidates=tuple(
+                        ReplicaInfo(candidate_id=successor, candidate_directory_id=None)
+                        for successor in each.preferred_successors
+                    ),
+                )
+                for each in topic.partitions
+            ),
+        )
+        for topic in request.topics
+    )
+    return replace(request, topics=topics)
+
+
+def _lower_end_quorum_epoch(request: EndQuorumEpochRequest) -> EndQuorumEpochRequest:
+    topics = tuple(
+        replace(
+            topic,
+            partitions=tuple(
+                replace(each, preferred_successors=tuple(item.candidate_id for item in each.preferred_candidates))
+                for each in topic.partitions
+            ),
+        )
+        for topic in request.topics
+    )
+    return replace(request, topics=topics)
+
+
+def _upgrade_alter_partition(request: AlterPartitionRequest) -> AlterPartitionRequest:
+    topics = tuple(
+        replace(
+            topic,
+            partitions=tuple(
+                replace(each, new_isr_with_epochs=tuple(BrokerState(broker_id=broker) for broker in each.new_isr))
+                for each in topic.partitions
+            ),
+        )
+        for topic in request.topics
+    )
+    return replace(request, topics=topics)
+
+
+def _lower_alter_partition(request: AlterPartitionRequest) -> AlterPartitionRequest:
+    topics = tuple(
+        replace(
+            topic,
+            partitions=tuple(
+                replace(each, new_isr=tuple(member.broker_id for member in each.new_isr_with_epochs))
+                for each in topic.partitions
+            ),
+        )
+        for topic in request.topics
+    )
+    return replace(request, topics=topics)
+
+
+def _upgrade_update_features(request: UpdateFeaturesRequest) -> UpdateFeaturesRequest:
+    updates = tuple(
+        replace(update, upgrade_type=SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE)
+        for update in request.feature_updates
+    )
+    return replace(request, feature_updates=updates)
+
+
+def _lower_update_features(request: UpdateFeaturesRequest) -> UpdateFeaturesRequest:
+    updates = tuple(
+        replace(update, allow_downgrade=update.upgrade_type != UPGRADE) for update in request.feature_updates
+    )
+    return replace(request, feature_updates=updates)
+
+
+def _unchanged(message: T) -> T:
+    return message
+
+
+_STEPS: Final[Mapping[type[Any], tuple[int, Callable[[Any], Any], Callable[[Any], Any]]]] = {
+    OffsetFetchRequest: (7, _upgrade_offset_fetch, _lower_offset_fetch),
+    OffsetFetchResponse: (7, _upgrade_offset_fetch_response, _lower_offset_fetch_response),
+    FindCoordinatorRequest: (3, _upgrade_find_coordinator, _lower_find_coordinator),
+    FindCoordinatorResponse: (3, _upgrade_find_coordinator_response, _lower_find_coordinator_response),
+    LeaveGroupRequest: (2, _upgrade_leave_group, _lower_leave_group),
+    LeaveGroupResponse: (2, _unchanged, _lower_leave_group_response),
+    DeleteTopicsRequest: (5, _upgrade_delete_topics, _lower_delete_topics),
+    EndQuorumEpochRequest: (0, _upgrade_end_quorum_epoch, _lower_end_quorum_epoch),
+    AlterPartitionRequest: (2, _upgrade_alter_partition, _lower_alter_partition),
+    UpdateFeaturesRequest: (0, _upgrade_update_features, _lower_update_features),
+}
+"""By class: the last version with the old form, from it, to it."""

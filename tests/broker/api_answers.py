@@ -1,0 +1,100 @@
+"""The answers of a listener to everything that it offers, in every version, as plain values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from tierfetch.protocol.api import ApiKey, VersionRange
+from tierfetch.tests.broker.api_requests import QUESTIONS
+from tierfetch.tests.broker.api_scene import Scene
+
+CLOSED = "the connection was closed"
+
+
+class Asked(NamedTuple):
+    """One API in one version."""
+
+    api: ApiKey
+    version: int
+
+    def __str__(self) -> str:
+        return f"{self.api.name} v{self.version}"
+
+
+async def offered(scene: Scene, *, controller: bool) -> Mapping[ApiKey, VersionRange]:
+    """What ApiVersions of that listener says."""
+    connection = await scene.client.connection(scene.controller if controller else scene.broker)
+    return connection.versions
+
+
+async def answers_of(scene: Scene, *, controller: bool, only: Iterable[Asked] | None = None) -> dict[Asked, list[Any]]:
+    """Everything that is offered and known here, or `only` that."""
+    ranges = await offered(scene, controller=controller)
+    wanted = [
+        Asked(api, version)
+        for api, theirs in sorted(ranges.items())
+        for version in range(max(api.min_version, theirs.min_version), min(api.max_version, theirs.max_version) + 1)
+    ]
+    return {asked: await _answers(scene, asked, controller=controller) for asked in only or wanted}
+
+
+async def _answers(scene: Scene, asked: Asked, *, controller: bool) -> list[Any]:
+    answers: list[Any] = []
+
+    async def ask(body: Any) -> Any:
+        try:
+            answer = await scene.ask(asked.api, body, version=asked.version, controller=controller)
+        except OSError:
+            answers.append(CLOSED)
+            raise
+        answers.append(plain(answer))
+        return answer
+
+    try:
+        await QUESTIONS[asked.api](scene, ask)
+    except OSError:
+        assert CLOSED in answers, f"{asked}: the scene could not be set"
+    return answers
+
+
+def plain(value: Any) -> Any:
+    """Dictionaries, lists and primitives; codes by name, times in ms."""
+    if isinstance(value, Enum):
+        return value.name
+    if dataclasses.is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {name: plain(item) for name, item in value._asdict().items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, timedelta):
+        return value // timedelta(milliseconds=1)
+    if isinstance(value, memoryview | bytearray):
+        return bytes(value)
+    if isinstance(value, datetime | UUID):
+        return str(value)
+    return value
+
+
+def empty_places(answers: Iterable[Any]) -> set[str]:
+    """The arrays that hold nothing in any of the answers."""
+    found: dict[str, bool] = {}
+    for place, items in _arrays(list(answers), ""):
+        found[place] = found.get(place, False) or bool(items)
+    return {place for place, is_filled in found.items() if not is_filled}
+
+
+def _arrays(value: Any, place: str) -> Iterator[tuple[str, list[Any]]]:
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _arrays(item, f"{place}.{name}" if place else name)
+    elif isinstance(value, list):
+        if place:
+            yield place, value
+        for item in value:
+            yield from _arrays(item, place)

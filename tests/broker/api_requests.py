@@ -1,0 +1,496 @@
+"""What each API is asked, once for all its versions; the codec takes what a version has.
+
+An entry is an async function of the scene and `ask`, which asks this API in the version that is being looked at and
+keeps the answer. A listener's APIs are compared with this table, so that none is offered without a question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.codec import RequestHeader, write_request
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
+from tierfetch.tests.broker.api_scene import (
+    BROKER,
+    COMMITTED,
+    GHOST,
+    LIVE,
+    METADATA_TOPIC,
+    MOVING,
+    TOPIC,
+    Member,
+    Scene,
+    joining,
+    new_topic,
+    produced,
+    syncing,
+)
+
+Ask = Callable[[Any], Awaitable[Any]]
+Talk = Callable[[Scene, Ask], Awaitable[None]]
+
+UNKNOWN: Final = "unknown"
+UNKNOWN_ID: Final = UUID(int=(4 << 76) + (8 << 60) + 99_999_999)
+STRANGER: Final = 999
+TIMEOUT_MS: Final = 10_000
+QUESTIONS: Final[dict[ApiKey, Talk]] = {}
+
+
+def question(api: ApiKey) -> Callable[[Talk], Talk]:
+    def note(talk: Talk) -> Talk:
+        QUESTIONS[api] = talk
+        return talk
+
+    return note
+
+
+# Records and offsets.
+
+
+@question(ApiKey.PRODUCE)
+async def produce(scene: Scene, ask: Ask) -> None:
+    await ask(produced(scene.topic_ids[TOPIC], partition=1))
+    await ask(produced(UNKNOWN_ID, name=UNKNOWN))
+
+
+def fetching(name: str, topic_id: UUID, partition: FetchPartition) -> FetchRequest:
+    return FetchRequest(
+        max_wait_ms=0, min_bytes=0, topics=(FetchTopic((partition,), topic=name, topic_id=topic_id),), max_bytes=4096
+    )
+
+
+@question(ApiKey.FETCH)
+async def fetch(scene: Scene, ask: Ask) -> None:
+    """A listener answers for its own topic, and knows nothing of the other."""
+    await ask(fetching(TOPIC, scene.topic_ids[TOPIC], FetchPartition(0, partition_max_bytes=4096)))
+    await ask(fetching(TOPIC, scene.topic_ids[TOPIC], FetchPartition(0, fetch_offset=1000)))
+    await ask(scene.observing())
+
+
+@question(ApiKey.LIST_OFFSETS)
+async def list_offsets(_: Scene, ask: Ask) -> None:
+    for timestamp in (-1, -2, 0):
+        partitions = [{"partition_index": number, "timestamp": timestamp} for number in (0, 9)]
+        await ask(
+            {
+                "replica_id": -1,
+                "isolation_level": 0,
+                "timeout_ms": TIMEOUT_MS,
+                "topics": [{"name": TOPIC, "partitions": partitions}],
+            }
+        )
+
+
+@question(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+async def offset_for_leader_epoch(_: Scene, ask: Ask) -> None:
+    partitions = [{"partition": number, "current_leader_epoch": -1, "leader_epoch": 0} for number in (0, 9)]
+    await ask({"replica_id": -1, "topics": [{"topic": TOPIC, "partitions": partitions}]})
+
+
+@question(ApiKey.DELETE_RECORDS)
+async def delete_records(scene: Scene, ask: Ask) -> None:
+    partitions = [{"partition_index": number, "offset": 0} for number in (0, 9)]
+    await ask({"timeout_ms": TIMEOUT_MS, "topics": [{"name": TOPIC, "partitions": partitions}]})
+
+
+@question(ApiKey.WRITE_TXN_MARKERS)
+async def write_txn_markers(_: Scene, ask: Ask) -> None:
+    marker = {"producer_id": 5000, "producer_epoch": 0, "transaction_result": False, "coordinator_epoch": 0}
+    await ask({"markers": [{**marker, "topics": [{"name": TOPIC, "partition_indexes": [1, 9]}]}]})
+
+
+@question(ApiKey.INIT_PRODUCER_ID)
+async def init_producer_id(_: Scene, ask: Ask) -> None:
+    await ask({"transactional_id": None, "transaction_timeout_ms": TIMEOUT_MS})
+
+
+# The cluster.
+
+
+@question(ApiKey.API_VERSIONS)
+async def api_versions(_: Scene, ask: Ask) -> None:
+    await ask({"client_software_name": "every-api", "client_software_version": "1"})
+    await ask({"client_software_name": " ", "client_software_version": ""})
+
+
+@question(ApiKey.METADATA)
+async def metadata(scene: Scene, ask: Ask) -> None:
+    flags = {
+        "allow_auto_topic_creation": False,
+        "include_cluster_authorized_operations": True,
+        "include_topic_authorized_operations": True,
+    }
+    topics = [{"name": name, "topic_id": None} for name in (TOPIC, MOVING, UNKNOWN, "not a name")]
+    await ask({**flags, "topics": topics})
+
+
+@question(ApiKey.DESCRIBE_CLUSTER)
+async def describe_cluster(_: Scene, ask: Ask) -> None:
+    for endpoint_type in (1, 2):
+        await ask(
+            {
+                "include_cluster_authorized_operations": True,
+                "endpoint_type": endpoint_type,
+                "include_fenced_brokers": True,
+            }
+        )
+
+
+@question(ApiKey.DESCRIBE_LOG_DIRS)
+async def describe_log_dirs(_: Scene, ask: Ask) -> None:
+    await ask({"topics": [{"topic": TOPIC, "partitions": [0, 1, 9]}]})
+
+
+@question(ApiKey.DESCRIBE_CONFIGS)
+async def describe_configs(_: Scene, ask: Ask) -> None:
+    await ask(
+        {
+            "resources": [
+                {"resource_type": 2, "resource_name": TOPIC, "configuration_keys": None},
+                {"resource_type": 2, "resource_name": UNKNOWN, "configuration_keys": None},
+                {"resource_type": 4, "resource_name": "", "configuration_keys": None},
+                {"resource_type": 4, "resource_name": str(BROKER), "configuration_keys": None},
+            ],
+            "include_synonyms": True,
+            "include_documentation": False,
+        }
+    )
+
+
+# Changes of topics and configs.
+
+
+@question(ApiKey.CREATE_TOPICS)
+async def create_topics(scene: Scene, ask: Ask) -> None:
+    topics = [new_topic(scene.unique("made"), 2, retention_ms="1000"), new_topic("not a name"), new_topic(TOPIC)]
+    await ask({"topics": topics, "timeout_ms": TIMEOUT_MS, "validate_only": False})
+
+
+@question(ApiKey.DELETE_TOPICS)
+async def delete_topics(scene: Scene, ask: Ask) -> None:
+    name = scene.unique("gone")
+    await scene.create_topic(name)
+    await ask(
+        {
+            "topic_names": [name, UNKNOWN],
+            "topics": [{"name": name, "topic_id": None}, {"name": UNKNOWN, "topic_id": None}],
+            "timeout_ms": TIMEOUT_MS,
+        }
+    )
+
+
+@question(ApiKey.CREATE_PARTITIONS)
+async def create_partitions(scene: Scene, ask: Ask) -> None:
+    name = scene.unique("grown")
+    await scene.create_topic(name)
+    topics = [{"name": asked, "count": 2, "assignments": None} for asked in (name, TOPIC, UNKNOWN)]
+    await ask({"topics": topics, "timeout_ms": TIMEOUT_MS, "validate_only": False})
+
+
+@question(ApiKey.ALTER_CONFIGS)
+async def alter_configs(scene: Scene, ask: Ask) -> None:
+    name = scene.unique("configured")
+    await scene.create_topic(name)
+    configs = [{"name": "retention.ms", "value": "5000"}]
+    await ask(
+        {
+            "resources": [
+                {"resource_type": 2, "resource_name": asked, "configs": configs} for asked in (name, UNKNOWN)
+            ],
+            "validate_only": False,
+        }
+    )
+
+
+@question(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+async def incremental_alter_configs(scene: Scene, ask: Ask) -> None:
+    name = scene.unique("configured")
+    await scene.create_topic(name)
+    configs = [{"name": "retention.ms", "config_operation": 0, "value": "5000"}]
+    await ask(
+        {
+            "resources": [
+                {"resource_type": 2, "resource_name": asked, "configs": configs} for asked in (name, UNKNOWN)
+            ],
+            "validate_only": False,
+        }
+    )
+
+
+@question(ApiKey.ELECT_LEADERS)
+async def elect_leaders(_: Scene, ask: Ask) -> None:
+    await ask(
+        {
+            "election_type": 0,
+            "topic_partitions": [{"topic": TOPIC, "partitions": [0]}, {"topic": UNKNOWN, "partitions": [0]}],
+            "timeout_ms": TIMEOUT_MS,
+        }
+    )
+
+
+@question(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+async def alter_partition_reassignments(_: Scene, ask: Ask) -> None:
+    """The one under way is asked for again."""
+    wanted = [{"partition_index": 0, "replicas": [GHOST]}, {"partition_index": 9, "replicas": [BROKER]}]
+    topics = [{"name": MOVING, "partitions": wanted}, {"name": UNKNOWN, "partitions": wanted[:1]}]
+    await ask({"timeout_ms": TIMEOUT_MS, "allow_replication_factor_change": True, "topics": topics})
+
+
+@question(ApiKey.LIST_PARTITION_REASSIGNMENTS)
+async def list_partition_reassignments(_: Scene, ask: Ask) -> None:
+    await ask({"timeout_ms": TIMEOUT_MS, "topics": None})
+
+
+@question(ApiKey.UPDATE_FEATURES)
+async def update_features(_: Scene, ask: Ask) -> None:
+    """To the level that holds already; and to one that nobody has."""
+    for level in (30, 99):
+        update = {
+            "feature": "metadata.version",
+            "max_version_level": level,
+            "upgrade_type": 1,
+            "allow_downgrade": False,
+        }
+        await ask({"timeout_ms": TIMEOUT_MS, "feature_updates": [update], "validate_only": True})
+
+
+# Groups.
+
+
+@question(ApiKey.FIND_COORDINATOR)
+async def find_coordinator(_: Scene, ask: Ask) -> None:
+    await ask({"key": LIVE, "key_type": 0, "coordinator_keys": [LIVE, COMMITTED]})
+
+
+@question(ApiKey.JOIN_GROUP)
+async def join_group(scene: Scene, ask: Ask) -> None:
+    group_id = scene.unique("joined")
+    answer = await ask(joining(group_id, ""))
+    if answer.error_code is ErrorCode.member_id_required:
+        await ask(joining(group_id, answer.member_id))
+
+
+@question(ApiKey.SYNC_GROUP)
+async def sync_group(scene: Scene, ask: Ask) -> None:
+    await ask(syncing(await scene.join(scene.unique("synced"))))
+    await ask({**syncing(Member(LIVE, "stranger", 1)), "protocol_type": None, "protocol_name": None})
+    await ask({**syncing(Member("", "stranger", 1)), "protocol_type": None, "protocol_name": None})
+
+
+@question(ApiKey.HEARTBEAT)
+async def heartbeat(scene: Scene, ask: Ask) -> None:
+    live = scene.live
+    for member_id in (live.member_id, "stranger"):
+        await ask({"group_id": LIVE, "generation_id": live.generation_id, "member_id": member_id})
+
+
+@question(ApiKey.LEAVE_GROUP)
+async def leave_group(scene: Scene, ask: Ask) -> None:
+    member = await scene.join_and_sync(scene.unique("left"))
+    members = [{"member_id": member_id} for member_id in (member.member_id, "stranger")]
+    await ask({"group_id": member.group_id, "member_id": member.member_id, "members": members})
+
+
+@question(ApiKey.DESCRIBE_GROUPS)
+async def describe_groups(_: Scene, ask: Ask) -> None:
+    await ask({"groups": [LIVE, COMMITTED, UNKNOWN, ""], "include_authorized_operations": True})
+
+
+@question(ApiKey.LIST_GROUPS)
+async def list_groups(_: Scene, ask: Ask) -> None:
+    await ask({"states_filter": ["Stable"], "types_filter": ["classic"]})
+
+
+@question(ApiKey.DELETE_GROUPS)
+async def delete_groups(scene: Scene, ask: Ask) -> None:
+    group_id = scene.unique("deleted")
+    await scene.commit(group_id)
+    await ask({"groups_names": [group_id, LIVE, UNKNOWN, ""]})
+
+
+@question(ApiKey.OFFSET_COMMIT)
+async def offset_commit(scene: Scene, ask: Ask) -> None:
+    await ask(scene.commit_of(scene.unique("committed")))
+    await ask(scene.commit_of(LIVE))
+
+
+@question(ApiKey.OFFSET_FETCH)
+async def offset_fetch(scene: Scene, ask: Ask) -> None:
+    topics = [{"name": TOPIC, "topic_id": scene.topic_ids[TOPIC], "partition_indexes": [0, 1]}]
+    groups = [{"group_id": group_id, "topics": topics} for group_id in (COMMITTED, UNKNOWN)]
+    await ask({"group_id": COMMITTED, "topics": topics, "groups": groups, "require_stable": True})
+
+
+@question(ApiKey.OFFSET_DELETE)
+async def offset_delete(scene: Scene, ask: Ask) -> None:
+    group_id = scene.unique("forgotten")
+    await scene.commit(group_id)
+    topics = [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]
+    for asked in (group_id, UNKNOWN, ""):
+        await ask({"group_id": asked, "topics": topics})
+
+
+# The quorum: its answers to what is over, or impossible, so that nothing moves.
+
+
+def of_metadata_log(**partition: Any) -> list[dict[str, Any]]:
+    return [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0, **partition}]}]
+
+
+@question(ApiKey.VOTE)
+async def vote(scene: Scene, ask: Ask) -> None:
+    """A stranger's candidacy in the epoch of the leader."""
+    ids = {"replica_directory_id": None, "voter_directory_id": None}
+    candidate = {"replica_epoch": scene.leader_epoch, "replica_id": STRANGER, **ids}
+    topics = of_metadata_log(**candidate, last_offset_epoch=0, last_offset=0, pre_vote=False)
+    await ask({"cluster_id": scene.cluster_id, "topics": topics})
+
+
+@question(ApiKey.BEGIN_QUORUM_EPOCH)
+async def begin_quorum_epoch(scene: Scene, ask: Ask) -> None:
+    topics = of_metadata_log(voter_directory_id=None, leader_id=STRANGER, leader_epoch=0)
+    endpoints = [{"name": "CONTROLLER", "host": "127.0.0.1", "port": 1}]
+    await ask({"cluster_id": scene.cluster_id, "topics": topics, "leader_endpoints": endpoints})
+
+
+@question(ApiKey.END_QUORUM_EPOCH)
+async def end_quorum_epoch(scene: Scene, ask: Ask) -> None:
+    topics = of_metadata_log(leader_id=STRANGER, leader_epoch=0, preferred_successors=[], preferred_candidates=[])
+    await ask({"cluster_id": scene.cluster_id, "topics": topics, "leader_endpoints": []})
+
+
+@question(ApiKey.DESCRIBE_QUORUM)
+async def describe_quorum(_: Scene, ask: Ask) -> None:
+    await ask({"topics": of_metadata_log()})
+
+
+@question(ApiKey.FETCH_SNAPSHOT)
+async def fetch_snapshot(scene: Scene, ask: Ask) -> None:
+    partition = {
+        "partition": 0,
+        "current_leader_epoch": 1,
+        "snapshot_id": {"end_offset": 123_456, "epoch": 1},
+        "position": 0,
+    }
+    topics = [{"name": METADATA_TOPIC, "partitions": [partition]}]
+    await ask({"cluster_id": scene.cluster_id, "max_bytes": 1024, "topics": topics})
+
+
+@question(ApiKey.ADD_RAFT_VOTER)
+async def add_raft_voter(scene: Scene, ask: Ask) -> None:
+    voter = {"voter_id": STRANGER, "voter_directory_id": scene.uuid()}
+    await ask({"cluster_id": scene.cluster_id, "timeout_ms": 1000, **voter, "listeners": []})
+
+
+@question(ApiKey.REMOVE_RAFT_VOTER)
+async def remove_raft_voter(scene: Scene, ask: Ask) -> None:
+    await ask({"cluster_id": scene.cluster_id, "voter_id": STRANGER, "voter_directory_id": scene.uuid()})
+
+
+@question(ApiKey.UPDATE_RAFT_VOTER)
+async def update_raft_voter(scene: Scene, ask: Ask) -> None:
+    await ask(
+        {
+            "cluster_id": scene.cluster_id,
+            "current_leader_epoch": 0,
+            "voter_id": STRANGER,
+            "voter_directory_id": scene.uuid(),
+            "listeners": [{"name": "CONTROLLER", "host": "127.0.0.1", "port": 1}],
+            "k_raft_version_feature": {"min_supported_version": 0, "max_supported_version": 1},
+        }
+    )
+
+
+# What brokers and controllers say to the active controller.
+
+
+@question(ApiKey.BROKER_REGISTRATION)
+async def broker_registration(scene: Scene, ask: Ask) -> None:
+    await ask(scene.registering(GHOST + 1))
+    await ask({**scene.registering(GHOST + 1), "cluster_id": "another"})
+
+
+@question(ApiKey.BROKER_HEARTBEAT)
+async def broker_heartbeat(scene: Scene, ask: Ask) -> None:
+    """The ghost stays fenced."""
+    for broker_id in (GHOST, STRANGER):
+        await ask(
+            {
+                "broker_id": broker_id,
+                "broker_epoch": scene.ghost_epoch,
+                "current_metadata_offset": 1,
+                "want_fence": True,
+                "want_shut_down": False,
+                "offline_log_dirs": [],
+                "thin_replicas": [],
+            }
+        )
+
+
+@question(ApiKey.UNREGISTER_BROKER)
+async def unregister_broker(scene: Scene, ask: Ask) -> None:
+    await scene.register(GHOST + 2)
+    for broker_id in (GHOST + 2, STRANGER):
+        await ask({"broker_id": broker_id})
+
+
+@question(ApiKey.ALTER_PARTITION)
+async def alter_partition(scene: Scene, ask: Ask) -> None:
+    """The leader says what holds already; the ghost leads nothing."""
+    for broker_id, epoch in ((BROKER, scene.broker_epoch), (GHOST, scene.ghost_epoch)):
+        partition = {
+            "partition_index": 0,
+            "leader_epoch": 0,
+            "new_isr": [broker_id],
+            "new_isr_with_epochs": [{"broker_id": broker_id, "broker_epoch": epoch}],
+            "leader_recovery_state": 0,
+            "partition_epoch": 0,
+        }
+        topics = [{"topic_id": scene.topic_ids[TOPIC], "partitions": [partition]}]
+        await ask({"broker_id": broker_id, "broker_epoch": epoch, "topics": topics})
+
+
+@question(ApiKey.ASSIGN_REPLICAS_TO_DIRS)
+async def assign_replicas_to_dirs(scene: Scene, ask: Ask) -> None:
+    (directory,) = scene.registering(GHOST)["log_dirs"]
+    partitions = [{"partition_index": 0}, {"partition_index": 9}]
+    topics = [{"topic_id": scene.topic_ids[MOVING], "partitions": partitions}]
+    directories = [{"id_": directory, "topics": topics}]
+    await ask({"broker_id": GHOST, "broker_epoch": scene.ghost_epoch, "directories": directories})
+
+
+@question(ApiKey.ALLOCATE_PRODUCER_IDS)
+async def allocate_producer_ids(scene: Scene, ask: Ask) -> None:
+    await ask({"broker_id": GHOST, "broker_epoch": scene.ghost_epoch})
+
+
+@question(ApiKey.CONTROLLER_REGISTRATION)
+async def controller_registration(scene: Scene, ask: Ask) -> None:
+    registration = scene.registering(STRANGER)
+    await ask(
+        {
+            "controller_id": STRANGER,
+            "incarnation_id": scene.uuid(),
+            "zk_migration_ready": False,
+            "listeners": registration["listeners"],
+            "features": [],
+        }
+    )
+
+
+@question(ApiKey.ENVELOPE)
+async def envelope(_: Scene, ask: Ask) -> None:
+    header = RequestHeader(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 1, "passed on")
+    parts = write_request(header, {"timeout_ms": TIMEOUT_MS, "topics": None})
+    data = b"".join(bytes(part) for part in parts)[4:]
+    principal = b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0" + b"\0"
+    await ask({"request_data": data, "request_principal": principal, "client_host_address": b"\x7f\0\0\1"})
+
+
+def unasked(offered: Mapping[ApiKey, Any]) -> set[ApiKey]:
+    """APIs that a listener offers and that have no question here."""
+    return set(offered) - set(QUESTIONS)

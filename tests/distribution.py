@@ -1,0 +1,49 @@
+"""How `make test` spreads over workers, so that a failure shows early and no worker is left with a long file.
+
+Tests of real processes come last, and one by one where their module has no cluster of its own to share: they mostly
+wait. All else goes by file. A failure is printed at once, and again with its traceback at the end.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+SLOW_FOLDER: Final = "tests/process/"
+
+
+class BySlowTest(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """Files, and the tests of processes that can run on their own."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope_of(nodeid)
+
+
+def scope_of(nodeid: str) -> str:
+    """Return what goes to a worker as one piece: a file, or a test that can run on its own."""
+    path = nodeid.split("::", 1)[0]
+    return nodeid if path.startswith(SLOW_FOLDER) and not shares_a_fixture(path) else path
+
+
+@cache
+def shares_a_fixture(path: str) -> bool:
+    """Return whether the tests of a module share a fixture, which each worker would have to make for itself."""
+    return 'scope="module"' in (ROOT / path).read_text()
+
+
+class FailuresAtOnce:
+    """Prints what failed as it is reported; workers have no terminal and print nothing."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            why = next((line[1:].strip() for line in report.longreprtext.splitlines() if line.startswith("E ")), "")
+            self._terminal.ensure_newline()
+            self._terminal.write_line(f"FAILED {report.nodeid}: {why}", red=True)

@@ -1,0 +1,96 @@
+"""What clients do that ask for what is not offered here, KIP-848 groups and transactions: the table of
+docs/divergence.md, "Clients that ask for more". A client of a newer release that does otherwise fails here first.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import aiokafka
+import confluent_kafka
+import pytest
+from aiokafka.errors import KafkaError as AiokafkaError
+
+from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.processes import poll
+from tierfetch.tests.process.clients import create_topic
+
+TOPIC = "refusals"
+TIMEOUT_S = 60.0
+TRANSACTIONS_TIMEOUT_S = 3.0
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:kafka")
+
+
+class _Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def test_librdkafka_with_the_consumer_protocol_gets_no_error_and_no_partition(shared_cluster: LocalCluster) -> None:
+    create_topic(shared_cluster.bootstrap_servers, TOPIC)
+    errors: list[confluent_kafka.KafkaError] = []
+    seen, logger = _Lines(), logging.getLogger("refusals")
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(seen)
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": shared_cluster.bootstrap_servers,
+            "group.id": "refusals",
+            "group.protocol": "consumer",
+            "debug": "cgrp",
+            "error_cb": errors.append,
+        },
+        logger=logger,
+    )
+    try:
+        consumer.subscribe([TOPIC])
+        for _ in poll(TIMEOUT_S, "librdkafka to find that it cannot send a heartbeat"):
+            assert consumer.poll(0.2) is None
+            if any("ConsumerGroupHeartbeatRequest not supported by broker" in line for line in seen.lines):
+                break
+        assert (consumer.assignment(), errors) == ([], [])
+    finally:
+        consumer.close()
+
+
+def test_librdkafka_asks_for_transactions_until_its_timeout(shared_cluster: LocalCluster) -> None:
+    settings = {"bootstrap.servers": shared_cluster.bootstrap_servers, "transactional.id": "refusals"}
+    producer = confluent_kafka.Producer(settings)
+    with pytest.raises(confluent_kafka.KafkaException) as refusal:
+        producer.init_transactions(TRANSACTIONS_TIMEOUT_S)
+    error = refusal.value.args[0]
+    assert error.code() == confluent_kafka.KafkaError._TIMED_OUT
+    assert (error.retriable(), error.fatal()) == (True, False)
+
+
+def test_kafka_python_has_no_such_groups_and_stops_at_transactions(shared_cluster: LocalCluster) -> None:
+    import kafka  # its import warns, which only the tests of this module let pass
+    from kafka.errors import KafkaConfigurationError, KafkaError
+
+    servers = shared_cluster.bootstrap_servers
+    with pytest.raises(KafkaConfigurationError, match="group_protocol"):
+        kafka.KafkaConsumer(bootstrap_servers=servers, group_protocol="consumer")
+    producer = kafka.KafkaProducer(bootstrap_servers=servers, transactional_id="refusals")
+    try:
+        with pytest.raises(KafkaError, match="InvalidRequestError"):
+            producer.init_transactions()
+    finally:
+        producer.close(timeout=1)
+
+
+async def test_aiokafka_has_no_such_groups_and_stops_at_transactions(shared_cluster: LocalCluster) -> None:
+    servers = shared_cluster.bootstrap_servers
+    with pytest.raises(TypeError, match="group_protocol"):
+        aiokafka.AIOKafkaConsumer(bootstrap_servers=servers, group_protocol="consumer")
+    producer = aiokafka.AIOKafkaProducer(bootstrap_servers=servers, transactional_id="refusals")
+    try:
+        with pytest.raises(AiokafkaError, match="InvalidRequestError"):
+            await producer.start()
+    finally:
+        await producer.stop()

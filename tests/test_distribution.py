@@ -1,0 +1,45 @@
+"""How tests are spread over workers, and what is printed of a failure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tierfetch.tests.distribution import FailuresAtOnce, scope_of
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "scope"),
+    [
+        ("tests/log/test_index.py::TestLookup::test_empty[a::b]", "tests/log/test_index.py"),
+        ("tests/process/test_tier.py::test_any", "tests/process/test_tier.py"),
+        ("tests/process/test_groups.py::test_any[a::b]", "tests/process/test_groups.py::test_any[a::b]"),
+    ],
+    ids=["a unit test", "processes that a module shares", "processes of a test's own"],
+)
+def test_what_goes_to_a_worker_as_one_piece(nodeid: str, scope: str) -> None:
+    assert (Path(__file__).parent.parent / nodeid.split("::")[0]).exists()
+    assert scope_of(nodeid) == scope
+
+
+class Terminal:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def ensure_newline(self) -> None:
+        pass
+
+    def write_line(self, line: str, **_: bool) -> None:
+        self.lines.append(line)
+
+
+def test_a_failure_is_printed_at_once_with_its_reason() -> None:
+    terminal = Terminal()
+    reporter = FailuresAtOnce(terminal)
+    location = ("tests/t.py", 1, "test_t")
+    text = ">   assert 1 == 2\nE   assert 1 == 2\nE    +  where\n\ntests/t.py:1: AssertionError"
+    for outcome, longrepr in (("passed", None), ("failed", text)):
+        report = pytest.TestReport("tests/t.py::test_t", location, {}, outcome, longrepr, "call")  # type: ignore[arg-type]
+        reporter.pytest_runtest_logreport(report)
+    assert terminal.lines == ["FAILED tests/t.py::test_t: assert 1 == 2"]
