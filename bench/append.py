@@ -21,7 +21,7 @@ from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.quorum.controller_config import parse
 from tierfetch.quorum.core.state import LeaderAndEpoch
-from tierfetch.quorum.delivery import CommittedBatch, SnapshotContent
+from tierfetch.quorum.listener import CommittedBatch, SnapshotContent
 from tierfetch.quorum.node import QuorumNode
 from tierfetch.quorum.service import QuorumService
 

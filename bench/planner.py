@@ -18,7 +18,8 @@ from typing import Final
 import numpy as np
 
 from tierfetch.model.arrays import ClusterArrays
-from tierfetch.model.inventory import Broker, Inventory, Partition, Topic
+from tierfetch.model.inventory import Inventory
+from tierfetch.model.inventory_parts import Broker, Partition, Topic
 from tierfetch.planning.goals import Goal
 from tierfetch.planning.plan_arrays import plan_file, planned_replicas
 from tierfetch.planning.plan_file import PlanFile

@@ -5,7 +5,7 @@
 | idle | three controllers and three brokers, one topic of three replicas, fetch waits of 500 ms |
 | 10 produce requests a second | the same, and a client that appends with acks=all, one batch each 100 ms |
 | and a consumer | the same, and a client that follows the topic with waits of 500 ms |
-| seeds of the governed scenario | whole runs with faults, tier and transactions, each a world of its own |
+| seeds of the cluster scenario | whole runs with faults, tier and transactions, each a world of its own |
 
 Each run is made twice: timed, and with `sim/machine/costs.py` sampling whose code runs. CPU time, not wall time: what
 else the machine does changes it less. Of Apache Kafka there is nothing to compare with.
@@ -30,11 +30,12 @@ from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.quorum.node import QuorumNode
+from tierfetch.sim.judges.core.history import ACKS_ALL
+from tierfetch.sim.judges.core.judge import Judges
+from tierfetch.sim.judges.core.truth import ClusterTruth
 from tierfetch.sim.judges.durability import DurableLogs
-from tierfetch.sim.judges.history import ACKS_ALL
 from tierfetch.sim.judges.observer import ReplicaObserver
-from tierfetch.sim.judges.quorum_replicas import QuorumWatch
-from tierfetch.sim.judges.truth import ClusterTruth
+from tierfetch.sim.judges.quorum_replicas import QuorumJudge
 from tierfetch.sim.machine.clock import EPOCH_MS
 from tierfetch.sim.machine.costs import Costs
 from tierfetch.sim.machine.process import Process
@@ -104,8 +105,8 @@ def run(system: System, base: Path, results: Results, size_mb: int, runs: int) -
             _tell(results, case, run_steady(seed, load), costs)
     for seed in SEEDS:
         with Costs() as costs:
-            run_governed(seed)
-        _tell(results, "seeds of the governed scenario", run_governed(seed), costs)
+            run_cluster(seed)
+        _tell(results, "seeds of the cluster scenario", run_cluster(seed), costs)
 
 
 def _tell(results: Results, case: str, span: Span, costs: Costs) -> None:
@@ -122,10 +123,10 @@ def _tell(results: Results, case: str, span: Span, costs: Costs) -> None:
         add(f"an event, {folder}", event_us * samples / costs.samples, "us")
 
 
-def run_governed(seed: int) -> Span:
+def run_cluster(seed: int) -> Span:
     """A whole run, the world's beginning and end included."""
     began_s = time.process_time()
-    report = run_seed(seed, "governed")
+    report = run_seed(seed, "cluster")
     return Span(report.virtual_s, time.process_time() - began_s, report.events)
 
 
@@ -158,19 +159,19 @@ class SteadyCluster:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._truth = ClusterTruth(CLUSTER_ID, "PLAINTEXT")
+        self._judges = Judges()
+        self._truth = ClusterTruth(CLUSTER_ID, "PLAINTEXT", self._judges)
         disks = DurableLogs(lambda host: world.host(host).files)
-        quorum = QuorumWatch(CONTROLLERS, self._replica, disks, world.record)
-        replicas = ReplicaObserver(self._broker, world.record)
-        self._judges = dict.fromkeys(CONTROLLERS, quorum.on_event) | dict.fromkeys(BROKERS, replicas.on_event)
+        quorum = QuorumJudge(CONTROLLERS, self._replica, disks, world.record, self._judges.on)
+        replicas = ReplicaObserver(self._broker, world.record, self._judges.on)
+        self._looks = dict.fromkeys(CONTROLLERS, quorum.look) | dict.fromkeys(BROKERS, replicas.look)
 
     def judge(self, process: Process | None) -> None:
         """After every event; InvariantViolationError."""
         if process is None:
             return
-        if self._truth.violation is not None:
-            self._truth.check()
-        judge = self._judges.get(process.host)
+        self._judges.check()
+        judge = self._looks.get(process.host)
         if judge is not None:
             judge(process)
 

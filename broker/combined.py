@@ -23,7 +23,7 @@ from ..controller.service import ControllerService
 from ..protocol.net.service import Service
 from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig
-from ..quorum.delivery import QuorumListener
+from ..quorum.listener import QuorumListener
 from ..quorum.storage.formatting import identify
 from .config.broker_config import KEYS, BrokerConfig, parse
 from .config.dynamic_configs import check_dynamic_configs

@@ -33,7 +33,7 @@ from ..protocol.errors import ErrorCode, KafkaError
 from ..quorum.core.errors import BufferFullError, QuorumFailedError, UnexpectedOffsetError
 from ..quorum.core.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
 from ..quorum.core.state import LeaderAndEpoch
-from ..quorum.delivery import CommittedBatch, SnapshotContent
+from ..quorum.listener import CommittedBatch, SnapshotContent
 from ..quorum.node import QuorumNode
 from .core.bootstrap import first_records
 from .core.config import ControllerConfig

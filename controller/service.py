@@ -37,7 +37,7 @@ from ..protocol.net.dispatch import (
 from ..protocol.net.service import Service, cancelled
 from ..protocol.start_waits import listed
 from ..quorum.controller_config import ControllerConfig as ProcessConfig
-from ..quorum.delivery import QuorumListener
+from ..quorum.listener import QuorumListener
 from ..quorum.node import QuorumNode
 from ..quorum.service import QuorumService
 from .core.cluster import Asked, describe_cluster

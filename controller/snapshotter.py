@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..quorum.core.errors import QuorumFailedError
-from ..quorum.delivery import CommittedBatch
+from ..quorum.listener import CommittedBatch
 from ..quorum.node import QuorumNode
 from .image.image import MetadataImage
 from .image.snapshot import snapshot_records

@@ -1,6 +1,7 @@
 """A model of a cluster: how long broker replacement, rebalance and failover take, and what they cost. Pure.
 
 inventory    reads a cluster that a person or a capture wrote (YAML or JSON), and validates it.
+inventory_parts  holds its values: brokers, racks, tier, topics, partitions.
 checks       finds contradictions and doubtful figures in an inventory.
 complaints   words pydantic's errors in terms of the document.
 units        parses quantities such as "2 TiB" and "10 Gbit/s".

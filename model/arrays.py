@@ -15,7 +15,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from .inventory import BoundedLocal, Broker, Inventory, Link, Partition, Policy, RemoteLogManager, Tier, Topic
+from .inventory import Inventory
+from .inventory_parts import BoundedLocal, Broker, Link, Partition, Policy, RemoteLogManager, Tier, Topic
 
 Ints = npt.NDArray[np.signedinteger[Any]]
 Floats = npt.NDArray[np.float64]

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Bools, ClusterArrays, Floats, Ints
-from .inventory import BYTES_TOLERANCE, Policy
+from .inventory_parts import BYTES_TOLERANCE, Policy
 from .results import Obstacle
 from .tiering import pending_at
 

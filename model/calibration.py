@@ -38,7 +38,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .complaints import located
-from .inventory import Policy
+from .inventory_parts import Policy
 
 DEFAULT_FILE: Final = "calibration.json"
 System = Literal["tierfetch", "kafka"]

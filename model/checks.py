@@ -7,13 +7,13 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Final
 
 from ..protocol.byte_text import rate, size
-from .inventory import BYTES_TOLERANCE, Broker, Inventory, Partition, Topic
+from .inventory_parts import BYTES_TOLERANCE, Broker, Cluster, Partition, Topic
 
 LINES_MAX: Final = 20
 """The most lines for one kind of finding; the rest are counted."""
 
 
-def contradictions(inventory: Inventory) -> list[str]:
+def contradictions(inventory: Cluster) -> list[str]:
     """Everything that makes the inventory impossible."""
     brokers = {broker.id: broker for broker in inventory.brokers}
     found = [f"broker {each} is there twice" for each in _repeated(broker.id for broker in inventory.brokers)]
@@ -23,7 +23,7 @@ def contradictions(inventory: Inventory) -> list[str]:
     return found or _limited(_over_capacity(inventory))
 
 
-def doubts(inventory: Inventory) -> list[str]:
+def doubts(inventory: Cluster) -> list[str]:
     """What is allowed all the same."""
     return [
         *_limited(_shared_racks(inventory)),
@@ -32,7 +32,7 @@ def doubts(inventory: Inventory) -> list[str]:
     ]
 
 
-def foreground(inventory: Inventory) -> tuple[dict[int, float], dict[int, float]]:
+def foreground(inventory: Cluster) -> tuple[dict[int, float], dict[int, float]]:
     """Bytes for each second into and out of each broker without any move: produce, replication, consumers, tier."""
     into = {broker.id: 0.0 for broker in inventory.brokers}
     out = dict(into)
@@ -60,7 +60,7 @@ def _repeated(values: Iterable[Hashable]) -> list[Hashable]:
     return [value for value, count in Counter(values).items() if count > 1]
 
 
-def _links(inventory: Inventory) -> Iterator[str]:
+def _links(inventory: Cluster) -> Iterator[str]:
     racks = {broker.rack for broker in inventory.brokers}
     for link in inventory.links:
         for rack in (link.from_rack, link.to_rack):
@@ -114,7 +114,7 @@ def _ids(brokers: Iterable[int], shown_max: int = 12) -> str:
     return "it has " + ", ".join(map(str, ids[:shown_max])) + more
 
 
-def _over_capacity(inventory: Inventory) -> Iterator[str]:
+def _over_capacity(inventory: Cluster) -> Iterator[str]:
     counts: Counter[int] = Counter()
     held: dict[int, float] = {broker.id: 0.0 for broker in inventory.brokers}
     for topic in inventory.topics:
@@ -132,7 +132,7 @@ def _over_capacity(inventory: Inventory) -> Iterator[str]:
             )
 
 
-def _shared_racks(inventory: Inventory) -> Iterator[str]:
+def _shared_racks(inventory: Cluster) -> Iterator[str]:
     rack = {broker.id: broker.rack for broker in inventory.brokers}
     racks = len(set(rack.values()))
     for topic in inventory.topics:
@@ -145,7 +145,7 @@ def _shared_racks(inventory: Inventory) -> Iterator[str]:
                 yield f"{topic.name}-{partition.index}: replicas share a rack though there are {racks}: {names}"
 
 
-def _below_min_isr(inventory: Inventory) -> Iterator[str]:
+def _below_min_isr(inventory: Cluster) -> Iterator[str]:
     for topic in inventory.topics:
         for partition in topic.partitions:
             if len(partition.isr) < topic.min_insync_replicas:
@@ -155,7 +155,7 @@ def _below_min_isr(inventory: Inventory) -> Iterator[str]:
                 )
 
 
-def _over_committed(inventory: Inventory) -> Iterator[str]:
+def _over_committed(inventory: Cluster) -> Iterator[str]:
     into, out = foreground(inventory)
     for broker in inventory.brokers:
         for load, capacity, key in (

@@ -27,7 +27,7 @@ from .calibration import Calibration
 from .connections import Connections
 from .failures import fail_over
 from .fair_share import use_of
-from .inventory import Policy
+from .inventory_parts import Policy
 from .measures import Course, result_of
 from .moves import Moves
 from .recorder import Recorder

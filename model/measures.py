@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import ClusterArrays, Floats, Ints
-from .inventory import Policy
+from .inventory_parts import Policy
 from .moves import Moves
 from .recorder import Recorder
 from .resources import BYTES_PER_GB, Kind, Resources

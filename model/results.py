@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Bools, Floats, Ints
-from .inventory import Policy
+from .inventory_parts import Policy
 from .moves import Moves
 
 

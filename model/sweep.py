@@ -17,7 +17,7 @@ import numpy as np
 
 from .calibration import Calibrations
 from .engine import simulate
-from .inventory import Policy
+from .inventory_parts import Policy
 from .moves import replacement_moves
 from .results import Obstacle
 from .synthetic import Shape, synthetic_cluster

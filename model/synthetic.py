@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from .arrays import ClusterArrays, Floats, Ints, sums
-from .inventory import BoundedLocal, Policy, RemoteLogManager, Tier
+from .inventory_parts import BoundedLocal, Policy, RemoteLogManager, Tier
 
 S_PER_H: Final = 3600.0
 _SKEW: Final = 1.0

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..model.arrays import ClusterArrays
 from ..model.bootstraps import Bootstraps, bootstraps
-from ..model.inventory import Policy
+from ..model.inventory_parts import Policy
 
 
 def new_replicas(arrays: ClusterArrays, policy: Policy) -> Bootstraps:

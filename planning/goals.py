@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from ..model.inventory import Policy
+from ..model.inventory_parts import Policy
 
 
 class PlanError(ValueError):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..model.arrays import ClusterArrays, Floats, Ints
-from ..model.inventory import Policy
+from ..model.inventory_parts import Policy
 
 _ADOPTS = frozenset({Policy.TIER_FIRST, Policy.EARLIEST_PENDING_UPLOAD, Policy.KAFKA_LAST_TIERED})
 

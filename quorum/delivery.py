@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from ..log.core.errors import CorruptFileError
 from ..protocol.errors import KafkaError
@@ -25,43 +24,13 @@ from ..protocol.records.batch_header import iter_batches
 from ..protocol.records.quorum_records import parse_quorum_record
 from .core.state import LeaderAndEpoch
 from .core.voters import VotersAt
+from .listener import CommittedBatch, QuorumListener, SnapshotContent
 from .metrics import QuorumMetrics
 from .storage.control_batches import voters_after, voters_of_snapshot
 from .storage.metadata_log import MetadataLog
 
 NOW: Final = -1
 """As an offset: applied in any case."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedBatch:
-    """One committed record batch; `records` is empty for a control batch, whose offsets count all the same."""
-
-    base_offset: int
-    last_offset: int
-    epoch: int
-    append_time_ms: int
-    records: tuple[bytes, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotContent:
-    """The state up to `offset`, exclusive: what was applied before is to be forgotten."""
-
-    offset: int
-    epoch: int
-    last_append_time_ms: int
-    batches: Iterable[tuple[bytes, ...]]
-
-
-class QuorumListener(Protocol):
-    """Who applies the metadata log."""
-
-    def on_commit(self, batch: CommittedBatch) -> None: ...
-
-    def on_load_snapshot(self, snapshot: SnapshotContent) -> None: ...
-
-    def on_leader_change(self, leader: LeaderAndEpoch) -> None: ...
 
 
 class Delivery:

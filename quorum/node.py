@@ -73,7 +73,8 @@ from .core.machine import RaftCore
 from .core.messages import Request, Response
 from .core.state import Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
 from .core.voters import KRAFT_VERSION_STATIC, VotersAt, VoterSet
-from .delivery import Delivery, QuorumListener
+from .delivery import Delivery
+from .listener import QuorumListener
 from .log_owner import LogOwner
 from .metrics import QuorumMetrics
 from .peers import Peers

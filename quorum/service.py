@@ -25,8 +25,8 @@ from ..protocol.net.dispatch import Handler
 from ..protocol.net.server import Server, ServerLimits
 from ..protocol.net.service import Service
 from .controller_config import ControllerConfig
-from .delivery import QuorumListener
 from .handlers import QuorumHandlers, api_versions_handler
+from .listener import QuorumListener
 from .node import QuorumNode
 
 CLOSE_DEADLINE_S: Final = 2.0

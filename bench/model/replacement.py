@@ -15,7 +15,7 @@ from typing import Final
 from confluent_kafka import Producer
 
 from tierfetch.cli.processes import poll
-from tierfetch.model.inventory import Policy
+from tierfetch.model.inventory_parts import Policy
 from tierfetch.plugins.local import STORAGE_DIRECTORY
 
 from ..measure import cpu_seconds

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from tierfetch.model.calibration import System
-from tierfetch.model.inventory import Policy
+from tierfetch.model.inventory_parts import Policy
 
 BOUNDED_LOCAL_BYTES: Final = 4_000_000
 """The local bytes of each partition if the policy is bounded-local."""

@@ -50,7 +50,7 @@ from ...protocol.start_waits import Limit, StartWaits, listed
 from ...protocol.topics import TopicIdPartition
 from ...quorum.controller_config import QuorumKeys
 from ...quorum.core.state import LeaderAndEpoch, ReplicaKey
-from ...quorum.delivery import CommittedBatch, SnapshotContent
+from ...quorum.listener import CommittedBatch, SnapshotContent
 from ...quorum.node import QuorumNode
 from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
 from ..core.metadata_view import MetadataView

@@ -11,7 +11,7 @@ from rich.table import Table
 from ...model.arrays import Bools, ClusterArrays
 from ...model.calibration import Calibration
 from ...model.failures import Death, predict_failover, unavailable_s
-from ...model.inventory import Policy
+from ...model.inventory_parts import Policy
 from ..options import table_console, write_text
 from .charts import load_chart
 from .document import BrokerLoad, ClusterSummary, cluster_summary, finite

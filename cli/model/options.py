@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ...model.inventory import Policy
+from ...model.inventory_parts import Policy
 from ..options import OutputFile, json_option, throttle_rate
 
 Command = TypeVar("Command", bound=Callable[..., Any])

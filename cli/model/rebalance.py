@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ...model.inventory import Policy
+from ...model.inventory_parts import Policy
 from ...planning.goals import Goal, PlanError, PlanOptions
 from ...planning.plan_file import PlanFile, PlanFileError
 from ...protocol.byte_text import rate

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...model.inventory import Policy
+from ...model.inventory_parts import Policy
 from ...protocol.byte_text import size
 from ..options import FiniteRange
 from .options import cluster_options, policy_option

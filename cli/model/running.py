@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from ...model.calibration import Calibration, CalibrationError
 from ...model.engine import simulate
-from ...model.inventory import Policy
+from ...model.inventory_parts import Policy
 from ...model.moves import Moves
 from ...model.results import ModelResult
 from ..options import table_console

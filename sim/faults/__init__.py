@@ -1,11 +1,11 @@
-"""What goes wrong in a run: schedules drawn from a seed, scenes, their injection, their shrinking.
+"""What goes wrong in a run: schedules drawn from a seed, scenes, their injection, their shortening.
 
-hardware       Faults of disks and of the store that lie, rot or hang
-injector       Makes the faults of a schedule happen in a world, and undoes them
-log_scenes     Scenes of a governed cluster about its logs
-quorum_scenes  Scenes of a quorum
-scenes         Scenes of a governed cluster
-schedule       Fault schedules
-settings       What machines and the store of a world do while faults last
-shrink         Shortens a schedule that makes a run fail, as long as it still does (delta debugging, Zeller and
+hardware       It draws faults of disks and of the store that fail, corrupt or hang.
+injector       `FaultInjector` makes the faults of a schedule happen in a world, and undoes them.
+log_scenes     It draws scenes about the logs of a cluster.
+quorum_scenes  It draws scenes of a quorum.
+scenes         It draws scenes of a cluster.
+schedule       A schedule is data: generated from a seed, stored, shortened, replayed.
+settings       It sets machines and the store as the active faults want them, and corrupts bits.
+shrink         It shortens a schedule that makes a run fail, as long as it still does (delta debugging).
 """

@@ -31,7 +31,7 @@ from typing import Final
 from .schedule import Fault, FaultKind
 
 SHARE: Final = 0.5
-"""Of seeds that have any."""
+"""The share of seeds that have any."""
 EARLIEST_MS: Final = 2_000
 """Everything has started by then."""
 OF_A_HOST: Final = (FaultKind.DISK_ERRORS, FaultKind.FAILED_FSYNC, FaultKind.HUNG_DISK, FaultKind.BIT_ROT)

@@ -7,9 +7,9 @@ a link is blocked while any active fault blocks it, a node is down while any kee
 | family                       | how                                                                                 |
 |------------------------------|-------------------------------------------------------------------------------------|
 | crashes, wipes, pauses       | at once; a keeper for each node starts it again when nothing keeps it down          |
-| links, clocks, disks, store  | knobs of the world, set anew after each begin and end                               |
-| who leads, who votes, joins  | asked when the fault begins, or told while it lasts (`Leaders`, `has_*`, `joins`)   |
-| requests to the cluster      | made by whoever runs the scenario (`deeds`); without one for its kind, skipped      |
+| links, clocks, disks, store  | settings of the world, set again after each begin and end                           |
+| who leads, who votes, joins  | asked when the fault begins, or told while it lasts (`Nodes`, `on`, `joins`)        |
+| requests to the cluster      | made by the scenario (`immediate_faults`); without one for its kind, skipped        |
 """
 
 from __future__ import annotations
@@ -25,25 +25,39 @@ from typing import Any, Protocol, TypeVar
 from ...broker.node import StartError
 from ...protocol.errors import ErrorCode, KafkaError
 from ...quorum.core.errors import QuorumStartError
+from ..judges.core.events import (
+    DiskWiped,
+    FaultEvent,
+    FaultsChanged,
+    FilesChanged,
+    LeaderElected,
+    MachinesCrashed,
+    NodeCrashing,
+    Observed,
+    PagesGivenUp,
+    ProcessEnded,
+    QuorumLeaderElected,
+    VoteCast,
+)
 from ..machine.host import CrashKind, ProcessDiedError
 from ..machine.link import JITTER_S, LATENCY_S
 from ..machine.world import World
 from .schedule import AT_ONCE, OF_LEADER, OF_LINKS, Fault, FaultKind, Schedule, UnfitScheduleError
-from .settings import rot, set_machine, set_store
+from .settings import corrupt, set_machine, set_store
 
 T = TypeVar("T")
 
 DOWN_KINDS = frozenset({FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH, FaultKind.POWER_FAILURE, FaultKind.WIPE})
 OVERTAKING = frozenset({FaultKind.REORDERING, FaultKind.CRASH_VOTER})
-ROTS = frozenset({FaultKind.BIT_ROT, FaultKind.ROTTEN_DOWNLOADS})
-ROT_LINGERS_S = 5.0
+CORRUPTING = frozenset({FaultKind.BIT_ROT, FaultKind.ROTTEN_DOWNLOADS})
+CORRUPTION_LINGERS_S = 5.0
 """What was read while it lasted may be on its way, or asked for again."""
 RESTART_RETRY_S = 0.5
 MOMENT_S = (0.003, 0.03)
 """Between a vote, or a victory, and what it brings about: its messages are on their way, or have just arrived."""
 CUT_S = (0.3, 1.5)
 LATE_S = (0.1, 1.0)
-"""Of a vote: about as long as a candidate waits for it."""
+"""How late a vote is: about as long as a candidate waits for it."""
 RELIEF_S = (0.05, 0.6)
 """Between a victory and the next election: for a few records."""
 DEPOSED_S = (1.0, 4.0)
@@ -55,28 +69,11 @@ JOINER_DOWN_S = 0.3
 START_FAILURES = (OSError, StartError, QuorumStartError, ProcessDiedError)
 
 
-class Losses(Protocol):
-    """Is told what a node loses, at the instant that it does."""
+class Nodes(Protocol):
+    """What the injector has to know, and have done, about the nodes."""
 
     def may_wipe(self, host: str) -> bool:
         """Whether the disk holds no last in-sync copy: to lose that is no test of the software."""
-
-    def before_crash(self, host: str) -> None: ...
-
-    def machines_crashed(self, hosts: Sequence[str]) -> None:
-        """Their files are now what survived."""
-
-    def wiped(self, host: str) -> None:
-        """Its files are about to go."""
-
-    def process_ended(self, host: str) -> None: ...
-
-    def files_changed(self, host: str) -> None:
-        """The node is down, and will not find in its files all that it left there."""
-
-
-class Leaders(Protocol):
-    """What the injector has to know, and have done, about who leads."""
 
     def move_leaders(self) -> None: ...
 
@@ -92,21 +89,21 @@ class FaultInjector:
         world: World,
         nodes: Mapping[str, Callable[[], Awaitable[None]]],
         everyone: Sequence[str],
-        losses: Losses,
-        leaders: Leaders,
+        cluster: Nodes,
+        publish: Callable[[FaultEvent], None],
     ) -> None:
         self.injected: Counter[str] = Counter()
-        self.on_fault: Callable[[], None] = lambda: None
-        """Called after each begin and end."""
-        self.deeds: dict[FaultKind, Callable[[Fault], None]] = {FaultKind.MOVE_LEADER: lambda _: leaders.move_leaders()}
+        self.immediate_faults: dict[FaultKind, Callable[[Fault], None]] = {
+            FaultKind.MOVE_LEADER: lambda _: cluster.move_leaders()
+        }
         """What is done at once when a fault of that kind begins."""
         self._world = world
         self._starts = nodes
         self._everyone = sorted(everyone)
-        self._losses = losses
-        self._leaders = leaders
+        self._cluster = cluster
+        self._publish = publish
         self._active: dict[int, Fault] = {}
-        """By their place in the schedule."""
+        """The faults that last now, by their place in the schedule."""
         self._down: Counter[str] = Counter()
         self._cut: Counter[str] = Counter()
         self._silent: Counter[str] = Counter()
@@ -115,12 +112,12 @@ class FaultInjector:
         self._late: Counter[tuple[str, str]] = Counter()
         """From voters to their candidates."""
         self._relieved: str | None = None
-        self._rotten_until_s = 0.0
+        self._corrupt_until_s = 0.0
         self._rng = world.rng("injector")
         for name in self._starts:
             faults = world.host(name).disk_faults
-            faults.on_pages_given_up = partial(losses.before_crash, name)
-            faults.on_pages_lost = partial(losses.files_changed, name)
+            faults.on_pages_given_up = partial(publish, PagesGivenUp(name))
+            faults.on_pages_lost = partial(publish, FilesChanged(name))
         self._begins: Mapping[FaultKind, Callable[[Fault], None]] = {
             FaultKind.PROCESS_CRASH: lambda fault: self._crash(fault.targets, "process"),
             FaultKind.MACHINE_CRASH: lambda fault: self._crash(fault.targets, "machine"),
@@ -131,20 +128,20 @@ class FaultInjector:
             FaultKind.RELIEVE_LEADERS: lambda fault: self._relieve(fault.targets[0]),
             FaultKind.DISCONNECT: self._disconnect,
             FaultKind.HUNG_DISK: self._hang,
-            FaultKind.BIT_ROT: self._rot,
-            **dict.fromkeys(AT_ONCE, lambda fault: self.deeds[fault.kind](fault)),
+            FaultKind.BIT_ROT: self._corrupt,
+            **dict.fromkeys(AT_ONCE, lambda fault: self.immediate_faults[fault.kind](fault)),
         }
-        """How those begin that are more than a knob."""
+        """How those begin that are more than a setting."""
 
     def check(self, schedule: Schedule) -> None:
-        """UnfitScheduleError names the faults that cannot happen here: they would be skipped without a word."""
+        """UnfitScheduleError names the faults that cannot happen here: they would be skipped silently."""
         unfit = [str(fault) for fault in schedule.faults if not self._fits(fault)]
         if unfit:
             raise UnfitScheduleError(f"the nodes are {sorted(self._starts)}, which know nothing of {unfit}")
 
     def _fits(self, fault: Fault) -> bool:
         known = self._everyone if fault.kind in OF_LINKS else self._starts
-        return set(fault.targets) <= set(known) and (fault.kind not in AT_ONCE or fault.kind in self.deeds)
+        return set(fault.targets) <= set(known) and (fault.kind not in AT_ONCE or fault.kind in self.immediate_faults)
 
     async def run(self, schedule: Schedule) -> None:
         """From the schedule's beginning to the end of its safety phase, when everything is undone."""
@@ -157,7 +154,7 @@ class FaultInjector:
                 self._begin(index, fault)
             else:
                 self._end(index)
-            self.on_fault()
+            self._publish(FaultsChanged())
         await asyncio.sleep(max(0.0, began_s + schedule.safety_ms / 1000 - self._world.now_s))
 
     async def keep(self, name: str) -> None:
@@ -165,8 +162,8 @@ class FaultInjector:
         host = self._world.host(name)
         while True:
             if not host.is_up and not self._down[name]:
-                if host.files.evict(self._rng) or host.files.is_rotten:
-                    self._losses.files_changed(name)
+                if host.files.evict(self._rng) or host.files.is_corrupt:
+                    self._publish(FilesChanged(name))
                 try:
                     await self._starts[name]()
                 except START_FAILURES as error:
@@ -181,16 +178,26 @@ class FaultInjector:
         """The node is down, and its disk is empty."""
         self._wipe(name)
 
-    def may_rot(self) -> bool:
+    def may_be_corrupt(self) -> bool:
         """Whether what is read may be damaged by a fault that lasts, or has just ended."""
-        return self._world.now_s < self._rotten_until_s
+        return self._world.now_s < self._corrupt_until_s
 
     @property
     def active(self) -> list[Fault]:
-        """Those that last now."""
+        """The faults that last now."""
         return list(self._active.values())
 
-    def has_voted(self, host: str, candidate: str) -> None:
+    def on(self, event: Observed) -> None:
+        """Some faults strike when something has just happened."""
+        match event:
+            case VoteCast(host, candidate):
+                self._has_voted(host, candidate)
+            case QuorumLeaderElected(host):
+                self._has_won(host)
+            case LeaderElected(host):
+                self._leads(host)
+
+    def _has_voted(self, host: str, candidate: str) -> None:
         """A node has voted for another one."""
         if self._lasts(FaultKind.CRASH_VOTER):
             self._cut_off(candidate, self._silent)
@@ -199,14 +206,14 @@ class FaultInjector:
             self.injected["late votes, votes"] += 1
             self._hold(self._late, (host, candidate), LATE_S)
 
-    def has_won(self, host: str) -> None:
+    def _has_won(self, host: str) -> None:
         """A node begins to lead the quorum."""
         if self._lasts(FaultKind.CUT_NEW_LEADERS):
             self._in_a_moment(self._cut_off, host, self._cut)
         if self._lasts(FaultKind.RELIEVE_LEADERS):
             self._world.loop.call_later(self._rng.uniform(*RELIEF_S), self._relieve, host)
 
-    def leads(self, host: str) -> None:
+    def _leads(self, host: str) -> None:
         """A node begins to lead a partition. One is deposed at a time, or there would be nobody left."""
         if self._lasts(FaultKind.DEPOSE_LEADERS) and not +self._deposed and self._rng.random() < DEPOSED_SHARE:
             self.injected["depose leaders, cut off"] += 1
@@ -269,7 +276,7 @@ class FaultInjector:
 
     def _begin(self, index: int, fault: Fault) -> None:
         if fault.kind in OF_LEADER:
-            leader = self._leaders.quorum_leader()
+            leader = self._cluster.quorum_leader()
             fault = replace(fault, targets=() if leader is None else (leader,))
         if not self._can_happen(fault):
             self.injected[f"{fault.kind}, skipped"] += 1
@@ -277,15 +284,15 @@ class FaultInjector:
         self.injected[str(fault.kind)] += 1
         self._world.record("faults", f"begin {fault}")
         self._active[index] = fault
-        if fault.kind in ROTS:
-            until_s = self._world.now_s + fault.duration_ms / 1000 + ROT_LINGERS_S
-            self._rotten_until_s = max(self._rotten_until_s, until_s)
+        if fault.kind in CORRUPTING:
+            until_s = self._world.now_s + fault.duration_ms / 1000 + CORRUPTION_LINGERS_S
+            self._corrupt_until_s = max(self._corrupt_until_s, until_s)
         self._down.update(fault.targets if fault.kind in DOWN_KINDS else ())
         begin = self._begins.get(fault.kind)
         if begin is not None:
             begin(fault)
         else:
-            self._set_knobs()
+            self._apply_settings()
 
     def _lose_voters(self, fault: Fault) -> None:
         self._set_links()
@@ -301,8 +308,8 @@ class FaultInjector:
         faults = self._world.host(fault.targets[0]).disk_faults
         faults.hung_until_s = max(faults.hung_until_s, self._world.now_s + fault.duration_ms / 1000)
 
-    def _rot(self, fault: Fault) -> None:
-        places = rot(self._world.host(fault.targets[0]), self._rng)
+    def _corrupt(self, fault: Fault) -> None:
+        places = corrupt(self._world.host(fault.targets[0]), self._rng)
         self.injected["bit rot, bits"] += len(places)
         self._world.record(fault.targets[0], f"rots: {', '.join(places) or 'nothing'}")
 
@@ -318,15 +325,15 @@ class FaultInjector:
             if host.is_paused and not self._is_active(FaultKind.PAUSE, fault.targets[0]):
                 host.resume()
         else:
-            self._set_knobs()
+            self._apply_settings()
 
     def _can_happen(self, fault: Fault) -> bool:
         """One that needs a running node has one."""
         if fault.kind in OF_LEADER and not fault.targets:
             return False
         if fault.kind in AT_ONCE:
-            return fault.kind in self.deeds
-        if fault.kind is FaultKind.WIPE and not self._losses.may_wipe(fault.targets[0]):
+            return fault.kind in self.immediate_faults
+        if fault.kind is FaultKind.WIPE and not self._cluster.may_wipe(fault.targets[0]):
             return False
         if fault.kind in DOWN_KINDS - {FaultKind.POWER_FAILURE}:
             return self._world.host(fault.targets[0]).is_up
@@ -338,25 +345,25 @@ class FaultInjector:
     def _crash(self, names: Sequence[str], kind: CrashKind) -> None:
         running = [name for name in names if self._world.host(name).is_up]
         for name in running:
-            self._losses.before_crash(name)
+            self._publish(NodeCrashing(name))
         for name in names if kind == "machine" else running:
             self._world.host(name).crash(kind)
         for name in running:
-            self._losses.process_ended(name)
+            self._publish(ProcessEnded(name))
         if kind == "machine":
-            self._losses.machines_crashed(names)
+            self._publish(MachinesCrashed(tuple(names)))
 
     def _wipe(self, name: str) -> None:
         self._crash((name,), "process")
-        self._losses.wiped(name)
+        self._publish(DiskWiped(name))
         self._world.host(name).wipe()
 
     def _is_active(self, kind: FaultKind, target: str) -> bool:
         return any(fault.kind is kind and target in fault.targets for fault in self.active)
 
-    # -- knobs --------------------------------------------------------------------------------------------------------
+    # -- settings -----------------------------------------------------------------------------------------------------
 
-    def _set_knobs(self) -> None:
+    def _apply_settings(self) -> None:
         """As the active faults want them."""
         self._set_links()
         active = self.active

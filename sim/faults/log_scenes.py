@@ -1,4 +1,4 @@
-"""Scenes of a governed cluster about its logs: faults in the order in which mistakes of replication and tiering show.
+"""Scenes of a cluster about its logs: faults in the order in which mistakes of replication and tiering show.
 
 | scene                | what happens                                                                                |
 |----------------------|---------------------------------------------------------------------------------------------|
@@ -20,7 +20,7 @@ from .scenes import LONGEST_MS, Scene, Stage
 from .schedule import Fault, FaultKind
 
 SHARE: Final = 0.5
-"""Of seeds that have one."""
+"""The share of seeds that have one."""
 EARLIEST_MS: Final = 3_000
 """There are records in the tier by then."""
 

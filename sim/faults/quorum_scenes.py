@@ -16,7 +16,7 @@ from typing import Final
 from .schedule import Fault, FaultKind
 
 SHARE: Final = 0.6
-"""Of seeds that have one."""
+"""The share of seeds that have one."""
 EARLIEST_MS: Final = 1_500
 LONGEST_MS: Final = 9_000
 

@@ -1,4 +1,4 @@
-"""Scenes of a governed cluster: a few faults that belong together, in an order that chance would seldom bring about.
+"""Scenes of a cluster: a few faults that belong together, in an order that chance would seldom bring about.
 
 | scene                   | what happens                                                                               |
 |-------------------------|--------------------------------------------------------------------------------------------|
@@ -23,7 +23,7 @@ from typing import Final
 from .schedule import Fault, FaultKind
 
 SHARE: Final = 0.6
-"""Of seeds that have any."""
+"""The share of seeds that have any."""
 SCENES_MAX: Final = 3
 EARLIEST_MS: Final = 2_500
 """Topics are made by then, and have records."""
@@ -34,7 +34,7 @@ Scene = Callable[["Stage", Random, int], Sequence[Fault]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Who plays. `controllers` are those that may be killed one after the other."""
+    """The hosts of a scene. `controllers` are those that may be killed one after the other."""
 
     brokers: tuple[str, ...]
     controllers: tuple[str, ...]

@@ -258,7 +258,7 @@ class Schedule:
             raise ValueError("faults are not in the order of their times")
 
     def with_more(self, faults: Sequence[Fault]) -> Schedule:
-        """With these, as far as they are over with the safety phase."""
+        """Add these, as far as they are over with the safety phase."""
         over = [fault for fault in faults if fault.end_ms <= self.safety_ms]
         return Schedule(self.safety_ms, tuple(sorted([*self.faults, *over], key=lambda fault: fault.at_ms)))
 

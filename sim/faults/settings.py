@@ -1,4 +1,4 @@
-"""What machines and the store of a world do while faults last: set anew after each begin and end."""
+"""What machines and the store of a world do while faults last: set again after each begin and end."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .schedule import Fault, FaultKind
 
 SEGMENT_SUFFIX: Final = ".log"
 SNAPSHOT_SUFFIX: Final = ".checkpoint"
-"""Of the metadata log."""
-ROTS_MAX: Final = 3
+"""The suffix of a snapshot of the metadata log."""
+CORRUPTIONS_MAX: Final = 3
 BEFORE_CRC: Final = frozenset((*range(8), *range(12, 16)))
 """Places of a batch that no checksum covers: its base offset and its leader epoch."""
 BEHIND_CRC: Final = 21
@@ -50,11 +50,11 @@ def set_store(store: SimObjectStore, active: Sequence[Fault]) -> None:
     faults.lost_reply_share = _largest(active, FaultKind.LOST_REPLIES)
     faults.half_upload_share = _largest(active, FaultKind.HALF_UPLOADS)
     faults.hung_upload_s = _largest(active, FaultKind.HUNG_UPLOADS)
-    faults.rotten_share = _largest(active, FaultKind.ROTTEN_DOWNLOADS)
+    faults.corrupt_share = _largest(active, FaultKind.ROTTEN_DOWNLOADS)
     faults.list_delay_s = _largest(active, FaultKind.LATE_LISTINGS)
 
 
-def rot(host: Host, rng: Random) -> list[str]:
+def corrupt(host: Host, rng: Random) -> list[str]:
     """A bit each of some closed segments and snapshots reads wrong from now on: where. Half of them are the newest of
     their kind that may rot: these are about to be copied.
 
@@ -70,15 +70,15 @@ def rot(host: Host, rng: Random) -> list[str]:
     ]
     victims = [paths for paths in at_rest if paths]
     places = []
-    for _ in range(ROTS_MAX if victims else 0):
+    for _ in range(CORRUPTIONS_MAX if victims else 0):
         paths = rng.choice(victims)
         path = paths[-1] if rng.random() < 0.5 else rng.choice(paths)
-        places.append(f"{path} at byte {_rot(host.files, path, rng)}")
+        places.append(f"{path} at byte {_corrupt(host.files, path, rng)}")
     return places
 
 
 def _flushed(files: SimFilesystem, segments: Sequence[Path]) -> list[Path]:
-    """Of a log's segments, oldest first, those that end where the next start takes everything for flushed."""
+    """The segments of a log, oldest first, that end below its recovery point on the disk."""
     directory = segments[0].parent
     name = parse_directory(directory.name)
     checkpoint = files.durable_files(directory.parent).get(RECOVERY_POINT_CHECKPOINT)
@@ -88,11 +88,11 @@ def _flushed(files: SimFilesystem, segments: Sequence[Path]) -> list[Path]:
     return [path for path, following in pairwise(segments) if int(following.stem) <= recovery_point]
 
 
-def _rot(files: SimFilesystem, path: Path, rng: Random) -> int | None:
+def _corrupt(files: SimFilesystem, path: Path, rng: Random) -> int | None:
     """A bit that something would show: neither the base offset of a batch nor its leader epoch is part of its CRC."""
-    place, inode = files.rot(path, rng), files.inode(path)
+    place, inode = files.corrupt(path, rng), files.inode(path)
     if place is not None and path.suffix == SEGMENT_SUFFIX and _is_unseen(bytes(inode.content), place):
-        inode.rotten[place + BEHIND_CRC] = inode.rotten.pop(place)
+        inode.corrupted[place + BEHIND_CRC] = inode.corrupted.pop(place)
         return place + BEHIND_CRC
     return place
 

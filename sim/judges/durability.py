@@ -2,8 +2,8 @@
 
     file system -> segment files whose names are durable -> whole batches among their durable bytes -> an end offset
 
-Written anew from the format: it asks neither the log nor its recovery. Batches are told by their headers alone, so that
-judges can ask after every event; where a file was scanned up to is remembered as long as what follows fits.
+It follows from the format alone, and asks neither the log nor its recovery. Only the headers of batches are read, so
+that judges can ask after every event; where a file was scanned up to is remembered as long as what follows fits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..machine.filesystem import Directory, Inode, SimFilesystem
 
 LOG_SUFFIX: Final = ".log"
 SWAP_SUFFIX: Final = ".swap"
-"""Of a segment that the next start finishes to rename: one that was cleaned, or warmed."""
+"""The suffix of a segment that the next start finishes renaming: one that was cleaned, or warmed."""
 QUORUM_STATE: Final = "quorum-state"
 _HEADER: Final = Struct(">qi11xi")
 """Base offset, length behind these two, last offset delta."""
@@ -46,7 +46,7 @@ class _Scanned:
 
 
 class DurableLogs:
-    """Of the machines of a world, by host."""
+    """The durable logs of all machines of a world, by host."""
 
     def __init__(self, files_of: Callable[[str], SimFilesystem]) -> None:
         self._files_of = files_of

@@ -19,8 +19,8 @@ from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
 from ...remote.core.lineage import is_within_lineage
 from ..machine.filesystem import Inode, SimFilesystem
 from ..machine.objects import SimObjectStore
-from .acknowledged_writes import Anomaly
-from .replicas import Aborted, ProducerView, ReplicaState, StoredBatch, TieredSegment, batches_of, check_partition
+from .core.acknowledged_writes import Anomaly
+from .core.replicas import Aborted, ProducerView, ReplicaState, StoredBatch, TieredSegment, batches_of, check_partition
 
 Brokers = Mapping[int, Broker | None]
 
@@ -29,7 +29,7 @@ DIRECTORY: Final = Path("/data")
 
 
 def directory_id(files: SimFilesystem) -> UUID | None:
-    """Of the log directory on this machine; None before it is formatted."""
+    """The id of the log directory on this machine; None before it is formatted."""
     found = files.find(DIRECTORY / META_PROPERTIES)
     return decode_meta_properties(bytes(found.content)).directory_id if isinstance(found, Inode) else None
 
@@ -40,11 +40,11 @@ def not_converged(brokers: Brokers, image: ClusterImage) -> list[tuple[str, str]
         (f"{topic.name}-{number}", reason)
         for _, topic in sorted(image.topics.items())
         for number in sorted(topic.partitions)
-        for reason in _unrest(TopicPartition(topic.name, number), brokers, image)
+        for reason in _unsettled(TopicPartition(topic.name, number), brokers, image)
     ]
 
 
-def _unrest(name: TopicPartition, brokers: Brokers, image: ClusterImage) -> Iterator[str]:
+def _unsettled(name: TopicPartition, brokers: Brokers, image: ClusterImage) -> Iterator[str]:
     registration = image.partition(name)
     assert registration is not None, name
     if set(registration.isr) != set(registration.replicas):
@@ -123,7 +123,7 @@ def _replica_state(node_id: int, partition: Partition, files: SimFilesystem, dir
 
 
 def _aborted(log: PartitionLog, files: SimFilesystem, directory: Path) -> Iterator[Aborted]:
-    """Of the active segment and of others that were read lately as they are in memory, else from their files."""
+    """Aborted transactions of all segments: as they are in memory if they were read lately, else from the files."""
     for segment in log._state.segments:
         index = segment._transaction_index
         if index is None:

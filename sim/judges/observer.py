@@ -1,4 +1,4 @@
-"""Looks at the brokers after every event, and tells the invariants what has changed. One line for each transition.
+"""Looks at the brokers after every event of the loop, and publishes what has changed. One line for each transition.
 
     event of a process -> its broker's partitions -> those in which something changed -> `ReplicaStatus` -> invariants
 
@@ -8,7 +8,7 @@ attributes that cost no call. Between two events nothing can change: that is wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ...broker.cluster.view import PartitionRegistration
@@ -20,8 +20,20 @@ from ...log.core.epochs import EpochEntry
 from ...log.partition_log import PartitionLog
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..machine.process import Process
-from .invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus
-from .losses import PartitionLosses
+from .core.events import (
+    Committed,
+    JoinersRequested,
+    LeaderElected,
+    LeaderProgressed,
+    LeaversRequested,
+    LocalStartMoved,
+    LogStartMoved,
+    ReplicaChanged,
+    ReplicaEvent,
+    ReplicaLeft,
+    Truncated,
+)
+from .core.partition import InvariantViolationError, PartitionJudge, ReplicaStatus
 
 Record = Callable[[str, str], None]
 """Host and text: a line of the trace."""
@@ -41,9 +53,9 @@ class _Seen:
     """A replica as it was at the last event."""
 
     key: tuple[int, TopicIdPartition]
-    invariants: PartitionInvariants
+    invariants: PartitionJudge
     status: ReplicaStatus | None
-    """None before the first look; of a replica that was made anew at first its predecessor's."""
+    """None before the first look; of a replica that was made again at first its predecessor's."""
     log: PartitionLog | None = None
     log_end_offset: int = -1
     high_watermark: int = -1
@@ -77,43 +89,30 @@ class _Seen:
 
 
 class ReplicaObserver:
-    """Of all replicas of a run. `broker_of` gives the broker that runs as a process, None while it is not up."""
+    """Looks at all replicas of a run. `broker_of` gives the broker that runs as a process, None while it is not up."""
 
-    def __init__(self, broker_of: Callable[[Process], Broker | None], record: Record) -> None:
-        self.invariants: dict[TopicIdPartition, PartitionInvariants] = {}
-        self.losses: Mapping[TopicIdPartition, PartitionLosses] = {}
+    def __init__(
+        self,
+        broker_of: Callable[[Process], Broker | None],
+        record: Record,
+        publish: Callable[[ReplicaEvent], None],
+    ) -> None:
+        self.invariants: dict[TopicIdPartition, PartitionJudge] = {}
         self.looks = 0
         self._broker_of = broker_of
         self._record = record
+        self._publish = publish
         self._seen: dict[Partition, _Seen] = {}
-        """By what hashes at no cost: this is looked up after every event."""
+        """The key hashes at no cost: this is looked up after every event."""
         self._replicas: dict[tuple[int, TopicIdPartition], Partition] = {}
         self._watched: dict[Process, _Watched] = {}
-        """By the process: its broker, from the moment on that it is up."""
-        self.on_commit: Callable[[TopicIdPartition, ReplicaStatus], None] = lambda *_: None
-        """Told when a leader's high watermark rose."""
-        self.on_lead: Callable[[int], None] = lambda _: None
-        """Told when a node begins to lead a partition."""
-        self.on_truncation: Callable[[TopicIdPartition, ReplicaStatus, ReplicaStatus], None] = lambda *_: None
-        """Told when a log became shorter: before and after."""
-        self.on_joiners: Callable[[TopicIdPartition, ReplicaStatus, Collection[int]], None] = lambda *_: None
-        """Told when a leader begins to ask for new members of its ISR: who they are."""
-        self.on_leavers: Callable[[TopicIdPartition, ReplicaStatus, Collection[int]], None] = lambda *_: None
-        """The same of members that it wants out."""
-        self.on_leader: Callable[[TopicIdPartition, ReplicaStatus], None] = lambda *_: None
-        """Told of a leader in which something has moved."""
-        self.on_log_start: Callable[[TopicIdPartition, ReplicaStatus | None, ReplicaStatus], None] = lambda *_: None
-        """Told where a log begins: when it is there, and when that rose; before and after."""
-        self.on_local_start: Callable[[TopicIdPartition, ReplicaStatus], None] = lambda *_: None
-        """Told where a local log begins: when it is there, and when that rose."""
-        self.is_assigned: Callable[[int, TopicIdPartition], bool] = lambda *_: False
-        """Asked of a replica that is hosted no more."""
+        """The broker that runs as a process, from the moment it is up."""
         self._cut: dict[Partition, None] = {}
-        """Whose truncation is under way."""
+        """Replicas whose truncation is under way."""
         self._statuses: dict[tuple[int, TopicIdPartition], ReplicaStatus] = {}
 
-    def on_event(self, process: Process | None) -> None:
-        """InvariantViolationError if something must not be."""
+    def look(self, process: Process | None) -> None:
+        """Look at the broker of this process, after an event of its own. InvariantViolationError."""
         if process is None or process.is_dead:
             return
         watched = self._watched.get(process) or self._begin_to_watch(process)
@@ -140,7 +139,7 @@ class ReplicaObserver:
             ):
                 self._look(seen, partition, process)
             if leadership is not None and leadership.replicas.pending_isr is not seen.pending_isr:
-                self._look_at_joiners(seen, leadership.replicas)
+                self._look_at_pending_isr(seen, leadership.replicas)
         if self._cut:
             self._look_at_cut(hosted)
 
@@ -162,18 +161,17 @@ class ReplicaObserver:
         return seen
 
     def process_ended(self, node_id: int) -> None:
-        """What it believed is gone."""
+        """Forget what the node believed."""
         for key in [key for key in self._replicas if key[0] == node_id]:
             self._forget(key)
         for process in [process for process, watched in self._watched.items() if watched.node_id == node_id]:
             del self._watched[process]
 
     def _forget_what_left(self, node_id: int, hosted: set[TopicIdPartition]) -> None:
-        """Replicas that are hosted no more. A broker that stops in order keeps the logs of those assigned to it."""
+        """Publish the replicas that are no longer hosted."""
         for key in [key for key in self._replicas if key[0] == node_id and key[1] not in hosted]:
             self._forget(key)
-            if not self.is_assigned(*key):
-                self.of(key[1]).left(key[0])
+            self._publish(ReplicaLeft(*key))
 
     def _forget(self, key: tuple[int, TopicIdPartition]) -> None:
         partition = self._replicas.pop(key)
@@ -182,10 +180,10 @@ class ReplicaObserver:
         self._statuses.pop(key, None)
         self.of(key[1]).forget(key[0])
 
-    def of(self, name: TopicIdPartition) -> PartitionInvariants:
+    def of(self, name: TopicIdPartition) -> PartitionJudge:
         found = self.invariants.get(name)
         if found is None:
-            found = self.invariants[name] = PartitionInvariants(str(name.topic_partition))
+            found = self.invariants[name] = PartitionJudge(str(name.topic_partition))
         return found
 
     def status(self, node_id: int, name: TopicIdPartition) -> ReplicaStatus | None:
@@ -194,43 +192,43 @@ class ReplicaObserver:
 
     def _look(self, seen: _Seen, partition: Partition, process: Process) -> None:
         self.looks += 1
-        (node_id, name), before, invariants = seen.key, seen.status, seen.invariants
+        name, before, invariants = seen.key[1], seen.status, seen.invariants
         now = seen.take(partition, process)
         seen.status = self._statuses[seen.key] = now
         text = _transition(before, now)
         if text:
             self._record(process.host, f"{name.topic_partition} {_columns(now)} {text}")
         invariants.observe(now)
-        losses = self.losses.get(name) if self.losses else None
-        if losses is not None:
-            losses.is_running(node_id, now.log_end_offset, invariants.committed_end)
-        self._tell(name, before, now)
+        self._publish(ReplicaChanged(name, now))
+        self._publish_progress(name, before, now, process.host)
         if before is not None and before.incarnation == now.incarnation and now.log_end_offset < before.log_end_offset:
             self._cut[partition] = None
-            self.on_truncation(name, before, now)
+            self._publish(Truncated(name, before, now))
 
-    def _tell(self, name: TopicIdPartition, before: ReplicaStatus | None, now: ReplicaStatus) -> None:
+    def _publish_progress(
+        self, name: TopicIdPartition, before: ReplicaStatus | None, now: ReplicaStatus, host: str
+    ) -> None:
         if before is None or now.log_start_offset > before.log_start_offset:
-            self.on_log_start(name, before, now)
+            self._publish(LogStartMoved(name, before, now))
         if before is None or now.local_log_start_offset > before.local_log_start_offset:
-            self.on_local_start(name, now)
+            self._publish(LocalStartMoved(name, now))
         if now.leads_epoch is None:
             return
-        self.on_leader(name, now)
+        self._publish(LeaderProgressed(name, now))
         if before is None or now.high_watermark > before.high_watermark:
-            self.on_commit(name, now)
+            self._publish(Committed(name, now))
         if before is None or before.leads_epoch != now.leads_epoch:
-            self.on_lead(now.node_id)
+            self._publish(LeaderElected(host, name))
 
-    def _look_at_joiners(self, seen: _Seen, replicas: LeaderReplicas) -> None:
+    def _look_at_pending_isr(self, seen: _Seen, replicas: LeaderReplicas) -> None:
         pending = seen.pending_isr = replicas.pending_isr
         if pending is not None and (joiners := pending - replicas.isr):
-            self.on_joiners(seen.key[1], self._statuses[seen.key], joiners)
+            self._publish(JoinersRequested(seen.key[1], self._statuses[seen.key], joiners))
         if pending is not None and (leavers := replicas.isr - pending):
-            self.on_leavers(seen.key[1], self._statuses[seen.key], leavers)
+            self._publish(LeaversRequested(seen.key[1], self._statuses[seen.key], leavers))
 
     def _look_at_cut(self, hosted: Mapping[TopicPartition, Partition]) -> None:
-        """Those whose truncation is over: producer state was rebuilt."""
+        """Check replicas whose truncation is over: their producer state was rebuilt."""
         for partition in [each for each in self._cut if each.partition.topic_partition in hosted]:
             if not partition.log._state.gate.locked():
                 del self._cut[partition]

@@ -1,5 +1,5 @@
 """Looks at the replicas of a quorum after every event. One line for each transition, and the invariants of its log:
-those of `invariants` for the one partition, and
+those of `core.partition` for the one partition, and
 
 | invariant         | violated when                                                                         |
 |-------------------|---------------------------------------------------------------------------------------|
@@ -26,8 +26,9 @@ from ...quorum.core.roles import Candidate, Role
 from ...quorum.core.state import LeaderAndEpoch, RaftState, ReplicaKey
 from ...quorum.node import QuorumNode
 from ..machine.process import Process
+from .core.events import Observed, ProcessEnded, QuorumEvent, QuorumLeaderElected, VoteCast
+from .core.partition import InvariantViolationError, PartitionJudge, ReplicaStatus
 from .durability import DurableLogs
-from .invariants import InvariantViolationError, PartitionInvariants, ReplicaStatus
 
 PARTITION: Final = f"{CLUSTER_METADATA_TOPIC}-0"
 DIRECTORY: Final = Path("/metadata") / PARTITION
@@ -59,11 +60,8 @@ def _votes(role: Role) -> int:
     return len(role.poll.granted) if isinstance(role, Candidate) else 0
 
 
-class QuorumWatch:
-    """Of the replicas on `nodes`, node ids by host; `replica_of` gives what runs there, `disks` what would survive.
-
-    `on_vote(host, candidate)` is told when a node has voted for another one, `on_win(host)` when one begins to lead.
-    """
+class QuorumJudge:
+    """Judges the replicas on `nodes` (ids by host). `replica_of` gives what runs there, `disks` what would survive."""
 
     def __init__(
         self,
@@ -71,24 +69,24 @@ class QuorumWatch:
         replica_of: Callable[[str], QuorumNode | None],
         disks: DurableLogs,
         record: Callable[[str, str], None],
+        publish: Callable[[QuorumEvent], None],
     ) -> None:
-        self.invariants = PartitionInvariants(PARTITION)
-        self.on_vote: Callable[[str, str], None] = lambda *_: None
-        self.on_win: Callable[[str], None] = lambda _: None
+        self.invariants = PartitionJudge(PARTITION)
         self._nodes = nodes
         self._hosts = {node_id: host for host, node_id in nodes.items()}
         self._replica_of = replica_of
         self._disks = disks
         self._record = record
+        self._publish = publish
         self._seen: dict[str, _Seen] = {}
-        """By host."""
+        """The last look, by host."""
         self._voted: dict[tuple[str, int, int], int] = {}
-        """By host, process and epoch: for whom."""
+        """The candidate that was voted for, by host, process and epoch."""
         self._counted: dict[tuple[int, int], int] = {}
-        """By voter and epoch: by whom."""
+        """The candidate that counts a vote, by voter and epoch."""
 
-    def on_event(self, process: Process) -> None:
-        """InvariantViolationError."""
+    def look(self, process: Process) -> None:
+        """Look at the replica of this process, after an event of its own. InvariantViolationError."""
         host = process.host
         replica = self._replica_of(host)
         if replica is None:
@@ -133,7 +131,7 @@ class QuorumWatch:
             self._record(host, f"{text} voted={replica.voted_id} {offsets_text}")
         is_leader = replica.state is RaftState.LEADER
         if is_leader and (before is None or before.role.state is not RaftState.LEADER):
-            self.on_win(host)
+            self._publish(QuorumLeaderElected(host))
         self._check_votes(process, replica)
         if is_leader and before is not None and before.high_watermark < replica.high_watermark:
             self._check_commit(process, replica)
@@ -151,8 +149,12 @@ class QuorumWatch:
             )
         )
 
-    def process_ended(self, host: str) -> None:
-        """What it believed is gone."""
+    def on(self, event: Observed) -> None:
+        if isinstance(event, ProcessEnded) and event.host in self._nodes:
+            self._process_ended(event.host)
+
+    def _process_ended(self, host: str) -> None:
+        """Forget what the node believed."""
         self._seen.pop(host, None)
         self.invariants.forget(self._nodes[host])
 
@@ -161,7 +163,7 @@ class QuorumWatch:
         if voted_id is not None:
             key = (process.host, process.number, epoch)
             if key not in self._voted and voted_id != node_id:
-                self.on_vote(process.host, self._hosts[voted_id])
+                self._publish(VoteCast(process.host, self._hosts[voted_id]))
             self._check_one(self._voted.setdefault(key, voted_id), voted_id, node_id, epoch)
         counted = replica.granting_voters
         for voter in counted if len(counted) > 1 else ():  # its own alone may not be on its disk yet

@@ -24,15 +24,16 @@ from uuid import UUID
 
 from ...broker.cluster.view import ClusterImage, TopicImage
 from ...plugins.layout import LOG_SUFFIX, partition_directory, partition_of
-from ...protocol.errors import CorruptRecordError
-from ...protocol.records import BatchHeader, iter_batches
+from ...protocol.records import BatchHeader
 from ...protocol.topics import TopicIdPartition
 from ..machine.clock import WallClock
 from ..machine.filesystem import SimFilesystem
 from ..machine.objects import SimObjectStore
-from .coverage import CoverageJudge
-from .invariants import InvariantViolationError, ReplicaStatus, epoch_at
-from .observer import ReplicaObserver
+from ..machine.store_events import ObjectRemoved
+from .core.coverage import CoverageJudge
+from .core.events import FaultsChanged, LogStartMoved, MetadataChanged, Observed
+from .core.partition import InvariantViolationError, Replicas, ReplicaStatus, epoch_at
+from .core.replicas import headers_of
 
 DECIDED_S: Final = 10.0
 NO_LIMIT: Final = -1
@@ -82,18 +83,18 @@ class RecentClock:
 
 
 class RetentionJudge:
-    """Of all tiered topics. `hosts` by broker id: the clock and the files, where logs lie in `directory`."""
+    """Judges all tiered topics. `hosts` gives each broker's clock and files, in which logs lie in `directory`."""
 
     def __init__(
         self,
-        observer: ReplicaObserver,
+        replicas: Replicas,
         image: Callable[[], ClusterImage],
         store: SimObjectStore,
         coverage: CoverageJudge,
         hosts: Mapping[int, tuple[RecentClock, SimFilesystem]],
         directory: Path,
     ) -> None:
-        self._observer = observer
+        self._replicas = replicas
         self._image = image
         self._store = store
         self._coverage = coverage
@@ -102,17 +103,20 @@ class RetentionJudge:
         self._starts: dict[TopicIdPartition, int] = {}
         """The highest log start that a leader has had."""
         self._limits_before: dict[UUID, tuple[float, Limits]] = {}
-        """Of topics, until when which."""
-        self._violation: InvariantViolationError | None = None
+        """Previous limits per topic, and until when they applied."""
         self.rises = 0
         """How often a leader has raised its log start."""
-        observer.on_log_start = self.begins_at
-        store.on_remove = self.removed
 
-    def check(self) -> None:
-        """After every event. InvariantViolationError."""
-        if self._violation is not None:
-            raise self._violation
+    def on(self, event: Observed) -> None:
+        match event:
+            case LogStartMoved(partition, before, now):
+                self._begins_at(partition, before, now)
+            case MetadataChanged(_, _, before_image, after_image):
+                self._changed(before_image, after_image)
+            case ObjectRemoved(key):
+                self._removed(key)
+            case FaultsChanged():
+                self.note_clocks(self._now_s)
 
     def note_clocks(self, now_s: float) -> None:
         """A clock may have been set."""
@@ -124,11 +128,11 @@ class RetentionJudge:
         return self._starts.get(name, 0)
 
     def all_segments_of(self, name: TopicIdPartition) -> Iterator[tuple[int, bytes]]:
-        """Those of all replicas, and of the tier."""
+        """Yield the segments of all replicas, and of the tier."""
         for _, files in self._hosts.values():
             yield from segments_of(name, self._store, files, self._directory)
 
-    def begins_at(self, name: TopicIdPartition, before: ReplicaStatus | None, now: ReplicaStatus) -> None:
+    def _begins_at(self, name: TopicIdPartition, before: ReplicaStatus | None, now: ReplicaStatus) -> None:
         """InvariantViolationError."""
         highest = self.highest_start(name)
         if now.log_start_offset <= highest:
@@ -142,13 +146,13 @@ class RetentionJudge:
             self._check_lawful(name, before, now)
 
     def behind(self) -> list[tuple[str, str]]:
-        """What should have expired by now, or cannot be looked at because nobody leads."""
+        """Return what should have expired by now, or cannot be looked at because there is no leader."""
         found = []
         for topic in self._image().topics.values():
             limits, segment_bytes = _limits(topic), int(topic.configs.get("internal.segment.bytes", 0))
             for number, registration in topic.partitions.items() if limits != NO_LIMITS else ():
                 name = topic.id_partition(number)
-                now = self._observer.status(registration.leader, name)
+                now = self._replicas.status(registration.leader, name)
                 if now is None or now.leads_epoch != registration.leader_epoch:
                     found.append((str(name.topic_partition), f"nobody leads epoch {registration.leader_epoch}"))
                     continue
@@ -161,7 +165,7 @@ class RetentionJudge:
                     found.append((str(name.topic_partition), why))
         return found
 
-    def changed(self, before: ClusterImage, after: ClusterImage) -> None:
+    def _changed(self, before: ClusterImage, after: ClusterImage) -> None:
         """What a topic wanted is remembered for as long as somebody may go by it."""
         for name, topic in before.topics.items():
             now = after.topics.get(name)
@@ -191,7 +195,7 @@ class RetentionJudge:
         return self._store.network.loop.time()
 
     def _batches(self, name: TopicIdPartition, before: ReplicaStatus, files: SimFilesystem) -> list[BatchHeader]:
-        """Those of its lineage, from its log start on."""
+        """Return the batches of its lineage, from its log start on."""
         found = {
             header.base_offset: header
             for _, data in segments_of(name, self._store, files, self._directory)
@@ -201,8 +205,8 @@ class RetentionJudge:
         }
         return [header for _, header in sorted(found.items())]
 
-    def removed(self, key: str) -> None:
-        """An object goes from the store: inside of the broker that has it deleted, so kept until `check`."""
+    def _removed(self, key: str) -> None:
+        """An object goes from the store: inside of the broker that has it deleted (`Judges.on_inside`)."""
         directory, _, file_name = key.rpartition("/")
         name = partition_of(directory) if file_name.endswith(f".{LOG_SUFFIX}") else None
         image = self._image()
@@ -210,16 +214,14 @@ class RetentionJudge:
             return
         registration = image.partition(name.topic_partition)
         for member in () if registration is None else registration.isr:
-            status = self._observer.status(member, name)
+            status = self._replicas.status(member, name)
             if status is None:
                 continue
             try:
                 self._coverage.begins_at(name, status)
             except InvariantViolationError as violation:
                 detail = f"{key} goes, {member} in the ISR of {registration} begins at {status.log_start_offset}"
-                self._violation = self._violation or InvariantViolationError(
-                    "log start first", f"{detail}: {violation}"
-                )
+                raise InvariantViolationError("log start first", f"{detail}: {violation}") from violation
 
 
 def _limits(topic: TopicImage) -> Limits:
@@ -237,12 +239,3 @@ def segments_of(
     for path, inode in files.walk(directory / str(name.topic_partition)):
         if path.suffix == suffix:
             yield int(path.stem), bytes(inode.content)
-
-
-def headers_of(data: bytes) -> Iterator[BatchHeader]:
-    """Up to the first one that is damaged."""
-    try:
-        for _, header in iter_batches(data):
-            yield header
-    except CorruptRecordError:
-        return

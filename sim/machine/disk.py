@@ -46,7 +46,7 @@ SYNC_S: Final = 0.001
 NAME_S: Final = 0.000_05
 READ_S: Final = 0.000_5
 COLD_SHARE: Final = 1 / 50
-"""Of reads that miss the page cache, or that a thread must look up."""
+"""The share of reads that miss the page cache, or that a thread must look up."""
 ON_LOOP_BYTES_MAX: Final = 64 * 1024
 
 _EVERYTHING: Final = 2**63 - 1
@@ -55,11 +55,11 @@ READS: Final = frozenset({"read", "size", "send", "read_file", "list_directory",
 
 @dataclass(slots=True)
 class DiskFaults:
-    """Of one machine's disk. `slow_factor` multiplies every delay. Syncs that start before `stalled_until_s` end after
-    it; before `hung_until_s` nothing ends that is not read from the page cache at once. Calls that change something
-    fail with `error_share`, but syncs of open files with `sync_error_share`; `fail_calls` are numbers of such calls,
-    from now on, that fail too (1 is the next). Syncs of partitions' logs fail also with `lost_page_share`: what they
-    were to write has left the page cache by the time at which the file is opened again.
+    """The faults of one machine's disk. `slow_factor` multiplies every delay. Syncs that start before `stalled_until_s`
+    end after it; before `hung_until_s` nothing ends that is not read from the page cache at once. Calls that change
+    something fail with `error_share`, but syncs of open files with `sync_error_share`; `fail_calls` are numbers of such
+    calls, from now on, that fail too (1 is the next). Syncs of partitions' logs fail also with `lost_page_share`: what
+    they were to write has left the page cache by the time at which the file is opened again.
     """
 
     slow_factor: float = 1.0
@@ -98,9 +98,9 @@ class SimDisk:
         self.operations = 0
         """Calls so far."""
         self.errors = 0
-        """That failed by a fault, or for want of space."""
+        """Calls that failed by a fault, or for want of space."""
         self.queues: dict[Inode, FileQueue] = {}
-        """Of the files that are open."""
+        """The queues of the files that are open."""
         self._counters = counters
         self._kernel = kernel
         self._free_at_s: dict[Path, float] = {}
@@ -268,7 +268,7 @@ class FileQueue:
     """When the last read takes place that waits, and the highest byte that such reads reach."""
     read_end: int = 0
     changes: dict[int, tuple[float, int]] = field(default_factory=dict)
-    """Those that have not taken effect: (when, the first byte that may change)."""
+    """Calls that have not taken effect: (when, the first byte that may change)."""
     cuts: dict[int, int] = field(default_factory=dict)
     """The truncations among them: what is written behind one fills the bytes from there on."""
     last_change: int = 0
@@ -453,7 +453,7 @@ class SimFile:
         return max((at_s for at_s, first in changes.values() if first < end), default=0.0) if changes else 0.0
 
     async def _read_later(self, settled_s: float, offset: int, count: int) -> bytes:
-        """By a thread, mostly from the page cache."""
+        """The delay of a read by a thread, mostly from the page cache."""
         disk = self._disk
         is_cold = disk.rng.random() < COLD_SHARE
         at_s = max(settled_s, asyncio.get_running_loop().time()) + disk.delay_s(READ_S if is_cold else WRITE_S)

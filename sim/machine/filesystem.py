@@ -48,14 +48,14 @@ class Inode:
     """The page cache has bytes that no sync will write any more."""
     is_forgetful: bool = False
     """It will have lost them by the time at which the file is opened again."""
-    rotten: dict[int, int] = field(default_factory=dict)
+    corrupted: dict[int, int] = field(default_factory=dict)
     """Bits that read wrong, by the place of their byte."""
 
     def read(self, start: int = 0, end: int | None = None) -> bytes:
         """As a reader sees it."""
         found = self.content[start:end]
-        if self.rotten:
-            for place, bits in self.rotten.items():
+        if self.corrupted:
+            for place, bits in self.corrupted.items():
                 if start <= place < start + len(found):
                     found[place - start] ^= bits
         return bytes(found)
@@ -63,9 +63,11 @@ class Inode:
     def change(self, offset: int, data: bytes | None) -> None:
         self.unsynced.append((offset, data))
         self.changes += 1
-        if self.rotten:
+        if self.corrupted:
             end = None if data is None else offset + len(data)
-            self.rotten = {at: bit for at, bit in self.rotten.items() if at < offset or (end is not None and at >= end)}
+            self.corrupted = {
+                at: bit for at, bit in self.corrupted.items() if at < offset or (end is not None and at >= end)
+            }
         _apply(self.content, offset, data)
 
     def sync(self, up_to: int) -> None:
@@ -167,23 +169,23 @@ class SimFilesystem:
             inode.evict()
         return bool(stale)
 
-    def rot(self, path: Path, rng: Random) -> int | None:
+    def corrupt(self, path: Path, rng: Random) -> int | None:
         """One bit of a file reads wrong; returns the place of its byte, None for an empty file."""
         inode = self.inode(path)
         if not inode.content:
             return None
         place = rng.randrange(len(inode.content))
-        inode.rotten[place] = 1 << rng.randrange(8)
+        inode.corrupted[place] = 1 << rng.randrange(8)
         return place
 
     @property
-    def is_rotten(self) -> bool:
-        return any(inode.rotten for _, inode in self.walk())
+    def is_corrupt(self) -> bool:
+        return any(inode.corrupted for _, inode in self.walk())
 
     def heal(self) -> None:
-        """Nothing is rotten any more."""
+        """Nothing is corrupted any more."""
         for _, inode in self.walk():
-            inode.rotten.clear()
+            inode.corrupted.clear()
 
     # Effects.
 

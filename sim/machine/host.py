@@ -13,22 +13,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from random import Random
+from typing import Any, Literal, Protocol, TypeVar
 
 from ...broker.environment import NodeEnvironment
 from ...log.disk.directory_lock import LogDirectoryLockedError
 from .clock import WallClock
 from .disk import DiskFaults, SimDisk
 from .filesystem import SimFilesystem
+from .loop import SimLoop
+from .network import Network
+from .objects import SimObjectStore
 from .process import Process, current_process
-
-if TYPE_CHECKING:
-    from .world import World
 
 T = TypeVar("T")
 Node = TypeVar("Node")
@@ -48,6 +50,34 @@ class Stopped:
     is_disk_to_blame: bool
 
 
+class Surroundings(Protocol):
+    """What a machine needs of the world that it stands in."""
+
+    @property
+    def loop(self) -> SimLoop: ...
+
+    @property
+    def network(self) -> Network: ...
+
+    @property
+    def store(self) -> SimObjectStore: ...
+
+    @property
+    def counters(self) -> Counter[str]: ...
+
+    @property
+    def stopped(self) -> list[Stopped]: ...
+
+    def rng(self, name: str) -> Random: ...
+
+    def record(self, host: str, text: str) -> None: ...
+
+    def count(self, fault: str) -> None: ...
+
+    def bury(self, process: Process) -> None:
+        """Keep what the process was doing, so that nothing of it runs when it is collected."""
+
+
 class _Lock:
     def __init__(self, held: set[Path], directory: Path) -> None:
         self._held = held
@@ -60,7 +90,7 @@ class _Lock:
 class Host:
     """Made by `World.host`. `node` is what runs, for checkers to look into; None when it is down."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: Surroundings, name: str) -> None:
         self.name = name
         self.files = SimFilesystem()
         self.disk_faults = DiskFaults()
@@ -68,7 +98,7 @@ class Host:
         self.process: Process | None = None
         self.node: Any = None
         self._disks: list[SimDisk] = []
-        """Of the process that runs, one for each role."""
+        """The disks of the process that runs, one for each role."""
         self._world = world
         self._rng = world.rng(f"host/{name}")
         self._runs = 0
@@ -221,7 +251,7 @@ class Host:
         )
 
     def open_disk(self) -> SimDisk:
-        """For one role of the process that runs."""
+        """Open the disk for one role of the process that runs."""
         world, number = self._world, len(self._disks)
         name = f"disk/{self.name}/{self._runs}" + (f"/{number}" if number else "")
         disk = SimDisk(self.files, self.disk_faults, world.rng(name), world.counters, world.network.context)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import log
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final, Generic, TypeVar
 
-if TYPE_CHECKING:
-    from .transport import SimTransport
+Sender = TypeVar("Sender")
 
 LATENCY_S: Final = 0.000_2
 JITTER_S: Final = 0.000_1
@@ -17,7 +16,7 @@ BYTES_PER_S: Final = 1.25e9
 
 
 @dataclass(slots=True, eq=False)
-class Link:
+class Link(Generic[Sender]):
     """From `source` to `target`. A delay is `latency_s` plus an exponential part of mean `jitter_s`, plus the size at
     `bytes_per_s`. While `is_blocked` nothing arrives: TCP keeps what was sent and tries again.
     """
@@ -29,8 +28,8 @@ class Link:
     bytes_per_s: float = BYTES_PER_S
     is_blocked: bool = False
     blocked_at_s: float = 0.0
-    transports: dict[SimTransport, None] = field(default_factory=dict)
-    """Of the source host, that send over this link."""
+    transports: dict[Sender, None] = field(default_factory=dict)
+    """The source host's transports on this link."""
 
     def delay_s(self, rng: Random, size: int) -> float:
         return self.latency_s - self.jitter_s * log(1.0 - rng.random()) + size / self.bytes_per_s

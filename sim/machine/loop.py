@@ -77,7 +77,7 @@ class SimHandle(asyncio.TimerHandle):
     __init__ = object.__init__  # the loop sets what it knows: that costs a third
 
     loop: SimLoop
-    """Of a timer."""
+    """The loop of a timer."""
     callback: Callable[..., object] | None
     args: tuple[Any, ...]
     run_in: Context
@@ -148,9 +148,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._rng = rng
         self._ready: deque[SimHandle] = deque()
         self._timers: dict[float, list[SimHandle]] = {}
-        """By the moment that they are due at, each moment's in the order of the calls."""
+        """Timers by the moment at which they are due, each moment's in the order of the calls."""
         self._moments: list[float] = []
-        """Those of the timers, as a heap."""
+        """The moments of the timers, as a heap."""
         self.cancelled_timers = 0
         """Counted by those who are cancelled, and are still among the timers."""
         self._is_running = False
@@ -333,7 +333,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._ready.extend(self._interleaved(due) if len(due) > 1 else due)
 
     def _left(self, timers: list[SimHandle]) -> list[SimHandle]:
-        """Those that are not cancelled."""
+        """The timers that are not cancelled."""
         left = [handle for handle in timers if handle.callback is not None]
         self.cancelled_timers -= len(timers) - len(left)
         return left

@@ -100,12 +100,12 @@ class Network:
         self.flaky: Collection[str] = frozenset()
         """Hosts of which something in between refuses every other connect."""
         self._refused: set[tuple[str, str]] = set()
-        """By which pairs the last connect to a flaky host was refused."""
+        """Pairs of hosts whose last connect to a flaky host was refused."""
         self._refused_tasks: set[tuple[asyncio.Task[Any] | None, str]] = set()
         """The same, by who dialled."""
         self._running: set[str] = {OUTSIDE}
         self._known: set[str] = {OUTSIDE}
-        self._links: dict[tuple[str, str], Link] = {}
+        self._links: dict[tuple[str, str], Link[SimTransport]] = {}
         self._transports: dict[Process | None, dict[SimTransport, None]] = {}
         self._silent: dict[str, dict[SimTransport, None]] = {}
         self._next_port = 0
@@ -167,7 +167,7 @@ class Network:
 
     # Links.
 
-    def link(self, source: str, target: str) -> Link:
+    def link(self, source: str, target: str) -> Link[SimTransport]:
         found = self._links.get((source, target))
         if found is None:
             found = self._links[source, target] = Link(source, target)

@@ -11,7 +11,7 @@ Each broker gets an `ObjectRemoteStorage`, as of every plugin, over its own way 
 | `hung_upload_s`          | half of the uploads are answered that much later, and have their effect then, also   |
 |                          | if the caller has given up, or has died                                              |
 | outage (`is_out`)       | every call fails, after a delay                                                      |
-| `rotten_share`           | a download has one wrong bit; that of a transaction index never                      |
+| `corrupt_share`           | a download has one wrong bit; that of a transaction index never                      |
 | `list_delay_s`           | a listing does not show what was put or deleted within that time                     |
 | the caller dies          | its upload leaves an unfinished part                                                 |
 """
@@ -30,6 +30,7 @@ from ...remote.storage import IndexType, RemoteResourceNotFoundError, RemoteStor
 from .chance import exponential
 from .network import Network
 from .process import Process, current_process
+from .store_events import ObjectRemoved, StoreEvent, Uploaded, UploadStarted
 
 LATENCY_S: Final = 0.010
 JITTER_S: Final = 0.010
@@ -37,10 +38,7 @@ BYTES_PER_S: Final = 100e6
 PIECE_BYTES: Final = 1024 * 1024
 HUNG_SHARE: Final = 0.5
 UNCHECKED_SUFFIX: Final = f".{IndexType.TRANSACTION.value}"
-"""Of objects that do not rot: Kafka's format has nothing by which a wrong producer id would show."""
-
-UploadEnds = Callable[[bytes], None]
-"""Told what an upload has read of its source."""
+"""The suffix of objects that are never corrupted: Kafka's format would not show a wrong producer id."""
 
 
 @dataclass(slots=True)
@@ -51,20 +49,20 @@ class StoreFaults:
     lost_reply_share: float = 0.0
     half_upload_share: float = 0.0
     hung_upload_s: float = 0.0
-    rotten_share: float = 0.0
+    corrupt_share: float = 0.0
     slow_factor: float = 1.0
     list_delay_s: float = 0.0
     is_out: bool = False
 
     def heal(self) -> None:
         self.error_share = self.lost_reply_share = self.half_upload_share = self.list_delay_s = 0.0
-        self.hung_upload_s = self.rotten_share = 0.0
+        self.hung_upload_s = self.corrupt_share = 0.0
         self.slow_factor, self.is_out = 1.0, False
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Of a listing: when it shows the object, or shows it no more."""
+    """A change of a listing: when it shows the object, or no longer does."""
 
     at_s: float
     size: int | None
@@ -79,15 +77,14 @@ class SimObjectStore:
         self.put_ever: set[str] = set()
         """Keys of all objects that there ever were."""
         self._deleted: set[str] = set()
-        """Keys that somebody has asked to delete, whether there was an object or not."""
+        """Keys that were asked to be deleted, whether there was an object or not."""
         self._late: dict[str, Process | None] = {}
-        """Who put an object that had been deleted before; None if nobody waited for that upload any more."""
+        """The process that put an object after its deletion; None if no process waited for that upload any longer."""
         self._awaited: set[str] = set()
-        """Of uploads that hang, those that somebody waits for."""
-        self.on_upload: Callable[[str, str], UploadEnds | None] = lambda *_: None
-        """Told the host and the key when an upload begins."""
-        self.on_remove: Callable[[str], None] = lambda _: None
-        """Told the key of an object that is gone."""
+        """Keys of uploads that hang while a process waits for them."""
+        self.subscribers: list[Callable[[StoreEvent], None]] = []
+        self.uploads = 0
+        """Uploads that were begun."""
         self.faults = StoreFaults()
         self.network = network
         self.rng = rng
@@ -109,7 +106,7 @@ class SimObjectStore:
         self._change_listing(key, len(data))
 
     async def put_late(self, key: str, data: bytes, delay_s: float) -> None:
-        """Whoever waits for it or not."""
+        """Put the object after `delay_s`, even if no process waits for it any longer."""
         self._awaited.add(key)
         uploader = current_process.get()
         self.network.loop.call_later(delay_s, self._arrive, key, data, uploader, context=self.network.context)
@@ -134,7 +131,11 @@ class SimObjectStore:
         self._deleted.add(key)
         if self.objects.pop(key, None) is not None:
             self._change_listing(key, None)
-            self.on_remove(key)
+            self.publish(ObjectRemoved(key))
+
+    def publish(self, event: StoreEvent) -> None:
+        for subscriber in self.subscribers:
+            subscriber(event)
 
     def listing(self) -> list[tuple[str, int]]:
         """(key, size) as a listing shows them now, sorted."""
@@ -160,7 +161,9 @@ class _Way:
 
     async def put(self, key: str, source: SegmentSource) -> None:
         store, parts, size = self._store, [], 0
-        ends = store.on_upload(self._host, key)
+        store.uploads += 1
+        upload = store.uploads
+        store.publish(UploadStarted(upload, self._host, key))
         await self._begin("put")
         store.unfinished[key] = b""
         while size < source.size:
@@ -174,8 +177,7 @@ class _Way:
             raise RemoteStorageError(f"{key}: the upload broke off (injected)")
         store.unfinished.pop(key, None)
         data = b"".join(parts)
-        if ends is not None:
-            ends(data)
+        store.publish(Uploaded(upload, self._host, key, data))
         if store.faults.hung_upload_s and self._hits("hung upload", HUNG_SHARE):
             await store.put_late(key, data, store.faults.hung_upload_s)
         else:
@@ -192,10 +194,10 @@ class _Way:
         if (
             not found
             or key.endswith(UNCHECKED_SUFFIX)
-            or not self._hits("rotten download", self._store.faults.rotten_share)
+            or not self._hits("rotten download", self._store.faults.corrupt_share)
         ):
             return found
-        return self._rotten(found)
+        return self._corrupted(found)
 
     async def size(self, key: str) -> int | None:
         await self._begin("size")
@@ -238,7 +240,7 @@ class _Way:
         if self._hits("store error", store.faults.error_share):
             raise RemoteStorageError(f"{call}: the store failed (injected)")
 
-    def _rotten(self, data: bytes) -> bytes:
+    def _corrupted(self, data: bytes) -> bytes:
         rng, changed = self._store.rng, bytearray(data)
         changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
         return bytes(changed)

@@ -1,9 +1,12 @@
-"""Waiting for several tasks of a scenario."""
+"""Tasks of a scenario: several are waited for, one ticks."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NoReturn
+
+from .loop import SimLoop
 
 
 async def first_error(main: Awaitable[None], others: Sequence[asyncio.Task[None]]) -> None:
@@ -20,3 +23,11 @@ async def first_error(main: Awaitable[None], others: Sequence[asyncio.Task[None]
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def every_second(loop: SimLoop, tick: Callable[[int], None]) -> NoReturn:
+    """Call `tick` with the number of events since its last call, until cancelled. Raises what it raises."""
+    while True:
+        before = loop.events
+        await asyncio.sleep(1.0)
+        tick(loop.events - before)

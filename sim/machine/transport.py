@@ -26,13 +26,12 @@ import errno
 import os
 from collections import deque
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, Final
+from random import Random
+from typing import Any, Final, Protocol
 
+from .link import Link
+from .loop import SimLoop
 from .process import Process
-
-if TYPE_CHECKING:
-    from .link import Link
-    from .network import Network
 
 WINDOW_BYTES: Final = 256 * 1024
 HIGH_WATER_BYTES: Final = 64 * 1024
@@ -41,9 +40,9 @@ RETRANSMISSION_TIMEOUT_S: Final = 924.6
 
 RETRANSMISSION_BACKOFF_MAX_S: Final = 2.0
 SPLIT_SHARE: Final = 1 / 16
-"""Of deliveries that are cut in two."""
+"""The share of deliveries that are cut in two."""
 JOIN_SHARE: Final = 15 / 16
-"""Of writes that join the piece before them if it was written at the same moment."""
+"""The share of writes that join the piece before them if it was written at the same moment."""
 SPLIT_DELAY_S: Final = 0.000_05
 
 _EOF: Final = b""
@@ -51,12 +50,31 @@ _Piece = tuple[float, bytes | None]
 """(moment of arrival, bytes); empty is the end of the stream, None a reset."""
 
 
+class Kernels(Protocol):
+    """What a transport needs of the network: the kernels of all hosts."""
+
+    loop: SimLoop
+    rng: Random
+    context: Context
+    bytes_sent: int
+
+    def is_running(self, host: str) -> bool: ...
+
+    def await_boot(self, transport: SimTransport) -> None:
+        """The transport's machine is down: it is silent until that machine runs again."""
+
+    def forget(self, transport: SimTransport) -> None:
+        """The transport's process has let go of it."""
+
+
 class SimTransport(asyncio.Transport):
     """Made in pairs by the network; `peer` is the other end."""
 
     peer: SimTransport
 
-    def __init__(self, network: Network, link: Link, process: Process | None, context: Context, names: Any) -> None:
+    def __init__(
+        self, network: Kernels, link: Link[SimTransport], process: Process | None, context: Context, names: Any
+    ) -> None:
         super().__init__()
         self.link = link
         self.process = process

@@ -52,7 +52,7 @@ COLLECTIONS_MAX: Final = 10
 """Each may bring a few more clean-ups to their end, which leaves more to collect."""
 
 CLOSINGS_MAX: Final = 100
-"""Of one coroutine: each gets it past one more `await` on its way out."""
+"""Attempts to close one coroutine: each gets it past one more `await` on its way out."""
 
 PACKAGE: Final = __package__.partition(".")[0]
 
@@ -137,11 +137,11 @@ class World:
         if self._sink is not None:
             self._sink(f"{self.loop.time():13.6f} {host:<12} {text}")
 
-    def count(self, fault: str, number: int = 1) -> None:
-        self.counters[fault] += number
+    def count(self, fault: str) -> None:
+        self.counters[fault] += 1
 
     def digest(self) -> str:
-        """Of all lines, and of how many events, bytes and connections there were until now."""
+        """The digest of all lines, and of how many events, bytes and connections there were until now."""
         digest = self._digest.copy()
         network = self.network
         digest.update(f"{self.loop.events} {self.now_s} {network.bytes_sent} {network.connections_made}".encode())
@@ -192,7 +192,7 @@ def _close(coroutine: Any) -> None:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Nothing that ends badly is told: neither by loggers nor by the interpreter."""
+    """Nothing that ends badly is reported: neither by loggers nor by the interpreter."""
     level, hook = logging.root.manager.disable, sys.unraisablehook
     logging.disable(logging.CRITICAL)
     sys.unraisablehook = lambda _: None

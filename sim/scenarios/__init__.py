@@ -1,21 +1,21 @@
-"""What runs: clusters and quorums, their clients, the administrator, and the runner of seeds.
+"""What runs: a cluster or a quorum, their clients, the administrator, and the runner of seeds.
 
-administrator    The administrator of a governed cluster
-client           A client of the cluster, through the wire
-cluster          The governed scenario
-cluster_clients  The clients of a governed cluster
-cluster_nodes    The nodes of a governed cluster
-cluster_options  What a seed of the governed scenario chooses beside its faults, as the configurations of its
-cluster_state    What still keeps a governed cluster from being at rest, once the faults are over
-combined         A process with both roles on a simulated host
-controller_taps  Holds up what leaders ask of the controllers, at the controllers' listeners
-controllers      A controller's process on a simulated host
-final_reads      What clients read of the main topic once a run is over
-pipelined        A producer that keeps several idempotent batches of one partition in flight, as Java's does by
-quorum           The quorum's scenario
-quorum_probes    What a quorum does when nothing fails but a link
-report           What one run came to, as values; written as JSON and printed
-runner           Runs seeds
-workload         What clients do during a run
-zombie_brokers   Brokers of the past
+administrator    `Administrator` changes a cluster under faults, and mends what only people can.
+client           `SimClient` is a client of the cluster, through the wire.
+cluster          `ClusterScenario` runs controllers, brokers, a tiered topic, clients and an administrator.
+cluster_clients  `ClusterClients` makes the producers and readers of the main topic.
+cluster_nodes    `ClusterNodes` starts the nodes of a cluster, and shows what runs of them.
+cluster_options  `ClusterOptions` is what a seed chooses beside its faults, and the configurations that follow.
+cluster_state    It says what changed in the metadata, and what still keeps a cluster from being at rest.
+combined         `CombinedProcess` is a process with both roles on a simulated host.
+controller_taps  It publishes heartbeats at the controllers' listeners, and holds requests of leaders up.
+controllers      A controller's process on a simulated host, and a quorum's.
+final_reads      `FinalReads` reads the main topic once a run is over.
+pipelined        `PipelinedProducer` keeps several idempotent batches of a partition in flight, as Java's does.
+quorum           `QuorumScenario` runs a quorum alone: voters, an observer, appends, snapshots.
+quorum_probes    `QuorumProbes` finds what a quorum does when nothing fails but a link.
+report           `RunReport` is what one run came to, as values; it is written as JSON and printed.
+runner           `run_seed` runs a seed, judges it, and shortens the schedule of one that failed.
+workload         The producers and readers of a run, and what they share.
+zombie_brokers   `ZombieBrokers` wakes processes of the past, which controllers have to refuse.
 """

@@ -1,4 +1,4 @@
-"""The administrator of a governed cluster: a client that changes it under faults, and mends what only people can.
+"""The administrator of a cluster: a client that changes it under faults, and mends what only people can.
 
 | job              | request                                                                                          |
 |------------------|--------------------------------------------------------------------------------------------------|
@@ -34,17 +34,17 @@ from ...protocol.net.client import Address, KafkaClient
 from ...protocol.records import Record, build_batch
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ...protocol.wire.config_resources import ResourceType
-from ..judges.acknowledged_writes import Anomaly, FinalLog
-from ..judges.allowed_losses import Excuses
-from ..judges.history import ACKS_ALL
-from ..judges.truth import ClusterTruth
+from ..judges.core.acknowledged_writes import Anomaly, FinalLog
+from ..judges.core.allowed_losses import AllowedLosses
+from ..judges.core.history import ACKS_ALL
+from ..judges.core.truth import ClusterTruth
 from ..machine.clock import EPOCH_MS
 from .client import AttemptFailedError, SimClient
 
 SIDE_TOPICS: Final = ("side-1", "side-2")
 SWITCH: Final = "follower.fetch.last.tiered.offset.enable"
 FEATURES: Final = {"group.version": 1, "transaction.version": 2, "tierfetch.version": 1}
-"""That are switched: the highest level of each."""
+"""Features that are switched, with the highest level of each."""
 SEGMENT_BYTES: Final = ("3000", "6000")
 TIMEOUT_S: Final = 2.0
 RESCUE_AFTER_S: Final = 3.0
@@ -92,7 +92,7 @@ class Administrator:
         """About each of these, so far."""
         self._targets: dict[TopicIdPartition, tuple[int, ...]] = {}
         self._produced: dict[TopicIdPartition, dict[int, tuple[int, int]]] = {}
-        """Of side topics, what was acknowledged: by offset its number, and when it was sent."""
+        """Acknowledged records of side topics by offset: number, and when it was sent."""
         self.changed: Counter[str] = Counter()
         self._assigning = asyncio.Lock()
         self._leaderless_since_s: dict[TopicIdPartition, float] = {}
@@ -171,7 +171,7 @@ class Administrator:
     # -- what must hold -----------------------------------------------------------------------------------------------
 
     def anomalies(self) -> list[Anomaly]:
-        """Of what was acknowledged, when everything is at rest."""
+        """Acknowledged decisions that are not there, once everything is at rest."""
         image = self._truth.image
         found = []
         for name, exists in sorted(self._exists.items()):
@@ -191,12 +191,12 @@ class Administrator:
         names = self._truth.image.topic_names
         return [each for each in self._produced if names.get(each.topic_id) == each.topic]
 
-    def lost_from(self, partition: TopicIdPartition, log: FinalLog, excuses: Excuses) -> list[Anomaly]:
-        """Of what was acknowledged in one of `filled`, what its log has not, and has to have."""
+    def lost_from(self, partition: TopicIdPartition, log: FinalLog, allowed: AllowedLosses) -> list[Anomaly]:
+        """Acknowledged records missing from the log of one of `filled`, less allowed losses."""
         lost = [
             offset
             for offset, (number, sent_ms) in self._produced[partition].items()
-            if log.values.get(offset) != number and not excuses.covers(offset, sent_ms, sent_ms)
+            if log.values.get(offset) != number and not allowed.covers(offset, sent_ms, sent_ms)
         ]
         detail = f"offsets {lost} were acknowledged, and are not in [{log.start_offset}, {log.end_offset})"
         return [Anomaly("lost write", str(partition.topic_partition), detail)] if lost else []
@@ -373,7 +373,7 @@ class Administrator:
         return None if hosted is None else (hosted.log.latest_epoch, hosted.log.log_end_offset)
 
     async def _ask(self, api: ApiKey, body: Any) -> Any:
-        """Of any broker, one that serves if there is one; None if there is no answer."""
+        """Ask any broker, one that serves if there is one; None if there is no answer."""
         serving = [Address(each.host, each.port) for each in self._truth.image.brokers.values() if not each.fenced]
         address = self._rng.choice(serving or self._addresses)
         try:

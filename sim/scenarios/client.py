@@ -71,7 +71,7 @@ class _Preferred:
 
 
 class SimClient:
-    """Of one client process. Close it."""
+    """The client of one process. Close it."""
 
     def __init__(self, client_id: str, bootstrap: Sequence[Address], rng: Random, rack: str = "") -> None:
         self._client = KafkaClient(client_id=client_id, random=rng)
@@ -82,7 +82,7 @@ class SimClient:
         self._leaders: dict[TopicPartition, _Leader] = {}
         self._preferred: dict[TopicPartition, _Preferred] = {}
         self.leader_host = ""
-        """Of the broker that was asked last as the leader of a partition."""
+        """The host of the broker that was asked last as the leader of a partition."""
         self.follower_reads = 0
         """Fetches that a follower answered with records."""
 

@@ -1,4 +1,4 @@
-"""The governed scenario: three controllers and three brokers (some both in one process), a tiered topic on a simulated
+"""The cluster scenario: three controllers and three brokers (some both in one process), a tiered topic on a simulated
 store, clients, an administrator who changes the cluster, and the faults of a schedule on all of them.
 
     start -> clients and administrator begin -> safety phase: the schedule's faults -> heal, and start what is down
@@ -7,64 +7,63 @@ store, clients, an administrator who changes the cluster, and the faults of a sc
           -> read everything, converge, look at every file -> judge
 
 Nothing stands in for a node: who leads, who is in sync and who is fenced is decided by the production controllers. What
-differs from seed to seed beside the faults is `GovernedOptions`. Segments are small and local retention short, so that
+differs from seed to seed beside the faults is `ClusterOptions`. Segments are small and local retention short, so that
 most of a log lies in the tier soon. Where the main topic expires, its retention ends with the faults: every record that
-no retention was allowed to take (`retention_judge`) must be found.
+no retention was allowed to take (`judges.core.retention`) must be found.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextvars import copy_context
 from dataclasses import asdict
 from functools import partial
 from typing import Final
 
-from ...broker.cluster.view import ClusterImage
 from ...controller.core.config import WarmingPolicy
-from ...controller.image.image import MetadataImage
 from ...controller.service import ControllerService
 from ...protocol.net.client import Address
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..faults.injector import FaultInjector
 from ..faults.schedule import Fault, FaultKind, Schedule
-from ..judges.acknowledged_writes import Anomaly, FinalLog, check_history
-from ..judges.allowed_losses import Excuses
-from ..judges.client_answers import ToldJudge
-from ..judges.coverage import CoverageJudge
+from ..judges.broker_losses import LossJudge
+from ..judges.core.acknowledged_writes import Anomaly, FinalLog, check_history
+from ..judges.core.allowed_losses import AllowedLosses
+from ..judges.core.client_answers import ClientAnswersJudge
+from ..judges.core.coverage import CoverageJudge
+from ..judges.core.events import DamageRead, DiskWiped, MetadataChanged, Observed, ProcessEnded, SecondPassed
+from ..judges.core.fencing import FencingJudge
+from ..judges.core.heartbeats import HeartbeatJudge
+from ..judges.core.history import History
+from ..judges.core.isr_leavers import IsrLeaversJudge
+from ..judges.core.isr_members import IsrMembersJudge
+from ..judges.core.judge import Judge, Judges
+from ..judges.core.pace import PaceJudge
+from ..judges.core.partition import InvariantViolationError
+from ..judges.core.thin_leaders import ThinLeadersJudge
+from ..judges.core.tiered_records import TieredRecordsJudge
+from ..judges.core.truth import ClusterTruth
 from ..judges.durability import DurableLogs
-from ..judges.fencing import FenceJudge
 from ..judges.final_state import DIRECTORY, directory_id, replica_anomalies
-from ..judges.heartbeats import Heartbeats
-from ..judges.history import History
-from ..judges.invariants import InvariantViolationError
-from ..judges.isr_leavers import LeaveJudge
-from ..judges.isr_members import IsrJudge
-from ..judges.loss_tracker import LossTracker
-from ..judges.metadata_trace import news
 from ..judges.observer import ReplicaObserver
-from ..judges.pace import keep_pace
-from ..judges.quorum_replicas import QuorumWatch
+from ..judges.quorum_replicas import QuorumJudge
 from ..judges.retention import RecentClock, RetentionJudge
-from ..judges.thin_leaders import ThinJudge
-from ..judges.tiered_records import TierJudge
-from ..judges.truth import ClusterTruth
 from ..machine.process import Process, current_process
-from ..machine.tasks import first_error
+from ..machine.tasks import every_second, first_error
 from ..machine.world import World
 from .administrator import Administrator
-from .cluster_clients import GovernedClients, Work
-from .cluster_nodes import GovernedNodes
-from .cluster_options import BROKERS, CLIENTS, PORT, GovernedOptions
-from .cluster_state import unrest
-from .controller_taps import tap_isr_changes
+from .cluster_clients import ClusterClients, Work
+from .cluster_nodes import ClusterNodes
+from .cluster_options import BROKERS, CLIENTS, PORT, ClusterOptions
+from .cluster_state import metadata_changes, unsettled
+from .controller_taps import tap_heartbeats, tap_isr_changes
 from .controllers import CLUSTER_ID
 from .final_reads import FinalReads
 from .report import Tallies
 from .workload import Shared
-from .zombie_brokers import Ghosts
+from .zombie_brokers import ZombieBrokers
 
 TOPIC: Final = "orders"
 LISTENER: Final = "PLAINTEXT"
@@ -77,97 +76,118 @@ IDLE_EVENTS_MAX: Final = 600
 """A second of one host, when nothing is to be done."""
 
 
-class GovernedRun:
+class ClusterScenario:
     """One run. `run` once; then `findings` and `tallies` say what it came to."""
 
-    def __init__(self, world: World, schedule: Schedule | None = None, options: GovernedOptions | None = None) -> None:
+    def __init__(self, world: World, schedule: Schedule | None = None, options: ClusterOptions | None = None) -> None:
         self.world = world
-        self.options = options or GovernedOptions.drawn(world.rng)
+        self.options = options or ClusterOptions.drawn(world.rng)
         self.schedule = schedule or self.options.schedule(world.rng)
         self.history = History()
         self.anomalies: list[Anomaly] = []
         self.records_checked = 0
         self.records_excused = 0
-        self.truth = ClusterTruth(CLUSTER_ID, LISTENER)
-        self.nodes = GovernedNodes(world, self.options, self.truth.tap)
-        self.nodes.on_controller = self._listen_in
-        self.observer = ReplicaObserver(self.nodes.broker_of, world.record)
-        disks = DurableLogs(lambda host: world.host(host).files)
-        hosts = {node_id: name for name, node_id in BROKERS.items()}
-        self.isr_judge = IsrJudge(self.observer, lambda: self.truth.image, disks, hosts, DIRECTORY)
-        self.losses = LossTracker(world, self.truth, self.observer, BROKERS, DIRECTORY)
-        self._judge_tier()
-        self.quorum = QuorumWatch(self.nodes.controller_ids, self.nodes.replica, disks, world.record)
-        starters = {name: partial(self.nodes.start, name) for name in self.nodes.names}
-        self.injector = FaultInjector(world, starters, (*starters, *CLIENTS), self, self)
-        self.quorum.on_vote, self.quorum.on_win = self.injector.has_voted, self.injector.has_won
-        self.observer.on_lead = lambda node_id: self.injector.leads(hosts[node_id])
-        self.truth.on_change.append(self._on_metadata)
-        self.truth.on_unclean = self.losses.elected_uncleanly
-        self._judge_controllers(hosts)
-        self._shared = Shared(self.history, lambda: int(world.now_s * 1000), asyncio.Event())
-        told = ToldJudge(
-            self.history,
-            self.losses,
-            self.observer,
-            hosts,
-            self._name,
-            self.retention_judge.highest_start,
-            self.retention_judge.all_segments_of,
-        )
-        self._shared.on_committed, self._shared.on_start = told.committed, told.begins
-        self._shared.logs_of, self._shared.on_out_of_range = told.logs_of, told.out_of_range
-        self._shared.on_refused = told.refused
-        self._shared.on_damage = self._check_damage
-        self._shared.were_clocks_set = lambda: self.injector.injected[FaultKind.CLOCK_JUMP] > 0
         self._addresses = [Address(name, PORT) for name in BROKERS]
-        self.clients = GovernedClients(world, self.options, self._addresses, self._shared)
         self._idle_events: Counter[str] | None = None
+        self._doing: dict[asyncio.Task[None], None] = {}
+        self._hosts = {node_id: name for name, node_id in BROKERS.items()}
+        self._judges = Judges()
+        self._observe()
+        self._administrate()
+        self._judges.add(*self._make_judges(), self, self.injector)
+        self.injector.check(self.schedule)
+
+    def _observe(self) -> None:
+        """Make everything that publishes events, but clients."""
+        world, judges = self.world, self._judges
+        self.truth = ClusterTruth(CLUSTER_ID, LISTENER, judges)
+        self.nodes = ClusterNodes(world, self.options, self.truth.tap, self._listen_in)
+        self.observer = ReplicaObserver(self.nodes.broker_of, world.record, judges.on)
+        self._disks = DurableLogs(lambda host: world.host(host).files)
+        self.quorum = QuorumJudge(self.nodes.controller_ids, self.nodes.replica, self._disks, world.record, judges.on)
+        starters = {name: partial(self.nodes.start, name) for name in self.nodes.names}
+        self.injector = FaultInjector(world, starters, (*starters, *CLIENTS), self, judges.on)
+        world.store.subscribers.append(judges.on_inside)
+
+    def _administrate(self) -> None:
+        """Make the administrator, and what is done at once when a fault is a request to the cluster."""
         self.administrator = Administrator(
             self.truth,
             self.nodes.brokers,
             self._addresses,
-            world.rng("administrator"),
+            self.world.rng("administrator"),
             side_configs=self.options.side_configs,
             pace_s=self.options.administrator_pace_ms / 1000,
-            record=world.record,
+            record=self.world.record,
         )
-        self.injector.on_fault = lambda: self.retention_judge.note_clocks(world.now_s)
-        self.injector.deeds |= self._deeds()
-        self.injector.check(self.schedule)
-        self._doing: dict[asyncio.Task[None], None] = {}
+        self._zombies = ZombieBrokers(self.nodes.controller_ids, self.world.rng("ghosts"))
+        self.injector.immediate_faults |= self._immediate_faults()
 
-    def _judge_tier(self) -> None:
-        """By what is put into the store, and goes from it."""
+    def _make_judges(self) -> list[Judge]:
+        """Make all judges, and the clients, which ask some of them."""
+        replicas, now_s = self.observer, self.world.loop.time
+        self.losses = LossJudge(self.world, self.truth, replicas, BROKERS, DIRECTORY)
+        self._heartbeats = HeartbeatJudge(
+            now_s, warm_bytes=WarmingPolicy().bytes_min, warm_ms=self.options.thin_warm_ms
+        )
+        self.thin_leaders = ThinLeadersJudge(self._heartbeats)
+        tiered, coverage = self._judge_tier()
+        answers = ClientAnswersJudge(
+            self.history,
+            self.losses.allowed_losses_of,
+            replicas,
+            self._hosts,
+            self._name,
+            self.retention.highest_start,
+            self.retention.all_segments_of,
+        )
+        self._shared = Shared(
+            self.history,
+            lambda: int(self.world.now_s * 1000),
+            asyncio.Event(),
+            self._judges.on,
+            logs_of=answers.logs_of,
+            were_clocks_set=lambda: self.injector.injected[FaultKind.CLOCK_JUMP] > 0,
+        )
+        self.clients = ClusterClients(self.world, self.options, self._addresses, self._shared)
+        return [
+            self.losses,
+            IsrMembersJudge(
+                replicas, self.losses.has_lost, lambda: self.truth.image, self._disks, self._hosts, DIRECTORY
+            ),
+            self._judge_leavers(),
+            self.retention,
+            self._judge_fencing(),
+            self.thin_leaders,
+            self._heartbeats,
+            tiered,
+            coverage,
+            answers,
+            self.quorum,
+            PaceJudge(),
+            self._zombies,
+        ]
+
+    def _judge_tier(self) -> tuple[TieredRecordsJudge, CoverageJudge]:
         world, store = self.world, self.world.store
-        self._tier_judge = TierJudge(self.nodes.stable_end_of, self.nodes.finished_in, store.put_ever)
-        store.on_upload = self._tier_judge.begins
         coverage = CoverageJudge(store.objects, self._covered_from)
-        self.observer.on_local_start = coverage.begins_at
         hosts = {node_id: world.host(name) for name, node_id in BROKERS.items()}
         machines = {node_id: (RecentClock(host.clock), host.files) for node_id, host in hosts.items()}
-        self.retention_judge = RetentionJudge(
-            self.observer, lambda: self.truth.image, store, coverage, machines, DIRECTORY
-        )
+        self.retention = RetentionJudge(self.observer, lambda: self.truth.image, store, coverage, machines, DIRECTORY)
+        return TieredRecordsJudge(self.nodes.stable_end_of, self.nodes.finished_in, store.put_ever), coverage
 
-    def _judge_controllers(self, hosts: Mapping[int, str]) -> None:
-        """By what their listeners are told."""
-        self._heartbeats = Heartbeats(
-            self.world.loop.time,
-            self.truth.report,
-            warm_bytes=WarmingPolicy().bytes_min,
-            warm_ms=self.options.thin_warm_ms,
-        )
-        self._fences = FenceJudge(
-            hosts,
+    def _judge_fencing(self) -> FencingJudge:
+        return FencingJudge(
+            self._hosts,
             self._heartbeats,
             session_s=self.options.session_timeout_ms / 1000,
             now_s=self.world.loop.time,
             up_since_s=self.nodes.up_since_s,
         )
-        self.truth.on_lead = self._fences.leads
-        self.leave_judge = LeaveJudge(
-            self.observer,
+
+    def _judge_leavers(self) -> IsrLeaversJudge:
+        hosts = self._hosts
+        return IsrLeaversJudge(
             lambda: self.truth.image,
             self.world.loop.time,
             self._heartbeats,
@@ -175,8 +195,6 @@ class GovernedRun:
             failed_s=lambda node_id: self.world.host(hosts[node_id]).disk_faults.failed_at_s.get(DIRECTORY),
             may_lose=lambda node_id: self._may_lose_logs(hosts[node_id]),
         )
-        self.thin_judge = ThinJudge(self._heartbeats)
-        self._ghosts = Ghosts(self.nodes.controller_ids, self.world.rng("ghosts"))
 
     def _may_lose_logs(self, host: str) -> bool:
         """Whether anything has ever kept a broker there from a log: a call that failed, a full disk, rot."""
@@ -187,10 +205,10 @@ class GovernedRun:
             or injected[FaultKind.BIT_ROT] > 0
         )
 
-    def _deeds(self) -> dict[FaultKind, Callable[[Fault], None]]:
+    def _immediate_faults(self) -> dict[FaultKind, Callable[[Fault], None]]:
         """Faults that are requests to the cluster."""
         return {
-            FaultKind.GHOST: lambda fault: self._do(lambda: self._ghosts.wake(BROKERS[fault.targets[0]])),
+            FaultKind.GHOST: lambda fault: self._do(lambda: self._zombies.wake(BROKERS[fault.targets[0]])),
             FaultKind.REPLACE_TOPIC: lambda _: self._do(self.administrator.replace),
             FaultKind.MOVE_REPLICA: lambda fault: self._do(
                 lambda: self.administrator.move_replica(BROKERS[fault.targets[0]])
@@ -226,45 +244,48 @@ class GovernedRun:
     def _on_event(self, process: Process | None) -> None:
         if process is None:
             return
-        self.truth.check()
-        self._tier_judge.check()
-        self.retention_judge.check()
+        self._judges.check()
         self.losses.follow_cluster()
         if self._idle_events is not None:
             self._idle_events[process.host] += 1
         if process.host in self.nodes.controller_ids:
-            self.quorum.on_event(process)
+            self.quorum.look(process)
         if process.host in BROKERS:
-            self.observer.on_event(process)
+            self.observer.look(process)
 
-    def _on_metadata(self, metadata: MetadataImage, before: ClusterImage, after: ClusterImage) -> None:
-        """A batch of the metadata log was applied first."""
-        self.isr_judge.changed(before, after)
-        self.leave_judge.changed(self.truth.batch, before, after)
-        self.retention_judge.changed(before, after)
-        self._fences.changed(self.truth.batch, before, after)
-        self.thin_judge.changed(self.truth.batch, before, after)
-        self._ghosts.changed(before, after)
-        for text in news(before, after):
-            self.world.record("metadata", text)
+    def on(self, event: Observed) -> None:
+        """What the scenario itself has to do, once all judges have had the event."""
+        match event:
+            case MetadataChanged(_, _, before, after):
+                for text in metadata_changes(before, after):
+                    self.world.record("metadata", text)
+            case DamageRead(detail):
+                self._check_damage(detail)
+            case ProcessEnded(host) if host in BROKERS:
+                self.observer.process_ended(BROKERS[host])
+            case DiskWiped(host) if (directory := directory_id(self.world.host(host).files)) is not None:
+                self.truth.wiped(BROKERS[host], directory)
+
+    def _second_passed(self, events: int) -> None:
+        self._judges.on(SecondPassed(events))
 
     def _covered_from(self, name: TopicIdPartition, node_id: int) -> int:
         """Below it a replica may name offsets that have expired: outside of the ISR, or if it was brought back."""
         now = self.truth.image.partition(name.topic_partition)
-        is_member = now is not None and node_id in now.isr and not self.losses.excuses_of(name)
-        return 0 if is_member else self.retention_judge.highest_start(name)
+        is_member = now is not None and node_id in now.isr and not self.losses.allowed_losses_of(name)
+        return 0 if is_member else self.retention.highest_start(name)
 
     def _name(self, partition: TopicPartition) -> TopicIdPartition:
         return self.truth.image.topics[partition.topic].id_partition(partition.partition)
 
     def _check_damage(self, what: str) -> None:
-        """InvariantViolationError unless something rots."""
+        """InvariantViolationError unless something may be corrupt."""
         self.injector.injected["damaged reads"] += 1
-        if not self.injector.may_rot():
+        if not self.injector.may_be_corrupt():
             raise InvariantViolationError("sound reads", what)
 
     def _listen_in(self, service: ControllerService) -> None:
-        self._heartbeats.watch(service)
+        tap_heartbeats(service, self._judges.on_inside)
         tap_isr_changes(service, self._hold)
 
     def _hold(self, broker_ids: Collection[int]) -> float:
@@ -288,7 +309,7 @@ class GovernedRun:
             self.world.record("faults", "all over: the liveness phase begins")
             for task in (changes, *self._doing):
                 task.cancel()
-            upkeep.append(asyncio.create_task(keep_pace(self.world.loop)))
+            upkeep.append(asyncio.create_task(every_second(self.world.loop, self._second_passed)))
             await first_error(self._calm_down(clients), [*upkeep, *clients])
         finally:
             for task in [*upkeep, changes, *clients]:
@@ -308,7 +329,7 @@ class GovernedRun:
         """
         if self.options.expires:
             self._shared.gap_factor = CATCH_UP_FACTOR
-            await self._wait_out("kept too long", self.retention_judge.behind, self.world.now_s + CONVERGE_S)
+            await self._wait_out("kept too long", self.retention.behind, self.world.now_s + CONVERGE_S)
             await self._administer(lambda: self.administrator.keep_for_ever(TOPIC))
         await asyncio.sleep(2.0)
         self._shared.stopping.set()
@@ -324,7 +345,7 @@ class GovernedRun:
     async def _converge(self, deadline_s: float) -> None:
         await self._wait_out(
             "not converged",
-            lambda: unrest(self.truth, self.nodes.brokers(), self.nodes.controllers(), self.world.store),
+            lambda: unsettled(self.truth, self.nodes.brokers(), self.nodes.controllers(), self.world.store),
             deadline_s,
         )
 
@@ -336,7 +357,7 @@ class GovernedRun:
             await asyncio.sleep(CHECK_S)
 
     async def _rest(self) -> None:
-        """Who has nothing to do does nothing."""
+        """Check that idle nodes stay idle."""
         self._idle_events = Counter()
         await asyncio.sleep(IDLE_S)
         for host, events in sorted(self._idle_events.items()):
@@ -357,19 +378,19 @@ class GovernedRun:
     async def _judge(self) -> None:
         reads = FinalReads(self.world, self._addresses, self._shared, CONVERGE_S)
         logs: dict[str, FinalLog] = {}
-        excuses: dict[str, Excuses] = {}
+        allowed: dict[str, AllowedLosses] = {}
         for partition in self.partitions:
             logs[str(partition)] = await reads.everything(partition)
-            excuses[str(partition)] = self.losses.excuses_of(self._name(partition))
-            if not excuses[str(partition)]:
+            allowed[str(partition)] = self.losses.allowed_losses_of(self._name(partition))
+            if not allowed[str(partition)]:
                 self.anomalies += await reads.committed(partition)
-        verdict = check_history(self.history, logs, excuses, expires=self.options.expires)
+        verdict = check_history(self.history, logs, allowed, expires=self.options.expires)
         self.anomalies += verdict.anomalies
         self.records_checked, self.records_excused = verdict.records_checked, verdict.records_excused
         self.anomalies += self.administrator.anomalies()
         for filled in self.administrator.filled:
             log = await reads.everything(filled.topic_partition)
-            self.anomalies += self.administrator.lost_from(filled, log, self.losses.excuses_of(filled))
+            self.anomalies += self.administrator.lost_from(filled, log, self.losses.allowed_losses_of(filled))
         await self._converge(self.world.now_s + CONVERGE_S)
         self._look_at_files()
 
@@ -382,7 +403,7 @@ class GovernedRun:
                 name = TopicPartition(topic.name, number)
                 self.anomalies += replica_anomalies(name, self.nodes.brokers(), files, self.world.store, image)
 
-    # -- what the injector asks and tells -----------------------------------------------------------------------------
+    # -- what the injector asks ----------------------------------------------------------------------------------------
 
     def move_leaders(self) -> None:
         """Half of the time the partitions', else the quorum's."""
@@ -402,37 +423,13 @@ class GovernedRun:
     def may_wipe(self, host: str) -> bool:
         return self.losses.may_wipe(host)
 
-    def before_crash(self, host: str) -> None:
-        if host in BROKERS:
-            self.losses.before_crash(host)
-
-    def machines_crashed(self, hosts: Sequence[str]) -> None:
-        self.losses.machines_crashed([host for host in hosts if host in BROKERS])
-
-    def wiped(self, host: str) -> None:
-        directory = directory_id(self.world.host(host).files)
-        if directory is not None:
-            self.truth.wiped(BROKERS[host], directory)
-        self.losses.wiped(host)
-
-    def files_changed(self, host: str) -> None:
-        if host in BROKERS:
-            self.losses.files_changed(host)
-
-    def process_ended(self, host: str) -> None:
-        if host in BROKERS:
-            self.losses.process_ended(host)
-            self._fences.ended(BROKERS[host])
-        if host in self.nodes.controller_ids:
-            self.quorum.process_ended(host)
-
     # -- clients ------------------------------------------------------------------------------------------------------
 
     async def _administer(self, work: Work) -> None:
         await self.world.host("administrator").run(work())
 
     def _do(self, work: Work) -> None:
-        """Beside everything else, as of an administrator."""
+        """Do it beside everything else, on the administrator's host."""
         task = self.world.loop.create_task(self._administer(work))
         self._doing[task] = None
         task.add_done_callback(self._done)
@@ -441,12 +438,12 @@ class GovernedRun:
         del self._doing[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             assert isinstance(error, Exception), error
-            self.truth.report(error)
+            self._judges.report(error)
 
     async def _run_client(self, host: str, work: Work) -> None:
         await self.world.host(host).run(work())
 
 
 def _in_groups(names: Collection[str]) -> tuple[list[str], list[str]]:
-    """Who starts first: controllers alone, then whoever is a broker."""
+    """The order of the first start: controllers alone, then all brokers."""
     return [name for name in names if name not in BROKERS], [name for name in names if name in BROKERS]

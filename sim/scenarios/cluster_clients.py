@@ -1,4 +1,4 @@
-"""The clients of a governed cluster: who sends to each partition of the main topic, and who reads it."""
+"""The clients of a cluster: who sends to each partition of the main topic, and who reads it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Callable, Coroutine, Sequence
 
 from ...protocol.net.client import Address
 from ...protocol.topics import TopicPartition
-from ..judges.history import ACKS_ALL
+from ..judges.core.history import ACKS_ALL
 from ..machine.world import World
 from .client import SimClient
-from .cluster_options import READERS_RACK, GovernedOptions
+from .cluster_options import READERS_RACK, ClusterOptions
 from .pipelined import PipelinedProducer
 from .workload import Pace, Producer, Reader, Shared
 
 Work = Callable[[], Coroutine[None, None, None]]
 
 
-class GovernedClients:
+class ClusterClients:
     """As `options` wants them."""
 
-    def __init__(self, world: World, options: GovernedOptions, addresses: Sequence[Address], shared: Shared) -> None:
+    def __init__(self, world: World, options: ClusterOptions, addresses: Sequence[Address], shared: Shared) -> None:
         self._world = world
         self._options = options
         self._addresses = addresses

@@ -1,4 +1,4 @@
-"""The nodes of a governed cluster: how each is started, and what of it runs, for judges to look into."""
+"""The nodes of a cluster: how each is started, and what of it runs, for judges to look into."""
 
 from __future__ import annotations
 
@@ -11,22 +11,29 @@ from ...plugins.layout import segment_key
 from ...protocol.topics import TopicIdPartition
 from ...quorum.core.state import RaftState
 from ...quorum.node import QuorumNode
-from ..judges.truth import Tap
+from ..judges.core.truth import Tap
 from ..machine.process import Process
 from ..machine.world import World
-from .cluster_options import BROKERS, PORT, GovernedOptions
+from .cluster_options import BROKERS, PORT, ClusterOptions
 from .combined import CombinedProcess, broker_in
 from .controllers import ControllerProcess
 
 
-class GovernedNodes:
-    """As `options` wants them. `tap` is for each run of a controller, by host."""
+class ClusterNodes:
+    """The nodes as `options` wants them. `tap` gives a listener for each run of a controller, by host; `on_controller`
+    is called with each controller that was made.
+    """
 
-    def __init__(self, world: World, options: GovernedOptions, tap: Callable[[str], Tap]) -> None:
+    def __init__(
+        self,
+        world: World,
+        options: ClusterOptions,
+        tap: Callable[[str], Tap],
+        on_controller: Callable[[ControllerService], None],
+    ) -> None:
         self.controller_ids = options.controllers
         self.names = tuple(dict.fromkeys((*self.controller_ids, *BROKERS)))
-        self.on_controller: Callable[[ControllerService], None] = lambda _: None
-        """Told of each controller that was made."""
+        self._on_controller = on_controller
         self._world = world
         self._options = options
         self._tap = tap
@@ -46,12 +53,13 @@ class GovernedNodes:
         else:
             controller = options.controller_config(name)
             node = await host.start(lambda machine: ControllerProcess(controller, machine, listeners=[tap]))
-            self.on_controller(node.service)
+            self._on_controller(node.service)
 
     def _combine(self, name: str, machine: NodeEnvironment, tap: Tap) -> CombinedProcess:
         config, host = self._options.combined_config(name), self._world.host(name)
-        process = self._combined[name] = CombinedProcess(config, host, machine, listeners=[tap])
-        process.on_controller = self.on_controller
+        process = self._combined[name] = CombinedProcess(
+            config, host, machine, listeners=[tap], on_controller=self._on_controller
+        )
         return process
 
     def up_since_s(self, name: str) -> float | None:
@@ -66,21 +74,21 @@ class GovernedNodes:
         return broker_in(self._world.host(process.host).node)
 
     def brokers(self) -> dict[int, Broker | None]:
-        """By id."""
+        """All brokers by id; None for one that is down."""
         return {node_id: broker_in(self._world.host(name).node) for name, node_id in BROKERS.items()}
 
     def controllers(self) -> dict[str, ControllerService]:
-        """Those that run."""
+        """The controllers that run, by host."""
         found = {name: self._controller(name) for name in self.controller_ids}
         return {name: service for name, service in found.items() if service is not None}
 
     def replica(self, name: str) -> QuorumNode | None:
-        """Of the metadata log."""
+        """The replica of the metadata log on this host; None while it is down."""
         service = self._controller(name)
         return None if service is None else service.node
 
     def quorum_leader(self) -> str | None:
-        """Of those that take themselves for it the newest."""
+        """The host of the quorum's leader: of several that believe to lead, the one with the newest epoch."""
         leading = {
             replica.leader_and_epoch.epoch: name
             for name in self.controller_ids

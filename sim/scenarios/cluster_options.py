@@ -1,4 +1,4 @@
-"""What a seed of the governed scenario chooses beside its faults, as the configurations of its nodes and topics."""
+"""What a seed of the cluster scenario chooses beside its faults, as the configurations of its nodes and topics."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ PORT: Final = 9092
 SAFETY_MS: Final = 15_000
 FLUSH_NEVER: Final = 2**63 - 1
 SMALL_FETCH_BYTES: Final = 1_500
-"""Of a replica's fetch that brings a batch or two."""
+"""The size of a replica's fetch that brings a batch or two."""
 HEARTBEATS_A_SESSION: Final = 4
 FREQUENT_BYTES: Final = 300
 """Between two snapshots of the metadata: a few records."""
 FREQUENT_SHARE: Final = 0.25
 NEWCOMER_SHARE: Final = 0.5
-"""Of seeds in which a broker gets an empty disk once everything is at rest."""
+"""The share of seeds in which a broker gets an empty disk once everything is at rest."""
 PIPELINED_SHARE: Final = 0.4
-"""Of seeds whose producers keep several batches in flight."""
+"""The share of seeds whose producers keep several batches in flight."""
 RETENTION_SHARE: Final = 0.4
-"""Of seeds in which the main topic expires."""
+"""The share of seeds in which the main topic expires."""
 NO_LIMIT: Final = -1
 WARMS_SHARE: Final = 0.2
 WARMER_BYTES_A_SECOND: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GovernedOptions:
+class ClusterOptions:
     """`replication_factor` is the main topic's; the metadata topic's is 3. Times in ms unless they say otherwise.
 
     `combined` of the nodes are broker and controller in one process. Where thin replicas are warmed (`warms`) local
@@ -84,7 +84,7 @@ class GovernedOptions:
     retention_bytes: int = NO_LIMIT
 
     @classmethod
-    def drawn(cls, chance: Chance) -> GovernedOptions:
+    def drawn(cls, chance: Chance) -> ClusterOptions:
         rng = chance("more options")
         drawn = replace(
             cls._drawn(chance("options")),
@@ -109,7 +109,7 @@ class GovernedOptions:
             follows_tier=True,
         )
 
-    def _with_retention(self, rng: Random) -> GovernedOptions:
+    def _with_retention(self, rng: Random) -> ClusterOptions:
         if rng.random() >= RETENTION_SHARE:
             return self
         if rng.random() < 0.5:
@@ -124,7 +124,7 @@ class GovernedOptions:
         return (self.retention_ms, self.retention_bytes) != (NO_LIMIT, NO_LIMIT)
 
     @classmethod
-    def _drawn(cls, rng: Random) -> GovernedOptions:
+    def _drawn(cls, rng: Random) -> ClusterOptions:
         replication_factor = rng.choice((2, 3, 3))
         return cls(
             partitions=rng.choice((1, 1, 2)),
@@ -183,7 +183,7 @@ class GovernedOptions:
 
     @property
     def assignments(self) -> list[list[int]]:
-        """Of the main topic."""
+        """The replicas of the main topic's partitions."""
         ids = list(BROKERS.values())
         return [
             [ids[(number + place) % len(ids)] for place in range(self.replication_factor)]
@@ -192,13 +192,13 @@ class GovernedOptions:
 
     @property
     def topic_configs(self) -> dict[str, str]:
-        """Of the main topic."""
+        """The configs of the main topic."""
         retention = {"retention.ms": str(self.retention_ms), "retention.bytes": str(self.retention_bytes)}
         return self.side_configs | retention
 
     @property
     def side_configs(self) -> dict[str, str]:
-        """Of the others, where nothing expires."""
+        """The configs of all other topics, where nothing expires."""
         return {
             "remote.storage.enable": "true",
             "internal.segment.bytes": str(self.segment_bytes),
@@ -240,7 +240,7 @@ class GovernedOptions:
         return config
 
     def combined_config(self, name: str) -> CombinedConfig:
-        """Of one that is a broker, too."""
+        """The configuration of a controller that is a broker, too."""
         properties = {
             **self._broker_keys(name),
             **self._controller_keys,

@@ -1,9 +1,10 @@
-"""What still keeps a governed cluster from being at rest, once the faults are over."""
+"""The state of a cluster in words: what a change of its metadata was, and what still keeps it from being at rest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ...broker.cluster.view import ClusterImage
 from ...broker.node import Broker
 from ...broker.tier import manager_config
 from ...controller.image.snapshot import snapshot_records
@@ -14,17 +15,34 @@ from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...quorum.core.state import RaftState
 from ...remote.core.ledger import RemoteLogLedger
 from ...remote.core.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from ..judges.core.truth import ClusterTruth
 from ..judges.final_state import Brokers, not_converged
-from ..judges.truth import ClusterTruth
 from ..machine.clock import EPOCH_MS
 from ..machine.objects import SimObjectStore
 
 CONTROLLERS_COUNT = 3
 PARTITIONS_MAX = 16
-"""Of a topic that was deleted: more are never made."""
+"""The partitions of a deleted topic that are looked for: more are never made."""
 
 
-def unrest(
+def metadata_changes(before: ClusterImage, after: ClusterImage) -> Iterator[str]:
+    """The lines of a trace: who is fenced, which topics went, how each partition stands."""
+    for broker_id, broker in after.brokers.items():
+        old = before.brokers.get(broker_id)
+        if old is None or old.fenced != broker.fenced:
+            yield f"broker {broker_id} is {'fenced' if broker.fenced else 'unfenced'}"
+    for topic in before.topics.values():
+        if topic.topic_id not in after.topic_names:
+            yield f"{topic.name} is deleted"
+    for topic in after.topics.values():
+        old_topic = before.topics.get(topic.name)
+        known = old_topic.partitions if old_topic is not None and old_topic.topic_id == topic.topic_id else {}
+        for number, now in topic.partitions.items():
+            if known.get(number) != now:
+                yield f"{topic.name}-{number} {now}"
+
+
+def unsettled(
     truth: ClusterTruth, brokers: Brokers, controllers: Mapping[str, ControllerService], store: SimObjectStore
 ) -> list[tuple[str, str]]:
     """What, and why."""
@@ -75,8 +93,8 @@ def _of_tier(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, str]]
 
 
 def _of_leftovers(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) -> Iterator[tuple[str, str]]:
-    """Of topics that are there: nothing that has expired, no copy that was given up, once nobody can be at it any more,
-    and no object that no remote log metadata names.
+    """What existing topics may not leave: what has expired, copies that were given up, once no broker can still work on
+    them, and objects that no remote log metadata names.
     """
     now_ms = EPOCH_MS + int(store.network.loop.time() * 1000)
     for name, leader, log, ledger in _ledgers(truth, brokers):
@@ -110,7 +128,7 @@ def _leftover(segment: RemoteLogSegmentMetadata, leader: Broker, log: PartitionL
 def _ledgers(
     truth: ClusterTruth, brokers: Brokers
 ) -> Iterator[tuple[TopicIdPartition, Broker, PartitionLog, RemoteLogLedger]]:
-    """Of all tiered partitions that have a leader, as that one has it."""
+    """Yield all tiered partitions that have a leader, with the leader's log and ledger."""
     for topic in truth.image.topics.values():
         for number, now in topic.partitions.items():
             name, leader = topic.id_partition(number), brokers.get(now.leader)

@@ -11,28 +11,34 @@ from ...broker.environment import NodeEnvironment
 from ...broker.node import Broker
 from ...controller.service import ControllerService
 from ...protocol.net.service import Service
-from ...quorum.delivery import QuorumListener
+from ...quorum.listener import QuorumListener
 from ..machine.host import Host
 from .controllers import first_failure, format_new
 
 
 class CombinedProcess(Service):
-    """For `Host.start`. `service` is there, and told to `on_controller`, once the controller has started, which the
-    broker needs to start; `failed` is done when one of them stops by itself.
+    """A node for `Host.start`. `service` is there, and given to `on_controller`, once the controller has started, which
+    the broker needs to start; `failed` is done when one of them stops by itself.
     """
 
     broker: Broker
     failed: asyncio.Future[str]
 
     def __init__(
-        self, config: CombinedConfig, host: Host, machine: NodeEnvironment, *, listeners: Sequence[QuorumListener] = ()
+        self,
+        config: CombinedConfig,
+        host: Host,
+        machine: NodeEnvironment,
+        *,
+        listeners: Sequence[QuorumListener],
+        on_controller: Callable[[ControllerService], None],
     ) -> None:
         """`machine` is the controller's environment; the broker has the same with a disk of its own."""
         super().__init__()
         self.config = config
         self.service: ControllerService | None = None
         self.process = host.process
-        self.on_controller: Callable[[ControllerService], None] = lambda _: None
+        self._on_controller = on_controller
         self._has_begun = False
         self._host = host
         self._machine = machine
@@ -50,7 +56,7 @@ class CombinedProcess(Service):
             self._has_begun = True
             return self._machine
         self.service = self._node.controller
-        self.on_controller(self.service)
+        self._on_controller(self.service)
         return replace(self._machine, disk=self._host.open_disk())
 
 

@@ -1,4 +1,4 @@
-"""Holds up what leaders ask of the controllers, at the controllers' listeners."""
+"""Taps at the controllers' listeners: judges learn of heartbeats, and requests of leaders are held up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from ...controller.image.image import MetadataImage
 from ...controller.image.registrations import PartitionKey
 from ...controller.service import ControllerService
 from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
 from ...protocol.net.dispatch import RequestContext
+from ..judges.core.events import HeartbeatAnswered, HeartbeatEvent, HeartbeatReceived
 
 
 def tap_isr_changes(service: ControllerService, hold: Callable[[Collection[int]], float]) -> None:
@@ -29,8 +31,25 @@ def tap_isr_changes(service: ControllerService, hold: Callable[[Collection[int]]
     handlers[ApiKey.ALTER_PARTITION] = tapped
 
 
+def tap_heartbeats(service: ControllerService, publish: Callable[[HeartbeatEvent], None]) -> None:
+    """Publish all heartbeats that this controller receives from now on."""
+    handlers = service.quorum.server.handlers
+    handle = handlers[ApiKey.BROKER_HEARTBEAT]
+
+    async def tapped(context: RequestContext, request: Any) -> Any:
+        if service.controller.is_active:
+            publish(HeartbeatReceived(service.node.leader_and_epoch.epoch, service.node.next_offset, request))
+        answer = await handle(context, request)
+        broker = service.controller.core.state.image.brokers.get(request.broker_id)
+        registered_epoch = None if broker is None else broker.epoch
+        publish(HeartbeatAnswered(request, ErrorCode(answer["error_code"]), registered_epoch))
+        return answer
+
+    handlers[ApiKey.BROKER_HEARTBEAT] = tapped
+
+
 def joiners(image: MetadataImage, request: Any) -> Iterator[int]:
-    """Who would become a member of an ISR."""
+    """Yield the brokers that would become members of an ISR."""
     for topic in request.topics:
         for asked in topic.partitions:
             now = image.partition(PartitionKey(topic.topic_id, asked.partition_index))

@@ -12,7 +12,7 @@ from ...controller.service import ControllerService
 from ...protocol.net.service import Service
 from ...quorum.controller_config import ControllerConfig, parse
 from ...quorum.core.state import ReplicaKey
-from ...quorum.delivery import QuorumListener
+from ...quorum.listener import QuorumListener
 from ...quorum.node import QuorumNode
 from ...quorum.service import QuorumService
 from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id

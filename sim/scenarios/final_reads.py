@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from ...protocol.net.client import Address
 from ...protocol.topics import TopicPartition
-from ..judges.acknowledged_writes import Anomaly, FinalLog
+from ..judges.core.acknowledged_writes import Anomaly, FinalLog
 from ..machine.world import World
 from .client import SimClient
 from .workload import Reader, Shared

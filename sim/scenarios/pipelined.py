@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ...protocol.errors import KafkaError
-from ..judges.history import Send
+from ..judges.core.history import Send
 from .client import AttemptFailedError
 from .workload import SEQUENCE_LOST, Producer, Retries
 

@@ -3,13 +3,13 @@
     start -> appenders begin -> safety phase: the schedule's faults -> heal, and start what is down
           -> appenders end -> converge, within `CONVERGE_S` -> look at every log -> judge -> probe (`quorum_probes`)
 
-After every event, over the tables of `quorum_watch`:
+After every event, over the tables of `judges.quorum_replicas`:
 
 | invariant             | violated when                                                                             |
 |-----------------------|-------------------------------------------------------------------------------------------|
 | same state machine    | two nodes apply different records at one offset, or one applies an offset twice           |
 
-The quorum flushes before it acknowledges: no crash excuses a loss. Voters are never wiped here, for a static quorum
+The quorum flushes before it acknowledges: no crash allowed a loss. Voters are never wiped here, for a static quorum
 does not survive that (KIP-853 tells why); the observer is.
 """
 
@@ -24,22 +24,24 @@ from typing import Final, TypeVar
 
 from ...quorum.core.errors import BufferFullError, NotLeaderError, QuorumFailedError
 from ...quorum.core.state import LeaderAndEpoch, RaftState
-from ...quorum.delivery import CommittedBatch, SnapshotContent
+from ...quorum.listener import CommittedBatch, SnapshotContent
 from ...quorum.node import QuorumNode
 from ..faults.hardware import hardware
 from ..faults.injector import FaultInjector
 from ..faults.quorum_scenes import quorum_scene
 from ..faults.schedule import Schedule, Targets, generate
-from ..judges.acknowledged_writes import Anomaly, FinalLog, check_history
+from ..judges.core.acknowledged_writes import Anomaly, FinalLog, check_history
+from ..judges.core.events import SecondPassed
+from ..judges.core.history import ACKS_ALL, History, Poll, Send
+from ..judges.core.judge import Judges
+from ..judges.core.pace import PaceJudge
+from ..judges.core.partition import InvariantViolationError
+from ..judges.core.replicas import ReplicaState, batches_of, check_partition
 from ..judges.durability import DurableLogs
-from ..judges.history import ACKS_ALL, History, Poll, Send
-from ..judges.invariants import InvariantViolationError
-from ..judges.pace import keep_pace
-from ..judges.quorum_replicas import DIRECTORY, PARTITION, QuorumWatch
-from ..judges.replicas import ReplicaState, batches_of, check_partition
+from ..judges.quorum_replicas import DIRECTORY, PARTITION, QuorumJudge
 from ..machine.chance import Chance
 from ..machine.process import Process, current_process
-from ..machine.tasks import first_error
+from ..machine.tasks import every_second, first_error
 from ..machine.world import World
 from .controllers import ObserverProcess, QuorumProcess, controller_config, controller_host
 from .quorum_probes import QuorumProbes
@@ -56,7 +58,7 @@ APPEND_TIMEOUT_S: Final = 5.0
 LOOK_FOR_LEADER_S: Final = 0.05
 RECORD_BYTES: Final = 16
 SMALL_FETCH_BYTES: Final = 250
-"""Of a fetch that brings a batch or two."""
+"""The size of a fetch that brings a batch or two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +120,7 @@ class QuorumOptions:
 class _StateMachine:
     """What one run of a node has applied: value by offset. Tells `run` of every batch."""
 
-    run: QuorumRun
+    run: QuorumScenario
     process: str
     values: dict[int, int] = field(default_factory=dict)
     next_offset: int = 0
@@ -144,10 +146,10 @@ class _StateMachine:
         self.snapshot_at = len(self.values)
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
-        """Who leads is asked of the replica."""
+        """The leader is read from the replica instead."""
 
 
-class QuorumRun:
+class QuorumScenario:
     """One run, in a world made for it."""
 
     def __init__(self, world: World, schedule: Schedule | None = None, options: QuorumOptions | None = None) -> None:
@@ -157,13 +159,13 @@ class QuorumRun:
         self.anomalies: list[Anomaly] = []
         self._nodes = self.options.nodes
         self.schedule = schedule or self.options.schedule(world.rng)
-        self.injector = FaultInjector(
-            world, {name: self._starter(name) for name in self._nodes}, tuple(self._nodes), self, self
-        )
+        self._judges = judges = Judges()
+        starters = {name: self._starter(name) for name in self._nodes}
+        self.injector = FaultInjector(world, starters, tuple(self._nodes), self, judges.on)
         self.injector.check(self.schedule)
         disks = DurableLogs(lambda host: world.host(host).files)
-        self._watch = QuorumWatch(self._nodes, self._replica, disks, world.record)
-        self._watch.on_vote, self._watch.on_win = self.injector.has_voted, self.injector.has_won
+        self._replicas_judge = QuorumJudge(self._nodes, self._replica, disks, world.record, judges.on)
+        judges.add(self._replicas_judge, PaceJudge(), self.injector)
         self._probes = QuorumProbes(
             world.network,
             world.rng("probes"),
@@ -204,7 +206,7 @@ class QuorumRun:
         try:
             await first_error(self.injector.run(self.schedule), [*upkeep, *clients])
             self.world.record("faults", "all over: the liveness phase begins")
-            upkeep.append(asyncio.create_task(keep_pace(self.world.loop)))
+            upkeep.append(asyncio.create_task(every_second(self.world.loop, self._second_passed)))
             await first_error(self._calm_down(clients), [*upkeep, *clients])
         finally:
             for task in [*upkeep, *clients]:
@@ -227,7 +229,7 @@ class QuorumRun:
         await self._converge(deadline_s)
 
     async def _converge(self, deadline_s: float) -> None:
-        while reasons := self._unrest():
+        while reasons := self._unsettled():
             if self.world.now_s > deadline_s:
                 self.anomalies += [Anomaly("not converged", PARTITION, reason) for reason in reasons]
                 return
@@ -250,7 +252,7 @@ class QuorumRun:
         replica = self._replica(name)
         return replica is not None and replica.state is RaftState.LEADER
 
-    def _unrest(self) -> list[str]:
+    def _unsettled(self) -> list[str]:
         replicas = self._replicas()
         leaders = [node_id for node_id, replica in replicas.items() if replica.state is RaftState.LEADER]
         if len(leaders) != 1 or len(replicas) != len(self._nodes):
@@ -304,8 +306,11 @@ class QuorumRun:
 
     def _on_event(self, process: Process | None) -> None:
         if process is not None and process.host in self._nodes:
-            self._watch.on_event(process)
+            self._replicas_judge.look(process)
             self._probes.on_event(process.host)
+
+    def _second_passed(self, events: int) -> None:
+        self._judges.on(SecondPassed(events))
 
     def applied(self, process: str, batch: CommittedBatch, records: tuple[tuple[int, int], ...]) -> None:
         """A node has applied a committed batch."""
@@ -319,27 +324,11 @@ class QuorumRun:
                 Poll(process, PARTITION, batch.base_offset, batch.last_offset + 1, records, now_ms, now_ms)
             )
 
-    # -- what the injector tells: the quorum has no excuses -----------------------------------------------------------
+    # -- what the injector asks ---------------------------------------------------------------------------------------
 
     def may_wipe(self, host: str) -> bool:
+        """Only the observer's disk: the quorum has no allowed losses."""
         return self._nodes[host] == OBSERVER
-
-    def before_crash(self, host: str) -> None:
-        """Nothing is to be remembered."""
-
-    def machines_crashed(self, hosts: Sequence[str]) -> None:
-        """Nothing may be lost."""
-
-    def wiped(self, host: str) -> None:
-        """Only the observer is."""
-
-    def files_changed(self, host: str) -> None:
-        """What it was to flush is not acknowledged."""
-
-    def process_ended(self, host: str) -> None:
-        self._watch.process_ended(host)
-
-    # -- what the injector asks ---------------------------------------------------------------------------------------
 
     def quorum_leader(self) -> str | None:
         found = self._leader()
@@ -460,7 +449,7 @@ class QuorumRun:
 
 
 def _seen(task: asyncio.Task[T]) -> None:
-    """Whoever waited for it may have given up."""
+    """Retrieve the exception: the caller may have given up."""
     if not task.cancelled():
         task.exception()
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Final
 
-from ..judges.acknowledged_writes import Anomaly
+from ..judges.core.acknowledged_writes import Anomaly
 from ..machine.network import Network
 
 IDLE_S: Final = 2.0

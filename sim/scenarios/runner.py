@@ -10,17 +10,17 @@ from typing import Any, Final, Protocol
 from ...protocol.errors import KafkaError
 from ..faults.schedule import Schedule
 from ..faults.shrink import Shrunk, shrink
-from ..judges.invariants import InvariantViolationError
+from ..judges.core.partition import InvariantViolationError
 from ..machine.host import Stopped
 from ..machine.world import World
-from .cluster import GovernedRun
-from .quorum import QuorumRun
+from .cluster import ClusterScenario
+from .quorum import QuorumScenario
 from .report import RunReport, Tallies
 from .workload import UnexpectedError
 
 Sink = Callable[[str], None]
 OURS: Final = (AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError)
-"""Of which no disk makes a sound program die."""
+"""Exceptions that no disk causes in a sound program."""
 
 
 class Run(Protocol):
@@ -39,8 +39,8 @@ class Run(Protocol):
 
 
 SCENARIOS: Final[Mapping[str, Callable[[World, Schedule | None], Run]]] = {
-    "governed": GovernedRun,
-    "quorum": QuorumRun,
+    "cluster": ClusterScenario,
+    "quorum": QuorumScenario,
 }
 
 

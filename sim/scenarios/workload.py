@@ -24,7 +24,7 @@ fault explains end the run: `UnexpectedError`; and so do, as violated invariants
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
@@ -34,9 +34,18 @@ from ...protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ...protocol.records import Record, build_batch, iter_batches, iter_records
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.topics import TopicPartition
-from ..judges.acknowledged_writes import FinalLog
-from ..judges.history import ACKS_ALL, History, Poll, Send, TransactionEnd
-from ..judges.invariants import InvariantViolationError, ReplicaStatus
+from ..judges.core.acknowledged_writes import FinalLog
+from ..judges.core.events import (
+    ClientEvent,
+    CommitReported,
+    DamageRead,
+    Logs,
+    LogStartReported,
+    OffsetRefused,
+    SequenceRefused,
+)
+from ..judges.core.history import ACKS_ALL, History, Poll, Send, TransactionEnd
+from ..judges.core.partition import InvariantViolationError
 from ..machine.clock import EPOCH_MS
 from .client import EARLIEST, LATEST, AttemptFailedError, Fetched, SimClient
 
@@ -45,7 +54,7 @@ RETRY_MIN_S: Final = 0.05
 RETRY_MAX_S: Final = 0.4
 TRANSACTION_BATCHES_MAX: Final = 4
 LONG_SHARE: Final = 0.3
-"""Of transactions that stay open for so long that segments are closed meanwhile."""
+"""The share of transactions that stay open for so long that segments are closed meanwhile."""
 LONG_S: Final = (1.0, 4.0)
 
 RETRIABLE: Final = frozenset(
@@ -67,10 +76,6 @@ RETRIABLE: Final = frozenset(
 SEQUENCE_LOST: Final = frozenset({ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_producer_id})
 
 
-Logs = Mapping[str, ReplicaStatus]
-"""By host."""
-
-
 class UnexpectedError(AssertionError):
     """A broker answered what it never should."""
 
@@ -82,28 +87,17 @@ class Shared:
     history: History
     now_ms: Callable[[], int]
     stopping: asyncio.Event
+    publish: Callable[[ClientEvent], None]
+    logs_of: Callable[[TopicPartition], Logs]
+    """The logs of a partition as they are now."""
+    were_clocks_set: Callable[[], bool]
+    """Whether a leader's clock may be more than an hour behind: it takes no records of now."""
     values: Iterator[int] = field(default_factory=lambda: count(1))
     transactions: Iterator[int] = field(default_factory=lambda: count(1))
     gap_factor: float = 1.0
-    """By which the gaps between batches are longer than `Pace` says."""
+    """The factor by which gaps between batches are longer than `Pace` says."""
     producer_ids: set[int] = field(default_factory=set)
-    """That were given out."""
-    on_committed: Callable[[TopicPartition, int, str, int], None] = lambda *_: None
-    """Told the end of what a client was told is committed (records, acks=all, a high watermark, the latest offset),
-    who, and when it asked.
-    """
-    on_start: Callable[[TopicPartition, int, str], None] = lambda *_: None
-    """Told where a reader was told that the log starts."""
-    logs_of: Callable[[TopicPartition], Logs] = lambda _: {}
-    """The logs of a partition as they are now."""
-    on_out_of_range: Callable[[TopicPartition, int, str, Logs], None] = lambda *_: None
-    """Told which offset a leader refused, on which host, and how the logs were when it was asked."""
-    on_refused: Callable[[TopicPartition, Send], None] = lambda *_: None
-    """Told whose sequence was refused for good."""
-    were_clocks_set: Callable[[], bool] = lambda: False
-    """Whether a leader's clock may be more than an hour behind: it takes no records of now."""
-    on_damage: Callable[[str], None] = lambda _: None
-    """Told what a reader was given that is no batch: it asks again."""
+    """Producer ids that were given out."""
 
     def take_producer_id(self, producer_id: int) -> None:
         """InvariantViolationError if it was given out before."""
@@ -222,16 +216,17 @@ class Producer:
         base_offset = await self._client.produce(self._partition, batch, self._acks)
         send.ok(base_offset, asked_ms, self._shared.now_ms())
         if self._acks == ACKS_ALL:
-            self._shared.on_committed(self._partition, base_offset + len(send.values), self._name, asked_ms)
+            end_offset = base_offset + len(send.values)
+            self._shared.publish(CommitReported(self._partition, end_offset, self._name, asked_ms))
 
     def _check(self, error: KafkaError) -> None:
-        """Of a batch. UnexpectedError."""
+        """UnexpectedError if no fault explains that a batch is refused so."""
         if error.code is not ErrorCode.invalid_timestamp or not self._shared.were_clocks_set():
             Retries.check(error)
 
     def _refused(self, send: Send, error: KafkaError) -> None:
         send.reason = error.code.name
-        self._shared.on_refused(self._partition, send)
+        self._shared.publish(SequenceRefused(self._partition, send))
 
     async def _end(self, transaction: int, producer: tuple[int, int], *, commit: bool) -> None:
         end = TransactionEnd(transaction, commit, str(self._partition), self._shared.now_ms())
@@ -343,11 +338,12 @@ class Reader:
         try:
             records, end = records_of(fetched, position, is_read_committed=self._is_read_committed)
         except CorruptRecordError as damage:
-            self._shared.on_damage(f"{process} was given a damaged batch of {self._partition} at {position}: {damage}")
+            detail = f"{process} was given a damaged batch of {self._partition} at {position}: {damage}"
+            self._shared.publish(DamageRead(detail))
             await self._shared.pause(RETRY_MAX_S)
             return position
         if end > position:
-            self._shared.on_committed(self._partition, end, process, self._asked_ms)
+            self._shared.publish(CommitReported(self._partition, end, process, self._asked_ms))
             poll = Poll(
                 process,
                 str(self._partition),
@@ -370,8 +366,8 @@ class Reader:
         if stable > watermark:
             detail = f"{where}: the last stable offset is {stable}, the high watermark {watermark}"
             raise InvariantViolationError("told in order", detail)
-        self._shared.on_start(self._partition, start, process)
-        self._shared.on_committed(self._partition, watermark, process, self._asked_ms)
+        self._shared.publish(LogStartReported(self._partition, start, process))
+        self._shared.publish(CommitReported(self._partition, watermark, process, self._asked_ms))
 
     async def _fetch(self, position: int) -> Fetched | None:
         """None if the position is out of range."""
@@ -386,7 +382,7 @@ class Reader:
                 await attempt.back_off()
             except KafkaError as error:
                 if error.code is ErrorCode.offset_out_of_range:
-                    self._shared.on_out_of_range(self._partition, position, self._client.leader_host, logs)
+                    self._shared.publish(OffsetRefused(self._partition, position, self._client.leader_host, logs))
                     await attempt.back_off()
                     return None
                 attempt.check(error)
@@ -405,9 +401,9 @@ class Reader:
                 await attempt.back_off()
             else:
                 if timestamp == EARLIEST:
-                    self._shared.on_start(self._partition, offset, self._name)
+                    self._shared.publish(LogStartReported(self._partition, offset, self._name))
                 else:
-                    self._shared.on_committed(self._partition, offset, self._name, asked_ms)
+                    self._shared.publish(CommitReported(self._partition, offset, self._name, asked_ms))
                 return offset
 
 

@@ -15,21 +15,26 @@ from ...broker.cluster.view import ClusterImage
 from ...protocol.api import ApiKey
 from ...protocol.errors import KafkaError
 from ...protocol.net.client import Address, KafkaClient
+from ..judges.core.events import MetadataChanged, Observed
 from .controllers import CONTROLLER_PORT
 
 TIMEOUT_S: Final = 2.0
 
 
-class Ghosts:
-    """Told of every change of the cluster; `wake` runs on a host that no fault hits."""
+class ZombieBrokers:
+    """Remembers the epochs of past registrations; `wake` runs on a host that no fault hits."""
 
     def __init__(self, controllers: Mapping[str, int], rng: Random) -> None:
         self._addresses = [Address(host, CONTROLLER_PORT) for host in controllers]
         self._rng = rng
         self._epochs: dict[int, int] = {}
-        """Of the registrations before."""
+        """Epochs of the registrations before the current ones, by broker."""
 
-    def changed(self, before: ClusterImage, after: ClusterImage) -> None:
+    def on(self, event: Observed) -> None:
+        if isinstance(event, MetadataChanged):
+            self._changed(event.before, event.after)
+
+    def _changed(self, before: ClusterImage, after: ClusterImage) -> None:
         for broker_id, now in after.brokers.items():
             then = before.brokers.get(broker_id)
             if then is not None and then.epoch != now.epoch:

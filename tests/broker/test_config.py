@@ -8,8 +8,8 @@ import pytest
 
 from tierfetch.broker.config.broker_config import DEFAULT_PROPERTIES, DYNAMIC_KEYS, ConfigError, Listener, load, parse
 
-GOVERNED = {"controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
-MINIMAL = {"node.id": "1", "log.dirs": "data", **GOVERNED}
+CONTROLLERS = {"controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
+MINIMAL = {"node.id": "1", "log.dirs": "data", **CONTROLLERS}
 
 
 def test_minimal_file_gets_kafkas_defaults(tmp_path: Path) -> None:
@@ -35,12 +35,12 @@ def test_minimal_file_gets_kafkas_defaults(tmp_path: Path) -> None:
         {"controller.quorum.voters": "11@a:9093,12@[::1]:9094"},
         {"controller.quorum.voters": "11@a:9093", "process.roles": "controller,broker"},
         {
-            **GOVERNED,
+            **CONTROLLERS,
             "log.dirs": "z,a",
             "log.cleanup.policy": "delete,compact",
             "advertised.listeners": "PLAINTEXT://b:1",
         },
-        {**GOVERNED, "log.cleaner.io.max.bytes.per.second": "12.5", "log.retention.hours": "3", "broker.rack": "r"},
+        {**CONTROLLERS, "log.cleaner.io.max.bytes.per.second": "12.5", "log.retention.hours": "3", "broker.rack": "r"},
     ],
 )
 def test_what_is_told_of_a_configuration_is_what_a_file_would_say(given: dict[str, str]) -> None:
@@ -128,7 +128,7 @@ def test_every_problem_is_said_at_once() -> None:
     ]
 
 
-def test_a_broker_is_governed_by_controllers() -> None:
+def test_a_broker_has_controllers() -> None:
     with pytest.raises(ConfigError, match=r"controller\.quorum\.bootstrap\.servers"):
         parse({"node.id": "1", "log.dirs": "d"}, "f")
 

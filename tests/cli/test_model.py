@@ -14,7 +14,7 @@ from tierfetch.cli.model import model
 from tierfetch.cli.model.document import ModelDocument
 from tierfetch.cli.model.failover import FailoverDocument
 from tierfetch.cli.model.quantities import count, duration, share
-from tierfetch.model.inventory import Policy
+from tierfetch.model.inventory_parts import Policy
 from tierfetch.tests.model.builders import EXAMPLE
 
 

@@ -21,7 +21,7 @@ PAUSE = Fault(200, FaultKind.PAUSE, ("broker-2",), 50)
 
 def report(seed: int, *failures: str, schedule: Schedule | None = None) -> RunReport:
     return RunReport(
-        scenario="governed",
+        scenario="cluster",
         seed=seed,
         failures=failures,
         schedule=schedule or Schedule(1_000, (CRASH, PAUSE)),
@@ -59,7 +59,7 @@ def test_one_seed_line_by_line(run: Callable[..., Result], tmp_path: Path) -> No
     shown = run("--seed", "2")
     assert shown.exit_code == 0
     assert shown.output.splitlines()[0] == "a line of 2"
-    assert "seed 2 (governed): passed; 20.0 virtual seconds" in shown.output
+    assert "seed 2 (cluster): passed; 20.0 virtual seconds" in shown.output
     assert "acknowledged 30, checked 29, excused 1; digest d1" in shown.output
     written = run("--seed", "2", "--events", str(tmp_path / "events"))
     assert "a line" not in written.output
@@ -69,12 +69,12 @@ def test_one_seed_line_by_line(run: Callable[..., Result], tmp_path: Path) -> No
 def test_many_seeds_and_how_to_repeat_the_one_that_failed(run: Callable[..., Result], tmp_path: Path) -> None:
     ended = run("--seeds", "4", "--json", str(tmp_path / "reports.json"))
     assert ended.exit_code == 1
-    assert "tierfetch simulate --scenario governed --seed 3" in ended.output
+    assert "tierfetch simulate --scenario cluster --seed 3" in ended.output
     assert "lost write: t-0: 7 at 3" in ended.output
     assert "with 1 of its 2 faults it still fails (found in 5 runs): " in ended.output
-    assert "--schedule simulate-governed-3.json" in ended.output
+    assert "--schedule simulate-cluster-3.json" in ended.output
     assert [each["seed"] for each in json.loads((tmp_path / "reports.json").read_bytes())] == [1, 2, 3, 4]
-    assert Schedule.from_json((tmp_path / "simulate-governed-3.json").read_bytes()).faults == (CRASH,)
+    assert Schedule.from_json((tmp_path / "simulate-cluster-3.json").read_bytes()).faults == (CRASH,)
     rows = [line for line in ended.output.splitlines() if "faults: " in line]
     assert len(rows) == 1, rows
     assert "process crash" in rows[0]
@@ -154,7 +154,7 @@ def test_the_summary_says_how_many_seeds_the_time_was_enough_for(
     monkeypatch.setattr(command.time, "monotonic", lambda: next(moments, 9.0))
     ended = run("--seeds", "4", "--start", "4", "--time-limit", "2.5")
     assert ended.exit_code == 0
-    assert "2 of 4 (governed 2)" in ended.output
+    assert "2 of 4 (cluster 2)" in ended.output
 
 
 def test_a_failure_that_does_not_fail_again_is_said_to_be_a_bug_of_the_simulation(

@@ -15,7 +15,7 @@ from tierfetch.controller.image.image import MetadataImage
 from tierfetch.controller.image.registrations import NO_LEADER, PartitionKey
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.sim.judges.metadata_invariants import check_image
+from tierfetch.sim.judges.core.metadata_image import check_image
 
 from .harness import same
 from .nodes import NODES, Cluster, ask

@@ -26,7 +26,7 @@ from tierfetch.controller.records import (
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.wire.entities import build_entity
-from tierfetch.sim.judges.metadata_invariants import check_image
+from tierfetch.sim.judges.core.metadata_image import check_image
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 CONFIG = ControllerConfig(cluster_id=CLUSTER_ID, node_id=100)

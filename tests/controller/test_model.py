@@ -19,7 +19,7 @@ from tierfetch.controller.image.snapshot import snapshot_records
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.extensions import thin_replica
-from tierfetch.sim.judges.metadata_invariants import check_change
+from tierfetch.sim.judges.core.metadata_image import check_change
 from tierfetch.tests.sim.planted.controller_bugs import CONTROLLER_MODEL
 from tierfetch.tests.sim.planted.registry import shown_by
 

@@ -10,7 +10,7 @@ from typing import cast
 
 from tierfetch.controller.image.image import MetadataImage
 from tierfetch.controller.snapshotter import AGAIN_MS, Snapshotter
-from tierfetch.quorum.delivery import CommittedBatch
+from tierfetch.quorum.listener import CommittedBatch
 from tierfetch.quorum.node import QuorumNode
 
 BYTES_MAX = 100

@@ -205,16 +205,16 @@ def test_kafka_configs_asks_our_controllers(mixed: Mixed) -> None:
 
 
 def test_C5_all_go_on_when_the_active_controller_dies(mixed: Mixed) -> None:
-    mixed.create("governed", [JAVA, OURS[0]])
-    mixed.wait_in_sync("governed", OURS[0], JAVA)
+    mixed.create("early", [JAVA, OURS[0]])
+    mixed.wait_in_sync("early", OURS[0], JAVA)
     active = mixed.quorum.leader()
     mixed.quorum.kill(active)
-    mixed.produce("governed", VALUES)
+    mixed.produce("early", VALUES)
     mixed.create("later", [OURS[1], JAVA])
     mixed.wait_in_sync("later", OURS[1], JAVA)
     mixed.produce("later", VALUES)
     mixed.quorum.start(active)
-    for topic in ("governed", "later"):
+    for topic in ("early", "later"):
         assert mixed.consume(topic, len(VALUES)) == VALUES
 
 

@@ -12,7 +12,8 @@ from tierfetch.cli.model.command import model
 from tierfetch.cli.processes import poll
 from tierfetch.cli.tier import tier
 from tierfetch.cli.tier.report import Listing
-from tierfetch.model.inventory import Inventory, Partition, Policy
+from tierfetch.model.inventory import Inventory
+from tierfetch.model.inventory_parts import Partition, Policy
 from tierfetch.tests.interop.brokers import BROKER
 from tierfetch.tests.interop.clients import create_topic, produce_transactions
 from tierfetch.tests.interop.histories import TOPIC_CONFIGS

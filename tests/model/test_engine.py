@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tierfetch.model.calibration import Calibrations
 from tierfetch.model.engine import simulate
-from tierfetch.model.inventory import Policy
+from tierfetch.model.inventory_parts import Policy
 from tierfetch.model.moves import Moves, moves_between, replacement_moves
 from tierfetch.model.results import Obstacle
 from tierfetch.model.synthetic import Shape, synthetic_cluster

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierfetch.model.arrays import ClusterArrays
-from tierfetch.model.inventory import Inventory, InventoryError, Policy
+from tierfetch.model.inventory import Inventory, InventoryError
+from tierfetch.model.inventory_parts import Policy
 from tierfetch.model.units import FILL_IN, parse_bytes
 from tierfetch.tests.model.builders import EXAMPLE, GB, broker, document, partition
 

@@ -15,7 +15,8 @@ from tierfetch.model.arrays import NONE, ClusterArrays
 from tierfetch.model.calibration import Calibrations
 from tierfetch.model.failures import Death, fail_over, predict_failover, unavailable_s
 from tierfetch.model.growth import with_new_brokers
-from tierfetch.model.inventory import Inventory, Policy
+from tierfetch.model.inventory import Inventory
+from tierfetch.model.inventory_parts import Policy
 from tierfetch.model.moves import moves_between, replacement_moves
 from tierfetch.model.recorder import SAMPLES_MAX, Recorder
 from tierfetch.model.resources import resources_of

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tierfetch.model.arrays import ClusterArrays
-from tierfetch.model.inventory import Broker, Inventory, Partition, Policy, Topic
+from tierfetch.model.inventory import Inventory
+from tierfetch.model.inventory_parts import Broker, Partition, Policy, Topic
 
 GB = 1e9
 

@@ -14,7 +14,7 @@ from tierfetch.bench.planner import made_up
 from tierfetch.model.arrays import NONE, ClusterArrays
 from tierfetch.model.calibration import Calibrations
 from tierfetch.model.engine import simulate
-from tierfetch.model.inventory import Policy
+from tierfetch.model.inventory_parts import Policy
 from tierfetch.planning.goals import Goal, PlanError, PlanOptions
 from tierfetch.planning.planner import ReplicaPlan, plan_replicas
 from tierfetch.planning.waves import CATCH_UP, WHOLE, assign_waves

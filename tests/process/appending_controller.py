@@ -17,7 +17,7 @@ from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.net.dispatch import Handler
 from tierfetch.quorum.controller_config import load
 from tierfetch.quorum.core.state import LeaderAndEpoch
-from tierfetch.quorum.delivery import CommittedBatch, SnapshotContent
+from tierfetch.quorum.listener import CommittedBatch, SnapshotContent
 from tierfetch.quorum.node import QuorumNode
 from tierfetch.quorum.service import QuorumService
 

@@ -10,7 +10,7 @@ import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 
-FAULT_SUITES = {"test_faults.py", "test_faulty_tier.py", "test_governed.py", "test_group_failover.py"}
+FAULT_SUITES = {"test_faults.py", "test_faulty_tier.py", "test_whole_cluster.py", "test_group_failover.py"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

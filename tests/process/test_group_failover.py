@@ -14,23 +14,23 @@ from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.consumers import Member, read_with_librdkafka, until_assigned
-from tierfetch.tests.process.governed import BROKERS, TIMEOUT_S, Governed, governed_cluster
+from tierfetch.tests.process.whole_cluster import BROKERS, TIMEOUT_S, WholeCluster, whole_cluster
 
 VALUES = [b"%04d" % number for number in range(200)]
 GROUP = "survivors"
 
 
 @pytest.fixture(scope="module")
-def governed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Governed]:
-    with governed_cluster(tmp_path_factory.mktemp("groups")) as running:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeCluster]:
+    with whole_cluster(tmp_path_factory.mktemp("groups")) as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
-def whole(governed: Governed) -> Iterator[None]:
+def whole(cluster: WholeCluster) -> Iterator[None]:
     """Whoever was killed comes back."""
     yield
-    for nodes in (governed.quorum, governed.brokers):
+    for nodes in (cluster.quorum, cluster.brokers):
         down = [node for node in nodes.nodes if not nodes.is_running(node)]
         for node in down:
             nodes.start(node)
@@ -38,7 +38,7 @@ def whole(governed: Governed) -> Iterator[None]:
             nodes.wait_serving(node)
 
 
-def coordinator(governed: Governed, group: str, *, other_than: int = -1) -> int:
+def coordinator(cluster: WholeCluster, group: str, *, other_than: int = -1) -> int:
     """Who coordinates the group, as a broker that lives says."""
 
     async def ask(port: int) -> int:
@@ -54,7 +54,7 @@ def coordinator(governed: Governed, group: str, *, other_than: int = -1) -> int:
     for _ in poll(TIMEOUT_S, f"{group} to have a coordinator other than {other_than}"):
         for broker in BROKERS:
             try:
-                found = asyncio.run(ask(governed.brokers.port(broker)))
+                found = asyncio.run(ask(cluster.brokers.port(broker)))
             except OSError:
                 continue
             if found not in (-1, other_than):
@@ -62,9 +62,9 @@ def coordinator(governed: Governed, group: str, *, other_than: int = -1) -> int:
     raise AssertionError("unreachable: poll raises")
 
 
-def topic_of(governed: Governed, name: str) -> str:
-    create_topic(governed.servers, name, replicas=3, configs={"min.insync.replicas": "2"})
-    Librdkafka().produce(governed.servers, name, VALUES, "none")
+def topic_of(cluster: WholeCluster, name: str) -> str:
+    create_topic(cluster.servers, name, replicas=3, configs={"min.insync.replicas": "2"})
+    Librdkafka().produce(cluster.servers, name, VALUES, "none")
     return name
 
 
@@ -74,37 +74,37 @@ def committed(member: Member, count: int) -> list[bytes]:
     return values
 
 
-def test_C5_a_group_does_not_notice_that_the_active_controller_is_killed(governed: Governed) -> None:
-    topic = topic_of(governed, "controller")
-    with Member(governed.servers, "a", topic) as member:
+def test_C5_a_group_does_not_notice_that_the_active_controller_is_killed(cluster: WholeCluster) -> None:
+    topic = topic_of(cluster, "controller")
+    with Member(cluster.servers, "a", topic) as member:
         assert committed(member, 50) == VALUES[:50]
-        governed.quorum.kill(governed.quorum.leader())
+        cluster.quorum.kill(cluster.quorum.leader())
         assert committed(member, 50) == VALUES[50:100]
-        with Member(governed.servers, "a", topic) as second:
+        with Member(cluster.servers, "a", topic) as second:
             until_assigned(lambda: bool(second.partitions) != bool(member.partitions), member, second)
-    assert read_with_librdkafka(governed.servers, "a", topic, 100) == VALUES[100:]
+    assert read_with_librdkafka(cluster.servers, "a", topic, 100) == VALUES[100:]
 
 
-def test_a_group_goes_on_when_its_coordinator_is_killed(governed: Governed) -> None:
-    topic = topic_of(governed, "coordinator")
-    with Member(governed.servers, GROUP, topic) as member:
+def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: WholeCluster) -> None:
+    topic = topic_of(cluster, "coordinator")
+    with Member(cluster.servers, GROUP, topic) as member:
         assert committed(member, 50) == VALUES[:50]
-        old = coordinator(governed, GROUP)
-        governed.brokers.kill(old)
-        new = coordinator(governed, GROUP, other_than=old)
+        old = coordinator(cluster, GROUP)
+        cluster.brokers.kill(old)
+        new = coordinator(cluster, GROUP, other_than=old)
         assert committed(member, 50) == VALUES[50:100]
-        assert coordinator(governed, GROUP) == new
-    assert read_with_librdkafka(governed.servers, GROUP, topic, 100) == VALUES[100:]
+        assert coordinator(cluster, GROUP) == new
+    assert read_with_librdkafka(cluster.servers, GROUP, topic, 100) == VALUES[100:]
 
 
-def test_C5_a_group_goes_on_when_both_are_killed_at_once(governed: Governed) -> None:
-    topic = topic_of(governed, "both")
-    with Member(governed.servers, "b", topic) as member:
+def test_C5_a_group_goes_on_when_both_are_killed_at_once(cluster: WholeCluster) -> None:
+    topic = topic_of(cluster, "both")
+    with Member(cluster.servers, "b", topic) as member:
         assert committed(member, 50) == VALUES[:50]
-        old = coordinator(governed, "b")
-        governed.quorum.kill(governed.quorum.leader())
-        governed.brokers.kill(old)
-        coordinator(governed, "b", other_than=old)
+        old = coordinator(cluster, "b")
+        cluster.quorum.kill(cluster.quorum.leader())
+        cluster.brokers.kill(old)
+        coordinator(cluster, "b", other_than=old)
         assert committed(member, 50) == VALUES[50:100]
-    assert read_with_librdkafka(governed.servers, "b", topic, 100) == VALUES[100:]
-    governed.wait(topic, "to have a leader", lambda part: part.leader_id != -1)
+    assert read_with_librdkafka(cluster.servers, "b", topic, 100) == VALUES[100:]
+    cluster.wait(topic, "to have a leader", lambda part: part.leader_id != -1)

@@ -11,7 +11,8 @@ import pytest
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.processes import poll
 from tierfetch.model.calibration import Calibrations
-from tierfetch.model.inventory import Inventory, Partition, Policy
+from tierfetch.model.inventory import Inventory
+from tierfetch.model.inventory_parts import Partition, Policy
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 
 TOPIC = "captured"

@@ -20,8 +20,8 @@ from tierfetch.protocol.net.server import Server
 from tierfetch.quorum.core.config import MetadataLogConfig, RaftConfig
 from tierfetch.quorum.core.state import Endpoint, LeaderAndEpoch, ReplicaKey
 from tierfetch.quorum.core.voters import VoterNode, VoterSet
-from tierfetch.quorum.delivery import CommittedBatch, SnapshotContent
 from tierfetch.quorum.handlers import QuorumHandlers, api_versions_handler
+from tierfetch.quorum.listener import CommittedBatch, SnapshotContent
 from tierfetch.quorum.node import QuorumNode
 from tierfetch.quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
 

@@ -1,4 +1,4 @@
-"""A governed cluster in a world: production controllers and brokers, and a client with a host of its own."""
+"""A cluster in a world: production controllers and brokers, and a client with a host of its own."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.sim.judges.acknowledged_writes import FinalLog
-from tierfetch.sim.judges.allowed_losses import Excuse, Excuses
-from tierfetch.sim.judges.truth import ClusterTruth
+from tierfetch.sim.judges.core.acknowledged_writes import FinalLog
+from tierfetch.sim.judges.core.allowed_losses import AllowedLoss, AllowedLosses
+from tierfetch.sim.judges.core.truth import ClusterTruth
 from tierfetch.sim.scenarios.administrator import Administrator
 from tierfetch.tests.sim.test_truth import truth
 
@@ -28,10 +28,10 @@ async def administrator(there: ClusterTruth) -> Administrator:
 def test_what_a_side_topic_acknowledged_is_in_it_unless_it_is_excused_or_gone() -> None:
     made = asyncio.run(administrator(truth()))
     assert made.filled == [T]
-    assert not made.lost_from(T, FinalLog("t-0", 0, 2, {0: 7, 1: 8}), Excuses())
-    (found,) = made.lost_from(T, FinalLog("t-0", 0, 2, {0: 7, 1: 9}), Excuses())
+    assert not made.lost_from(T, FinalLog("t-0", 0, 2, {0: 7, 1: 8}), AllowedLosses())
+    (found,) = made.lost_from(T, FinalLog("t-0", 0, 2, {0: 7, 1: 9}), AllowedLosses())
     assert str(found).startswith("lost write: t-0: offsets [1] were acknowledged")
-    lost = Excuses([Excuse(from_offset=1, end_offset=2, at_ms=30, until_ms=40)])
+    lost = AllowedLosses([AllowedLoss(from_offset=1, end_offset=2, at_ms=30, until_ms=40)])
     assert not made.lost_from(T, FinalLog("t-0", 0, 1, {0: 7}), lost)
     assert made.lost_from(T, FinalLog("t-0", 0, 0, {}), lost)
     made._produced[T][2] = (9, 25)

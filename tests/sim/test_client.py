@@ -10,7 +10,7 @@ from uuid import UUID
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.sim.judges.history import ACKS_ALL
+from tierfetch.sim.judges.core.history import ACKS_ALL
 from tierfetch.sim.scenarios.client import SimClient, _Leader
 
 T = TopicPartition("t", 0)

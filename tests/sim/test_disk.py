@@ -379,7 +379,7 @@ def test_bits_that_rot_read_wrong_until_they_are_written_again_or_healed():
     async def work():
         disk = await made()
         await disk.write_file(FILE, b"\0" * 100)
-        place = disk.files.rot(FILE, Random(3))
+        place = disk.files.corrupt(FILE, Random(3))
         file = await disk.open(FILE)
 
         async def changed() -> list[int]:
@@ -387,10 +387,10 @@ def test_bits_that_rot_read_wrong_until_they_are_written_again_or_healed():
 
         assert await changed() == [place]
         assert [index for index, byte in enumerate(await disk.read_file(FILE)) if byte] == [place]
-        assert disk.files.is_rotten
+        assert disk.files.is_corrupt
         await file.write(place, b"\0")
         assert await changed() == []
-        disk.files.rot(FILE, Random(4))
+        disk.files.corrupt(FILE, Random(4))
         disk.files.heal()
         assert await changed() == []
 

@@ -7,15 +7,27 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
+from uuid import UUID
 
 import pytest
 
+from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.sim.faults.injector import CUT_S, DEPOSED_S, LATE_S, MOMENT_S, RELIEF_S, FaultInjector
 from tierfetch.sim.faults.schedule import Fault, FaultKind, Schedule, UnfitScheduleError
+from tierfetch.sim.judges.core.events import (
+    FilesChanged,
+    LeaderElected,
+    NodeCrashing,
+    Observed,
+    ProcessEnded,
+    QuorumLeaderElected,
+    VoteCast,
+)
 from tierfetch.sim.machine.world import World
 
 from .disks import flushed_up_to
 
+NAME = TopicIdPartition(UUID(int=1), "t", 0)
 NODES = ("a", "b", "c")
 
 
@@ -38,7 +50,7 @@ class Cluster:
         self.ended: list[str] = []
         self.changed: list[str] = []
         starts = {name: partial(self.start, name) for name in NODES}
-        self.injector = FaultInjector(world, starts, (*NODES, "clients"), self, self)
+        self.injector = FaultInjector(world, starts, (*NODES, "clients"), self, self.note)
 
     async def start(self, name: str) -> None:
         await self.world.host(name).start(lambda _: Node())
@@ -54,18 +66,14 @@ class Cluster:
     def may_wipe(self, host: str) -> bool:
         return True
 
-    def before_crash(self, host: str) -> None:
-        self.crashed.append(host)
-
-    def machines_crashed(self, hosts: object) -> None: ...
-
-    def wiped(self, host: str) -> None: ...
-
-    def process_ended(self, host: str) -> None:
-        self.ended.append(host)
-
-    def files_changed(self, host: str) -> None:
-        self.changed.append(host)
+    def note(self, event: Observed) -> None:
+        match event:
+            case NodeCrashing(host):
+                self.crashed.append(host)
+            case ProcessEnded(host):
+                self.ended.append(host)
+            case FilesChanged(host):
+                self.changed.append(host)
 
 
 def simulate(fault: Fault, look: Callable[[Cluster], Coroutine[Any, Any, None]], leader: str | None = "a") -> Cluster:
@@ -104,10 +112,10 @@ def test_without_a_leader_it_is_skipped(kind: FaultKind) -> None:
 
 def test_a_voter_crashes_a_moment_after_its_vote_and_nobody_hears_its_candidate() -> None:
     async def look(cluster: Cluster) -> None:
-        cluster.injector.has_voted("b", "c")
+        cluster.injector.on(VoteCast("b", "c"))
         await asyncio.sleep(10.001)
         assert cluster.crashed == ["a"]
-        cluster.injector.has_voted("b", "c")
+        cluster.injector.on(VoteCast("b", "c"))
         assert cluster.blocked() == {("c", "a"), ("c", "b")}
         await asyncio.sleep(MOMENT_S[1])
         assert cluster.crashed == ["a", "b"]
@@ -121,7 +129,7 @@ def test_a_voter_crashes_a_moment_after_its_vote_and_nobody_hears_its_candidate(
 def test_who_has_just_won_is_cut_off_for_a_while() -> None:
     async def look(cluster: Cluster) -> None:
         await asyncio.sleep(10.001)
-        cluster.injector.has_won("b")
+        cluster.injector.on(QuorumLeaderElected("b"))
         await asyncio.sleep(MOMENT_S[1])
         assert cluster.blocked() == {("b", "a"), ("b", "c"), ("a", "b"), ("c", "b")}
         await asyncio.sleep(CUT_S[1])
@@ -132,10 +140,10 @@ def test_who_has_just_won_is_cut_off_for_a_while() -> None:
 
 def test_a_vote_is_held_back_for_a_while() -> None:
     async def look(cluster: Cluster) -> None:
-        cluster.injector.has_voted("b", "c")
+        cluster.injector.on(VoteCast("b", "c"))
         assert not cluster.blocked()
         await asyncio.sleep(10.001)
-        cluster.injector.has_voted("b", "c")
+        cluster.injector.on(VoteCast("b", "c"))
         assert cluster.blocked() == {("b", "c")}
         await asyncio.sleep(LATE_S[1])
         assert not cluster.blocked()
@@ -147,12 +155,12 @@ def test_leaders_are_cut_off_one_after_the_other_and_come_back() -> None:
     async def look(cluster: Cluster) -> None:
         await asyncio.sleep(10.001)
         assert cluster.blocked() == {("a", "b"), ("a", "c"), ("b", "a"), ("c", "a")}
-        cluster.injector.has_won("b")
+        cluster.injector.on(QuorumLeaderElected("b"))
         await asyncio.sleep(RELIEF_S[1])
         assert cluster.blocked() == {("b", "a"), ("b", "c"), ("a", "b"), ("c", "b")}
         await asyncio.sleep(5)
         assert not cluster.blocked()
-        cluster.injector.has_won("c")
+        cluster.injector.on(QuorumLeaderElected("c"))
         await asyncio.sleep(RELIEF_S[1])
         assert not cluster.blocked()
 
@@ -161,10 +169,10 @@ def test_leaders_are_cut_off_one_after_the_other_and_come_back() -> None:
 
 def test_who_begins_to_lead_a_partition_is_cut_off_from_nodes_alone() -> None:
     async def look(cluster: Cluster) -> None:
-        cluster.injector.leads("a")
+        cluster.injector.on(LeaderElected("a", NAME))
         await asyncio.sleep(10.001)
         for _ in range(10):
-            cluster.injector.leads("b")
+            cluster.injector.on(LeaderElected("b", NAME))
         await asyncio.sleep(MOMENT_S[1])
         assert cluster.blocked() == {("b", "a"), ("b", "c"), ("a", "b"), ("c", "b")}
         assert not cluster.world.network.is_blocked("b", "clients")
@@ -215,7 +223,7 @@ def test_a_request_is_made_by_who_runs_the_scenario() -> None:
     done: list[Fault] = []
 
     async def look(cluster: Cluster) -> None:
-        cluster.injector.deeds[FaultKind.GHOST] = done.append
+        cluster.injector.immediate_faults[FaultKind.GHOST] = done.append
         await asyncio.sleep(11)
 
     assert simulate(fault, look).injector.injected == {"ghost": 1}
@@ -262,13 +270,13 @@ def test_what_rots_is_a_closed_segment_and_a_node_that_starts_meanwhile_may_find
         await asyncio.sleep(10.5)
         assert await disk.read_file(Path("/data/t-0/1.log")) != bytes(1000)
         assert await disk.read_file(Path("/data/t-0/2.log")) == bytes(1000)
-        assert cluster.injector.may_rot()
+        assert cluster.injector.may_be_corrupt()
         host.crash("process")
         await asyncio.sleep(1)
         assert cluster.changed == ["b"]
         assert await host.open_disk().read_file(Path("/data/t-0/1.log")) == bytes(1000)
         await asyncio.sleep(6)
-        assert not cluster.injector.may_rot()
+        assert not cluster.injector.may_be_corrupt()
 
     assert simulate(Fault(10_000, FaultKind.BIT_ROT, ("b",), 1_400), look).injector.injected["bit rot, bits"] == 3
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -11,7 +12,8 @@ import pytest
 from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.log.core.producer_state import BatchMetadata, ProducerStateEntry
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.sim.judges.invariants import InvariantViolationError, ReplicaStatus
+from tierfetch.sim.judges.core.events import JoinersRequested, Observed, ReplicaLeft, Truncated
+from tierfetch.sim.judges.core.partition import InvariantViolationError, ReplicaStatus
 from tierfetch.sim.judges.observer import ReplicaObserver
 from tierfetch.sim.machine.process import Process
 
@@ -61,12 +63,20 @@ class Scene:
         self.partition = Partition(end)
         hosted = SimpleNamespace(partitions={NAME.topic_partition: self.partition})
         broker = SimpleNamespace(config=SimpleNamespace(node_id=2), hosted=hosted)
-        self.observer = ReplicaObserver(lambda _: broker, lambda *_: None)  # type: ignore[arg-type, return-value]
+        self.published: list[Observed] = []
+        self.observer = ReplicaObserver(
+            lambda _: broker,  # type: ignore[arg-type, return-value]
+            lambda *_: None,
+            self.published.append,
+        )
         self.process = Process("broker-2", 1)
         self.event()
 
     def event(self) -> None:
-        self.observer.on_event(self.process)
+        self.observer.look(self.process)
+
+    def of(self, kind: type) -> list[Observed]:
+        return [event for event in self.published if isinstance(event, kind)]
 
     def knows(self, last_offset: int, transaction: int | None = None) -> None:
         batch = BatchMetadata(0, last_offset, 0, 0)
@@ -77,13 +87,11 @@ class Scene:
 
 def test_a_truncation_is_told_and_producers_are_looked_at_when_it_is_over() -> None:
     scene = Scene()
-    told: list[tuple[int, int]] = []
-    scene.observer.on_truncation = lambda _, before, after: told.append((before.log_end_offset, after.log_end_offset))
     scene.knows(9)
     scene.partition.log.is_busy = True
     scene.partition.log.cut(6)
     scene.event()
-    assert told == [(10, 6)]
+    assert scene.of(Truncated) == [Truncated(NAME, status(10), status(6))]
     scene.event()
     scene.partition.log.is_busy = False
     with pytest.raises(InvariantViolationError, match="truncated producers: t-0 was cut at 6"):
@@ -141,33 +149,27 @@ def test_a_transaction_that_was_cut_off_may_not_stay_open() -> None:
 
 def test_who_is_asked_to_join_is_told_once() -> None:
     scene = Scene()
-    told: list[tuple[int, set[int]]] = []
-
-    def joiners(_: TopicIdPartition, leader: ReplicaStatus, who: Any) -> None:
-        told.append((leader.node_id, set(who)))
-
-    scene.observer.on_joiners = joiners
     replicas = SimpleNamespace(pending_isr=None, isr=frozenset({2}))
     scene.partition.leadership = SimpleNamespace(leader_epoch=3, replicas=replicas)
     scene.event()
-    assert not told
+    assert not scene.of(JoinersRequested)
     replicas.pending_isr = frozenset({1, 2})
     scene.event()
     scene.event()
-    assert told == [(2, {1})]
+    asked = [JoinersRequested(NAME, replace(status(10), leads_epoch=3), frozenset({1}))]
+    assert scene.of(JoinersRequested) == asked
     replicas.pending_isr = frozenset({2})
     scene.event()
-    assert told == [(2, {1})]
+    assert scene.of(JoinersRequested) == asked
 
 
-@pytest.mark.parametrize("is_assigned", [True, False])
-def test_who_stops_in_order_goes_on_believing_in_what_its_log_has(is_assigned: bool) -> None:
-    """Its log stays on its disk, unless another broker was assigned the replica, or the topic is gone."""
+def test_a_replica_that_is_no_longer_hosted_is_told() -> None:
     scene = Scene()
-    scene.observer.is_assigned = lambda node_id, name: is_assigned and (node_id, name) == (2, NAME)
-    invariants = scene.observer.of(NAME)
-    invariants.committed_end = 10
-    invariants.forgive(4, (2,))
     scene.observer._watched[scene.process].hosted.clear()  # type: ignore[attr-defined]
     scene.event()
-    assert invariants.has_doubts == is_assigned
+    assert scene.of(ReplicaLeft) == [ReplicaLeft(2, NAME)]
+    assert scene.observer.status(2, NAME) is None
+
+
+def status(end: int) -> ReplicaStatus:
+    return ReplicaStatus(2, 1, -1, None, 0, 0, 0, end, (EpochEntry(3, 0),))

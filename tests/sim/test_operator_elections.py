@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from tierfetch.controller.image.registrations import PartitionKey
-from tierfetch.sim.judges.operator_elections import OperatorElections
+from tierfetch.sim.judges.core.truth import OperatorElections
 
 KEY = PartitionKey(UUID(int=1), 0)
 

@@ -12,7 +12,8 @@ import pytest
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.sim.judges.history import ACKS_ALL, History, Outcome, Send
+from tierfetch.sim.judges.core.events import ClientEvent, SequenceRefused
+from tierfetch.sim.judges.core.history import ACKS_ALL, History, Outcome, Send
 from tierfetch.sim.machine.world import World
 from tierfetch.sim.scenarios.client import AttemptFailedError
 from tierfetch.sim.scenarios.pipelined import IN_FLIGHT_MAX, PipelinedProducer
@@ -34,6 +35,10 @@ class Broker:
         self.in_flight = self.most = 0
         self.next: dict[int, int] = {}
         self.refused: list[Send] = []
+
+    def judge(self, event: ClientEvent) -> None:
+        if isinstance(event, SequenceRefused):
+            self.refused.append(event.send)
 
     async def init_producer_id(self) -> tuple[int, int]:
         self.ids += 1
@@ -64,8 +69,15 @@ def run(broker: Broker, seconds: float = 20.0, gap_factor: float = 1.0) -> Histo
     with World(1) as world:
 
         async def work() -> None:
-            shared = Shared(history, lambda: int(world.now_s * 1000), asyncio.Event(), gap_factor=gap_factor)
-            shared.on_refused = lambda _, send: broker.refused.append(send)
+            shared = Shared(
+                history,
+                lambda: int(world.now_s * 1000),
+                asyncio.Event(),
+                gap_factor=gap_factor,
+                publish=broker.judge,
+                logs_of=lambda _: {},
+                were_clocks_set=lambda: False,
+            )
             client: Any = broker
             producer = PipelinedProducer("p", T, ACKS_ALL, client, shared, Random(1), Pace(gap_s=0.1))
             world.loop.call_later(seconds, shared.stopping.set)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tierfetch.protocol.fetch.messages import AbortedTransaction
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
-from tierfetch.sim.judges.loss_tracker import surviving_end
+from tierfetch.sim.judges.broker_losses import surviving_end
 from tierfetch.sim.machine.filesystem import SimFilesystem
 from tierfetch.sim.scenarios.client import Fetched
 from tierfetch.sim.scenarios.workload import decode_value, encode_value, records_of

@@ -11,7 +11,7 @@ import pytest
 from tierfetch.log.disk.port import Disk
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.sim.faults.schedule import Fault, FaultKind, Schedule, UnfitScheduleError
-from tierfetch.sim.judges.invariants import InvariantViolationError
+from tierfetch.sim.judges.core.partition import InvariantViolationError
 from tierfetch.sim.machine.world import World
 from tierfetch.sim.scenarios import runner
 from tierfetch.sim.scenarios.report import REPORTS, Tallies
@@ -85,7 +85,7 @@ def test_a_process_may_end_because_its_disk_fails(fake: type[FakeRun], error: Ex
     assert report.has_failed is is_a_fault
 
 
-@pytest.mark.parametrize("scenario", ["governed", "quorum"])
+@pytest.mark.parametrize("scenario", ["cluster", "quorum"])
 def test_a_schedule_for_other_nodes_does_not_pass(scenario: str) -> None:
     with pytest.raises(UnfitScheduleError, match="broker-7"):
         runner.run_seed(1, scenario, schedule=Schedule(1_000, (Fault(100, FaultKind.PAUSE, ("broker-7",), 50),)))

@@ -12,7 +12,7 @@ from tierfetch.sim.faults.quorum_scenes import QUORUM_SCENES, quorum_scene
 from tierfetch.sim.faults.scenes import SCENES, Stage, scenes
 from tierfetch.sim.faults.schedule import SCENE_KINDS, FaultKind
 from tierfetch.sim.machine.chance import derived
-from tierfetch.sim.scenarios.cluster_options import BROKERS, GovernedOptions
+from tierfetch.sim.scenarios.cluster_options import BROKERS, ClusterOptions
 
 LATER_KINDS = {FaultKind.LATE_VOTES, FaultKind.RELIEVE_LEADERS, FaultKind.DEPOSE_LEADERS}
 STAGE = Stage(
@@ -55,7 +55,7 @@ def test_a_share_of_the_seeds_has_a_scene_about_its_logs_and_of_the_quorum() -> 
 def test_a_disk_with_votes_is_never_lost() -> None:
     for seed in range(60):
         chance = partial(derived, seed)
-        options = GovernedOptions.drawn(chance)
+        options = ClusterOptions.drawn(chance)
         schedule = options.schedule(chance)
         assert len(options.controllers) == 3
         assert len(set(options.controllers) & set(BROKERS)) == options.combined

@@ -59,7 +59,7 @@ def test_a_seed_is_the_same_run_in_another_process_with_other_hashes(scenario: s
 @pytest.mark.slow
 def test_a_schedule_replaces_the_seeds_own() -> None:
     schedule = Schedule(3_000, (Fault(1_000, FaultKind.MACHINE_CRASH, ("broker-1",), 500),))
-    report = run_seed(5, "governed", schedule=schedule)
+    report = run_seed(5, "cluster", schedule=schedule)
     assert report.schedule == schedule
     assert report.injected == {"machine crash": 1}
     assert not report.has_failed

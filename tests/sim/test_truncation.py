@@ -16,9 +16,9 @@ from tierfetch.broker.replicas.partition import Partition
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import Record, build_batch, iter_records
 from tierfetch.protocol.topics import TopicPartition
+from tierfetch.sim.judges.core.history import ACKS_ALL
+from tierfetch.sim.judges.core.replicas import batches_of
 from tierfetch.sim.judges.final_state import DIRECTORY
-from tierfetch.sim.judges.history import ACKS_ALL
-from tierfetch.sim.judges.replicas import batches_of
 from tierfetch.sim.machine.world import World
 from tierfetch.sim.scenarios.client import AttemptFailedError, SimClient
 from tierfetch.tests.sim.cluster import Cluster, broker_host

@@ -15,14 +15,24 @@ from tierfetch.controller.records import (
     TopicRecord,
     encode_record,
 )
+from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.quorum.core.state import LeaderAndEpoch
-from tierfetch.quorum.delivery import CommittedBatch, SnapshotContent
-from tierfetch.sim.judges.invariants import InvariantViolationError
-from tierfetch.sim.judges.truth import ClusterTruth
+from tierfetch.quorum.listener import CommittedBatch, SnapshotContent
+from tierfetch.sim.judges.core.events import ControllerElected, MetadataChanged, Observed, UncleanlyElected
+from tierfetch.sim.judges.core.judge import Judges
+from tierfetch.sim.judges.core.partition import InvariantViolationError
+from tierfetch.sim.judges.core.truth import ClusterTruth
 
 T = UUID(int=1000)
 LIES_IN = UUID(int=200)
 """Where broker 1 has its replica."""
+
+
+class Seen:
+    """Keeps the events."""
+
+    def __init__(self, events: list[Observed]) -> None:
+        self.on = events.append
 
 
 def broker(broker_id: int) -> RegisterBrokerRecord:
@@ -59,19 +69,19 @@ def batch(offset: int, *records: MetadataRecord) -> CommittedBatch:
 
 
 def truth() -> ClusterTruth:
-    truth = ClusterTruth("c", "PLAINTEXT")
+    truth = ClusterTruth("c", "PLAINTEXT", Judges())
     truth.tap("controller-1").on_commit(batch(0, *START))
-    truth.check()
+    truth.judges.check()
     return truth
 
 
 def test_others_apply_the_same() -> None:
     there = truth()
     there.tap("controller-2").on_commit(batch(0, *START))
-    there.check()
+    there.judges.check()
     there.tap("controller-3").on_commit(batch(0, *START[:1]))
     with pytest.raises(InvariantViolationError, match="same state machine"):
-        there.check()
+        there.judges.check()
 
 
 @pytest.mark.parametrize(
@@ -86,16 +96,18 @@ def test_what_must_not_be(violated: str, change: MetadataRecord) -> None:
     there = truth()
     there.tap("controller-1").on_commit(batch(4, change))
     with pytest.raises(InvariantViolationError, match=violated):
-        there.check()
+        there.judges.check()
 
 
 def test_the_last_member_goes_with_its_disk_and_the_image_tells() -> None:
     there, seen = truth(), []
     there.wiped(1, LIES_IN)
-    there.on_change.append(lambda metadata, before, after: seen.append((before, after)))
+    there.judges.add(Seen(seen))
     there.tap("controller-2").on_commit(batch(4, EMPTIED))
-    there.check()
-    ((before, after),) = seen
+    there.judges.check()
+    (event,) = seen
+    assert isinstance(event, MetadataChanged)
+    before, after = event.before, event.after
     assert before.topics["t"].partitions[0].isr == (1,)
     assert after is there.image
     assert after.topics["t"].partitions[0].isr == ()
@@ -109,7 +121,7 @@ def test_a_disk_that_was_lost_long_ago_takes_no_last_member_along() -> None:
     there.wiped(2, LIES_IN)
     there.tap("controller-2").on_commit(batch(4, EMPTIED))
     with pytest.raises(InvariantViolationError, match="last member stays"):
-        there.check()
+        there.judges.check()
 
 
 UNCLEAN = PartitionChangeRecord(partition_id=0, topic_id=T, isr=(2,), leader=2)
@@ -118,15 +130,17 @@ BACK = PartitionChangeRecord(partition_id=0, topic_id=T, isr=(1,), leader=1)
 
 def test_an_operator_is_asked_anew_for_each_unclean_election() -> None:
     there, told = truth(), []
-    there.on_unclean = lambda name, leader: told.append((name.topic, leader))
+    there.judges.add(Seen(told))
     there.asked.begins(PartitionKey(T, 0))
     there.tap("controller-1").on_commit(batch(4, UNCLEAN))
     there.asked.ends(PartitionKey(T, 0), is_answered=True)
-    there.check()
-    assert told == [("t", 2)]
+    there.judges.check()
+    assert [event for event in told if isinstance(event, UncleanlyElected)] == [
+        UncleanlyElected(TopicIdPartition(T, "t", 0), 2)
+    ]
     there.tap("controller-1").on_commit(batch(5, BACK))
     with pytest.raises(InvariantViolationError, match="allowed election"):
-        there.check()
+        there.judges.check()
 
 
 @pytest.mark.parametrize("isr", [None, (1, 2)])
@@ -135,7 +149,7 @@ def test_who_leads_was_in_the_isr_before(isr: tuple[int, ...] | None) -> None:
     there = truth()
     there.tap("controller-1").on_commit(batch(4, PartitionChangeRecord(partition_id=0, topic_id=T, isr=isr, leader=2)))
     with pytest.raises(InvariantViolationError, match="allowed election"):
-        there.check()
+        there.judges.check()
 
 
 def test_a_snapshot_says_what_the_log_says() -> None:
@@ -143,22 +157,22 @@ def test_a_snapshot_says_what_the_log_says() -> None:
     right = tuple(encode_record(record) for record in START)
     tap = there.tap("controller-2")
     tap.on_load_snapshot(SnapshotContent(4, 1, 0, (right[:3], right[3:])))
-    there.check()
+    there.judges.check()
     tap.on_load_snapshot(SnapshotContent(4, 1, 0, (right[:3],)))
     with pytest.raises(InvariantViolationError, match="same snapshot: controller-2 loads topics"):
-        there.check()
+        there.judges.check()
 
 
 def test_no_snapshot_goes_beyond_what_anybody_has_applied() -> None:
     there = truth()
     there.tap("controller-2").on_load_snapshot(SnapshotContent(5, 1, 0, ()))
     with pytest.raises(InvariantViolationError, match="same snapshot: controller-2 loads one up to offset 5"):
-        there.check()
+        there.judges.check()
 
 
 def test_who_leads_is_told_with_its_epoch() -> None:
     there, told = truth(), []
-    there.on_lead = told.append
+    there.judges.add(Seen(told))
     there.tap("controller-1").on_leader_change(LeaderAndEpoch(None, 4))
     there.tap("controller-1").on_leader_change(LeaderAndEpoch(1, 5))
-    assert told == [5]
+    assert told == [ControllerElected(5)]

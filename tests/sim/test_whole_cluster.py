@@ -11,8 +11,8 @@ import pytest
 from tierfetch.broker.node import StartError
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.quorum.core.errors import QuorumStartError
-from tierfetch.sim.judges.acknowledged_writes import check_history
-from tierfetch.sim.judges.history import ACKS_ALL, History
+from tierfetch.sim.judges.core.acknowledged_writes import check_history
+from tierfetch.sim.judges.core.history import ACKS_ALL, History
 from tierfetch.sim.judges.observer import ReplicaObserver
 from tierfetch.sim.machine.host import CrashKind
 from tierfetch.sim.machine.world import World
@@ -147,7 +147,14 @@ def test_a_whole_cluster_survives_what_the_seed_breaks(seed):
 @pytest.mark.parametrize("kind", ["process", "machine"])
 def test_C2_C5_acknowledged_records_survive_the_leader_and_the_active_controller(seed: int, kind: CrashKind) -> None:
     async def scenario(world: World, cluster: Cluster, _: Client) -> None:
-        shared = Shared(History(), lambda: int(world.now_s * 1000), asyncio.Event())
+        shared = Shared(
+            History(),
+            lambda: int(world.now_s * 1000),
+            asyncio.Event(),
+            publish=lambda _: None,
+            logs_of=lambda _: {},
+            were_clocks_set=lambda: False,
+        )
         producer = Producer(
             "p", T, ACKS_ALL, SimClient("p", cluster.addresses, Random(seed)), shared, Random(seed), Pace()
         )
@@ -172,9 +179,11 @@ def test_C2_C5_acknowledged_records_survive_the_leader_and_the_active_controller
     with World(seed) as world:
         cluster = Cluster(world, controllers=3, broker_keys={"replica.lag.time.max.ms": "1500"})
         observer = ReplicaObserver(
-            lambda process: world.host(process.host).node if process.host in cluster.brokers else None, world.record
+            lambda process: world.host(process.host).node if process.host in cluster.brokers else None,
+            world.record,
+            lambda _: None,
         )
-        world.loop.on_event = observer.on_event
+        world.loop.on_event = observer.look
 
         async def work() -> None:
             await cluster.start()

@@ -11,8 +11,9 @@ import pytest
 
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.sim.judges.history import ACKS_ALL, History
-from tierfetch.sim.judges.invariants import InvariantViolationError
+from tierfetch.sim.judges.core.events import ClientEvent, CommitReported, LogStartReported, OffsetRefused
+from tierfetch.sim.judges.core.history import ACKS_ALL, History
+from tierfetch.sim.judges.core.partition import InvariantViolationError
 from tierfetch.sim.scenarios.client import EARLIEST, Fetched
 from tierfetch.sim.scenarios.pipelined import PipelinedProducer
 from tierfetch.sim.scenarios.workload import RETRIABLE, Pace, Producer, Reader, Retries, Shared, UnexpectedError
@@ -38,7 +39,14 @@ def test_records_of_now_are_refused_only_where_a_clock_may_be_far_behind(kind: t
             return 1, 0
 
         client: Any = SimpleNamespace(produce=produce, init_producer_id=init_producer_id)
-        shared = Shared(History(), lambda: 0, asyncio.Event(), were_clocks_set=lambda: were_clocks_set)
+        shared = Shared(
+            History(),
+            lambda: 0,
+            asyncio.Event(),
+            were_clocks_set=lambda: were_clocks_set,
+            publish=lambda _: None,
+            logs_of=lambda _: {},
+        )
         asyncio.run(kind("p", TopicPartition("t", 0), ACKS_ALL, client, shared, Random(1), Pace()).run())
 
     run(were_clocks_set=True)
@@ -50,6 +58,9 @@ def test_records_of_now_are_refused_only_where_a_clock_may_be_far_behind(kind: t
 def test_what_no_fault_explains_ends_the_run(code: ErrorCode) -> None:
     with pytest.raises(UnexpectedError, match=code.name):
         Retries.check(KafkaError(code, "for no reason"))
+
+
+T = TopicPartition("t", 0)
 
 
 def reader_of(fetched: Fetched | None, starts: int = 0, ends: int = 0) -> Reader:
@@ -64,7 +75,14 @@ def reader_of(fetched: Fetched | None, starts: int = 0, ends: int = 0) -> Reader
         return starts if timestamp == EARLIEST else ends
 
     client: Any = SimpleNamespace(fetch=fetch, list_offset=list_offset, leader_host="b")
-    shared = Shared(History(), lambda: 0, asyncio.Event())
+    shared = Shared(
+        History(),
+        lambda: 0,
+        asyncio.Event(),
+        publish=lambda _: None,
+        logs_of=lambda _: {},
+        were_clocks_set=lambda: False,
+    )
     return Reader("r", TopicPartition("t", 0), client, shared, Random(1))
 
 
@@ -88,16 +106,18 @@ def test_what_an_answer_tells_beside_its_records_is_in_order(fetched: Fetched, w
 
 
 def test_what_an_answer_tells_beside_its_records_is_judged() -> None:
-    told: list[tuple[object, ...]] = []
+    told: list[ClientEvent] = []
 
     async def work() -> None:
         for reader in (reader_of(Fetched(b"", 9, 8, 4, ())), reader_of(None, 5, 7)):
-            shared = reader._shared
-            shared.on_out_of_range = lambda partition, offset, host, logs: told.append((host, "out of range", offset))
-            shared.on_start = lambda partition, start, who: told.append((who, "start", start))
-            shared.on_committed = lambda partition, end, who, asked_ms: told.append((who, "end", end))
+            reader._shared.publish = told.append
             await reader._poll("p", 5)
 
     asyncio.run(work())
-    assert told[:2] == [("p", "start", 4), ("p", "end", 9)]
-    assert told[2:] == [("b", "out of range", 5), ("r", "start", 5), ("r", "end", 7)]
+    assert told == [
+        LogStartReported(T, 4, "p"),
+        CommitReported(T, 9, "p", 0),
+        OffsetRefused(T, 5, "b", {}),
+        LogStartReported(T, 5, "r"),
+        CommitReported(T, 7, "r", 0),
+    ]

@@ -9,7 +9,7 @@ import pytest
 from tierfetch.bench.model.fit import INTERNAL_PARTITIONS, Seen, fitted
 from tierfetch.bench.model.scenario import CALIBRATION, TESTS, Scenario
 from tierfetch.model.calibration import Calibration, Calibrations
-from tierfetch.model.inventory import Policy
+from tierfetch.model.inventory_parts import Policy
 
 TRUE = (
     Calibrations.default()

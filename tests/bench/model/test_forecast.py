@@ -11,7 +11,8 @@ from tierfetch.bench.model.fit import INTERNAL_PARTITIONS
 from tierfetch.bench.model.forecast import forecast, known
 from tierfetch.bench.model.scenario import CALIBRATION, TESTS, Policies, Scenario
 from tierfetch.model.calibration import Calibrations, MachineRates
-from tierfetch.model.inventory import Inventory, Policy
+from tierfetch.model.inventory import Inventory
+from tierfetch.model.inventory_parts import Policy
 
 from .test_fit import TRUE, as_the_formula_has_it
 

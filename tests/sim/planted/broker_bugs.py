@@ -17,7 +17,7 @@ from tierfetch.tests.sim.planted.registry import planted
 @planted(
     "a follower outside of the ISR counts",
     file="fetcher/core/leader_replicas.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.SLOW_LINK, FaultKind.PAUSE, FaultKind.PARTITION, FaultKind.PROCESS_CRASH),
     replication_factor=(3,),
     min_insync_replicas=(1, 2),
@@ -36,7 +36,7 @@ def outsider_counts() -> Iterator[None]:
 @planted(
     "the wrong incarnation of a topic is deleted from the tier",
     file="broker/replicas/manager.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.REPLACE_TOPIC,),
     administrator_pace_ms=(400,),
 )
@@ -56,7 +56,7 @@ def wrong_incarnation_deleted() -> Iterator[None]:
 @planted(
     "the log of an earlier incarnation is taken for the topic's",
     file="log/keeper/manager.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.REPLACE_TOPIC, FaultKind.PROCESS_CRASH),
     administrator_pace_ms=(400,),
 )

@@ -37,7 +37,7 @@ CONTROLLER_MODEL = "tests/controller/test_model.py"
 @planted(
     "a stale AlterPartition is accepted",
     file="controller/core/alter_partition.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.PROCESS_CRASH, FaultKind.PARTITION),
 )
@@ -49,7 +49,7 @@ def stale_alter_partition() -> Iterator[None]:
 @planted(
     "a leader is elected out of the ISR",
     file="controller/core/partition_change.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH),
 )
@@ -68,7 +68,7 @@ def elected_out_of_isr() -> Iterator[None]:
 @planted(
     "unclean elections without being allowed",
     file="controller/core/broker_changes.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.PROCESS_CRASH,),
 )
@@ -80,7 +80,7 @@ def unclean_by_default() -> Iterator[None]:
 @planted(
     "the leader epoch is forgotten",
     file="controller/image/registrations.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.MOVE_LEADER,),
 )
@@ -97,7 +97,7 @@ def forgotten_leader_epoch() -> Iterator[None]:
 @planted(
     "the partition epoch is forgotten when only the ISR changes",
     file="controller/image/registrations.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.PARTITION,),
 )
@@ -115,7 +115,7 @@ def forgotten_partition_epoch() -> Iterator[None]:
 @planted(
     "the epoch stays when a replica is taken off the list",
     file="controller/core/partition_change.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     needs_quiet=True,
     replication_factor=(2,),
@@ -132,7 +132,7 @@ def no_bump_for_removed_replicas() -> Iterator[None]:
 @planted(
     "a reassignment is lost in the snapshot",
     file="controller/image/registrations.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.MOVE_REPLICA, FaultKind.PROCESS_CRASH),
     snapshot_bytes=(FREQUENT_BYTES,),
@@ -151,7 +151,7 @@ def lost_reassignment() -> Iterator[None]:
 @planted(
     "a reassignment ends before its new replicas are in sync",
     file="controller/core/partition_change.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.SLOW_LINK,),
 )
@@ -168,7 +168,7 @@ def early_end_of_reassignment() -> Iterator[None]:
 @planted(
     "a live broker is fenced",
     file="controller/core/sessions.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.PAUSE,),
     session_timeout_ms=(1_500, 3_000),
@@ -185,7 +185,7 @@ def impatient_session() -> Iterator[None]:
 @planted(
     "a mere disconnect is taken for proof",
     file="controller/prober.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.DISCONNECT,),
     fast_failover=(True,),
 )
@@ -204,7 +204,7 @@ def any_failure_is_a_refusal() -> Iterator[None]:
 @planted(
     "one refused connect is taken for proof",
     file="controller/core/fast_failover.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.DISCONNECT,),
     fast_failover=(True,),
@@ -217,7 +217,7 @@ def one_refusal() -> Iterator[None]:
 @planted(
     "fast failover fences a majority",
     file="controller/core/fast_failover.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.PROCESS_CRASH,),
     fast_failover=(True,),
@@ -236,7 +236,7 @@ def no_minority_rule() -> Iterator[None]:
 @planted(
     "a new controller fences before it hears most of the brokers",
     file="controller/core/fast_failover.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.PROCESS_CRASH,),
     fast_failover=(True,),
     combined=(1, 3),
@@ -254,7 +254,7 @@ def fences_unheard() -> Iterator[None]:
 @planted(
     "a wiped replica counts as what it was",
     file="controller/core/broker_registration.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.WIPE, FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH),
     replication_factor=(2,),
@@ -267,7 +267,7 @@ def wiped_replica_stays() -> Iterator[None]:
 @planted(
     "the last member leaves the ISR after an unclean stop",
     file="controller/core/broker_registration.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.POWER_FAILURE,),
 )
@@ -279,7 +279,7 @@ def last_member_leaves() -> Iterator[None]:
 @planted(
     "a fenced broker stays in its ISRs",
     file="controller/core/broker_heartbeat.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.PARTITION,),
 )
@@ -300,7 +300,7 @@ def fenced_broker_stays() -> Iterator[None]:
 @planted(
     "a fenced broker joins an ISR",
     file="controller/core/alter_partition.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.CRASH_JOINER,),
 )
@@ -312,7 +312,7 @@ def fenced_broker_joins() -> Iterator[None]:
 @planted(
     "a thin replica leads while a full one lives",
     file="controller/core/state.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.WIPE, FaultKind.MOVE_LEADER),
     follows_tier=(True,),
@@ -328,7 +328,7 @@ def thin_replica_leads() -> Iterator[None]:
 @planted(
     "who has joined the ISR and was not reported since counts as full",
     file="controller/core/thin.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.WIPE, FaultKind.MOVE_LEADER, FaultKind.MOVE_REPLICA),
     follows_tier=(True,),
@@ -350,7 +350,7 @@ def unknown_is_full() -> Iterator[None]:
 @planted(
     "a topic created again has the id of the old one",
     file="controller/core/topics.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.REPLACE_TOPIC,),
     administrator_pace_ms=(400,),
@@ -369,7 +369,7 @@ def reused_topic_id() -> Iterator[None]:
 @planted(
     "a broker of the past is believed",
     file="controller/core/broker_heartbeat.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     faults=(FaultKind.GHOST,),
 )
@@ -387,7 +387,7 @@ def stale_broker_epoch() -> Iterator[None]:
 @planted(
     "two brokers are given the same producer ids",
     file="controller/core/cluster.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
     producers=(2,),
     transactional_producers=(1,),
@@ -408,7 +408,7 @@ def same_producer_ids() -> Iterator[None]:
 @planted(
     "the index keeps brokers that left an ISR",
     file="controller/image/indexes.py",
-    scenario="governed",
+    scenario="cluster",
     shown_by=CONTROLLER_MODEL,
 )
 def stale_index() -> Iterator[None]:

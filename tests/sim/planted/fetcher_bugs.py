@@ -28,7 +28,7 @@ from tierfetch.tests.sim.planted.registry import planted
 @planted(
     "a follower truncates to its high watermark (before KIP-101)",
     file="fetcher/core/bootstrap.py",
-    scenario="governed",
+    scenario="cluster",
     needs_quiet=True,
     faults=(FaultKind.MOVE_LEADER,),
 )
@@ -50,7 +50,7 @@ def truncate_to_high_watermark() -> Iterator[None]:
 @planted(
     "the leader overlooks a diverging log that is not longer",
     file="fetcher/core/epoch_fetch.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.MOVE_LEADER),
     weak_producers=(1,),
 )
@@ -68,7 +68,7 @@ def overlooked_divergence() -> Iterator[None]:
 @planted(
     "consumers read past the high watermark",
     file="fetcher/core/epoch_fetch.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.PARTITION, FaultKind.PROCESS_CRASH, FaultKind.PAUSE),
 )
 def read_past_high_watermark() -> Iterator[None]:
@@ -86,7 +86,7 @@ def read_past_high_watermark() -> Iterator[None]:
 @planted(
     "acks=all is answered before the high watermark",
     file="broker/replicas/partition.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.PARTITION, FaultKind.PROCESS_CRASH, FaultKind.PAUSE),
 )
 def answered_too_early() -> Iterator[None]:
@@ -97,7 +97,7 @@ def answered_too_early() -> Iterator[None]:
 @planted(
     "the high watermark is that of a majority, not of the ISR",
     file="fetcher/core/leader_replicas.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.SLOW_LINK, FaultKind.PAUSE, FaultKind.SLOW_DISK),
     replication_factor=(3,),
 )
@@ -116,7 +116,7 @@ def majority_of_isr() -> Iterator[None]:
 @planted(
     "a replica joins the ISR before it has caught up",
     file="fetcher/core/leader_replicas.py",
-    scenario="governed",
+    scenario="cluster",
     needs_quiet=True,
     faults=(FaultKind.PROCESS_CRASH,),
     replica_fetch_max_bytes=(SMALL_FETCH_BYTES,),
@@ -135,7 +135,7 @@ def joins_too_early() -> Iterator[None]:
 @planted(
     "the producer snapshot is not adopted from the tier",
     file="fetcher/aux_state.py",
-    scenario="governed",
+    scenario="cluster",
     needs_quiet=True,
     faults=(FaultKind.MOVE_LEADER,),
     newcomer=(True,),
@@ -159,7 +159,7 @@ def snapshot_dropped() -> Iterator[None]:
 @planted(
     "the epoch index that is adopted is not the leader's lineage",
     file="fetcher/aux_state.py",
-    scenario="governed",
+    scenario="cluster",
     needs_quiet=True,
     faults=(FaultKind.MOVE_LEADER,),
     newcomer=(True,),
@@ -182,7 +182,7 @@ def foreign_epoch_index() -> Iterator[None]:
 @planted(
     "half a bootstrap is committed: the epochs are missing",
     file="log/keeper/replace_replica.py",
-    scenario="governed",
+    scenario="cluster",
     needs_quiet=True,
     faults=(FaultKind.MOVE_LEADER,),
     newcomer=(True,),
@@ -204,7 +204,7 @@ def half_a_bootstrap() -> Iterator[None]:
 @planted(
     "a shrunk ISR counts before it is accepted",
     file="fetcher/core/leader_replicas.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.PARTITION,),
 )
 def shrunk_too_early() -> Iterator[None]:
@@ -218,7 +218,7 @@ def shrunk_too_early() -> Iterator[None]:
 @planted(
     "who waits for acks=all is answered when leadership ends",
     file="broker/replicas/delayed.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.DEPOSE_LEADERS,),
     needs_quiet=True,
     gap_ms=(100,),
@@ -234,7 +234,7 @@ def answered_at_the_end() -> Iterator[None]:
 @planted(
     "a member that is not level at this moment leaves the ISR",
     file="fetcher/core/leader_replicas.py",
-    scenario="governed",
+    scenario="cluster",
     needs_quiet=True,
     faults=(FaultKind.SLOW_LINK,),
     gap_ms=(100,),
@@ -252,7 +252,7 @@ def no_lag_allowed() -> Iterator[None]:
 @planted(
     "the earliest offset is that of the local log",
     file="fetcher/core/leader_offsets.py",
-    scenario="governed",
+    scenario="cluster",
     local_retention_ms=(500,),
 )
 def earliest_is_local() -> Iterator[None]:
@@ -268,7 +268,7 @@ def earliest_is_local() -> Iterator[None]:
 @planted(
     "the latest offset is the end of the leader's log",
     file="fetcher/core/leader_offsets.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.SLOW_LINK, FaultKind.PAUSE),
 )
 def latest_is_the_end() -> Iterator[None]:

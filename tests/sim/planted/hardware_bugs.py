@@ -15,7 +15,7 @@ from tierfetch.tests.sim.planted.registry import planted
 @planted(
     "a second fsync is believed where the first has failed",
     file="log/replica/recovery.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.FAILED_FSYNC,),
     flush_messages=(1, 5),
 )
@@ -41,7 +41,7 @@ def second_fsync_believed_by_the_quorum() -> Iterator[None]:
 @planted(
     "a log that comes back shorter keeps its place in the ISR",
     file="broker/replicas/replica_directories.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.LOST_PAGES,),
     replication_factor=(3,),
 )
@@ -59,7 +59,7 @@ def shorter_log_in_the_isr() -> Iterator[None]:
 @planted(
     "a replica whose log fails at each append stays in the ISR",
     file="broker/replicas/replica_directories.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.LOST_PAGES, FaultKind.FAILED_FSYNC, FaultKind.DISK_ERRORS),
     replication_factor=(3,),
 )

@@ -23,7 +23,7 @@ from tierfetch.tests.sim.planted.registry import planted
 @planted(
     "acknowledge before fsync",
     file="log/replica/flusher.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.POWER_FAILURE, FaultKind.MACHINE_CRASH),
     flush_messages=(1,),
 )
@@ -41,7 +41,7 @@ def acknowledge_before_fsync() -> Iterator[None]:
 @planted(
     "a flush counts what was appended while it ran",
     file="log/replica/flusher.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.SLOW_DISK, FaultKind.POWER_FAILURE),
     flush_messages=(1,),
 )
@@ -59,7 +59,7 @@ def counted_too_far() -> Iterator[None]:
 @planted(
     "a truncation leaves the leader epochs as they are",
     file="log/core/epochs.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.DEPOSE_LEADERS, FaultKind.MOVE_LEADER),
     weak_producers=(1,),
 )
@@ -71,7 +71,7 @@ def epochs_not_truncated() -> Iterator[None]:
 @planted(
     "a truncation leaves the producers as they are",
     file="log/replica/truncation.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.DEPOSE_LEADERS, FaultKind.MOVE_LEADER),
     weak_producers=(1,),
 )
@@ -92,7 +92,7 @@ def producers_not_truncated() -> Iterator[None]:
 @planted(
     "a new leader's epoch begins one record early",
     file="log/replica/appender.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.MOVE_LEADER,),
 )
 def epoch_begins_early() -> Iterator[None]:
@@ -110,7 +110,7 @@ def epoch_begins_early() -> Iterator[None]:
 @planted(
     "the high watermark is taken for the last stable offset",
     file="log/replica/state.py",
-    scenario="governed",
+    scenario="cluster",
     transactional_producers=(1,),
 )
 def no_last_stable_offset() -> Iterator[None]:
@@ -121,7 +121,7 @@ def no_last_stable_offset() -> Iterator[None]:
 @planted(
     "a batch that is sent again is appended again",
     file="log/core/producers.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.ONE_WAY, FaultKind.PARTITION, FaultKind.PROCESS_CRASH),
 )
 def sent_again() -> Iterator[None]:
@@ -141,7 +141,7 @@ def sent_again() -> Iterator[None]:
 @planted(
     "a leader counts what it has not flushed yet",
     file="log/replica/state.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.POWER_FAILURE, FaultKind.MACHINE_CRASH),
     flush_messages=(1,),
 )
@@ -153,7 +153,7 @@ def unflushed_counts() -> Iterator[None]:
 @planted(
     "a sequence out of order is accepted",
     file="log/core/producer_state.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.PAUSE, FaultKind.DEPOSE_LEADERS),
     pipelined=(True,),
     gap_ms=(100,),
@@ -173,7 +173,7 @@ def out_of_order() -> Iterator[None]:
 @planted(
     "the last stable offset goes above the high watermark",
     file="log/replica/state.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.DEPOSE_LEADERS, FaultKind.PAUSE, FaultKind.PARTITION),
     transactional_producers=(1,),
     segment_bytes=(3_000,),
@@ -191,7 +191,7 @@ def stable_above_watermark() -> Iterator[None]:
 @planted(
     "a batch that is sent again is answered without its offset",
     file="log/replica/appender.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.DISCONNECT, FaultKind.SLOW_LINK, FaultKind.ONE_WAY),
 )
 def duplicate_without_offset() -> Iterator[None]:
@@ -207,7 +207,7 @@ def duplicate_without_offset() -> Iterator[None]:
 @planted(
     "only the last batch of a producer is told from a new one",
     file="log/core/producer_state.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.DISCONNECT, FaultKind.SLOW_LINK, FaultKind.ONE_WAY),
     pipelined=(True,),
 )

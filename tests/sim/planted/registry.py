@@ -1,6 +1,6 @@
 """Bugs that the simulator must find. Each is a context manager that replaces one function of the production code.
 
-    @planted("acknowledge before fsync", file="log/replica/flusher.py", scenario="governed")
+    @planted("acknowledge before fsync", file="log/replica/flusher.py", scenario="cluster")
     def acknowledge_before_fsync() -> Iterator[None]:
         with patch.object(Flusher, "is_due", ...):
             yield

@@ -20,7 +20,7 @@ BY_TIME = (3_000, 6_000)
 @planted(
     "retention by size takes the segment that crosses the limit, too",
     file="rlm/core/retention.py",
-    scenario="governed",
+    scenario="cluster",
     needs_quiet=True,
     retention_bytes=BY_SIZE,
 )
@@ -39,7 +39,7 @@ def crosses_the_limit() -> Iterator[None]:
 @planted(
     "retention by time takes one segment too many",
     file="rlm/core/retention.py",
-    scenario="governed",
+    scenario="cluster",
     needs_quiet=True,
     retention_ms=BY_TIME,
 )
@@ -57,7 +57,7 @@ def one_too_many() -> Iterator[None]:
 @planted(
     "retention by size is not looked at where there is none by time",
     file="rlm/core/retention.py",
-    scenario="governed",
+    scenario="cluster",
     needs_quiet=True,
     retention_bytes=BY_SIZE,
     segment_bytes=(3_000,),
@@ -76,7 +76,7 @@ def size_alone_is_overlooked() -> Iterator[None]:
 @planted(
     "expired segments go before the log start has risen",
     file="rlm/core/plan.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.SLOW_DISK, FaultKind.PROCESS_CRASH, FaultKind.MOVE_LEADER),
     retention_bytes=BY_SIZE,
 )
@@ -99,7 +99,7 @@ def deleted_first() -> Iterator[None]:
 @planted(
     "expired segments go before the ISR has the raised log start",
     file="rlm/core/plan.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.PAUSE, FaultKind.SLOW_LINK, FaultKind.SLOW_DISK, FaultKind.PARTITION),
     retention_bytes=BY_SIZE,
 )
@@ -116,7 +116,7 @@ def not_waited_for_the_isr() -> Iterator[None]:
 @planted(
     "a follower applies retention by itself",
     file="rlm/core/plan.py",
-    scenario="governed",
+    scenario="cluster",
     needs_quiet=True,
     retention_bytes=BY_SIZE,
 )
@@ -135,7 +135,7 @@ def follower_expires() -> Iterator[None]:
 @planted(
     "the last segment that has expired is left in the tier",
     file="rlm/core/plan.py",
-    scenario="governed",
+    scenario="cluster",
     needs_quiet=True,
     retention_bytes=BY_SIZE,
 )
@@ -158,7 +158,7 @@ def expired_and_left() -> Iterator[None]:
 @planted(
     "uploads that were given up are never cleaned away",
     file="rlm/core/plan.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.HALF_UPLOADS, FaultKind.STORE_ERRORS, FaultKind.PROCESS_CRASH),
     copy_timeout_ms=(1_500,),
 )

@@ -24,7 +24,7 @@ from tierfetch.tests.sim.planted.registry import planted
 @planted(
     "local segments go before their upload is finished",
     file="rlm/core/plan.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.STORE_OUTAGE, FaultKind.STORE_ERRORS),
     local_retention_ms=(500,),
 )
@@ -36,7 +36,7 @@ def deleted_before_uploaded() -> Iterator[None]:
 @planted(
     "segments above the last stable offset are tiered",
     file="rlm/core/plan.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.PARTITION, FaultKind.PROCESS_CRASH),
     transactional_producers=(1,),
     local_retention_ms=(500,),
@@ -54,7 +54,7 @@ def tiered_too_early() -> Iterator[None]:
 @planted(
     "a copy is finished before its upload",
     file="rlm/copier.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.HALF_UPLOADS, FaultKind.STORE_ERRORS),
     local_retention_ms=(500,),
 )
@@ -74,7 +74,7 @@ def finished_before_uploaded() -> Iterator[None]:
 @planted(
     "a segment id is used again for another attempt",
     file="rlm/partition_task.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.LOST_REPLIES, FaultKind.HALF_UPLOADS),
 )
 def reused_segment_id() -> Iterator[None]:
@@ -91,7 +91,7 @@ def reused_segment_id() -> Iterator[None]:
 @planted(
     "the remote log metadata is not flushed",
     file="broker/metadata_topic.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.POWER_FAILURE,),
     local_retention_ms=(500,),
 )
@@ -109,7 +109,7 @@ def metadata_not_flushed() -> Iterator[None]:
 @planted(
     "the remote segments of a deleted topic are left",
     file="rlm/expiry.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.REPLACE_TOPIC,),
     administrator_pace_ms=(400,),
 )
@@ -129,7 +129,7 @@ def left_in_the_tier() -> Iterator[None]:
 @planted(
     "a restart forgets which remote partitions are to be deleted",
     file="rlm/pending_deletions.py",
-    scenario="governed",
+    scenario="cluster",
     needs_quiet=True,
     faults=(FaultKind.REPLACE_TOPIC, FaultKind.STORE_OUTAGE),
 )
@@ -144,7 +144,7 @@ def forgotten_deletions() -> Iterator[None]:
 @planted(
     "an offset is out of range for as long as the remote log metadata is not read",
     file="rlm/reader.py",
-    scenario="governed",
+    scenario="cluster",
     faults=(FaultKind.PROCESS_CRASH, FaultKind.MOVE_LEADER),
     local_retention_ms=(500,),
 )

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from tierfetch.sim.faults.schedule import SCENE_KINDS, FaultKind
 from tierfetch.sim.machine.chance import derived
-from tierfetch.sim.scenarios.cluster_options import GovernedOptions
+from tierfetch.sim.scenarios.cluster_options import ClusterOptions
 from tierfetch.sim.scenarios.quorum import QuorumOptions
 from tierfetch.sim.scenarios.runner import run_seed
 from tierfetch.tests.sim.planted import (
@@ -52,7 +52,7 @@ MODULES = (
     *(quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs),
     *(retention_bugs, broker_bugs, controller_bugs, hardware_bugs),
 )
-OPTIONS = {"governed": GovernedOptions, "quorum": QuorumOptions}
+OPTIONS = {"cluster": ClusterOptions, "quorum": QuorumOptions}
 
 SHOWN_BY_A_TEST = "Found by a model checker, a model of the controller or a transcript, not by the seeds tried so far:"
 NOT_FOUND = "Planted, and not found in the seeds that were tried so far:"

@@ -1,0 +1,40 @@
+"""What the quorum hands to the appliers of the metadata log: values and a protocol; `delivery` hands them over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from .core.state import LeaderAndEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedBatch:
+    """One committed record batch; `records` is empty for a control batch, whose offsets count all the same."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    append_time_ms: int
+    records: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotContent:
+    """The state up to `offset`, exclusive: what was applied before is to be forgotten."""
+
+    offset: int
+    epoch: int
+    last_append_time_ms: int
+    batches: Iterable[tuple[bytes, ...]]
+
+
+class QuorumListener(Protocol):
+    """A state machine that applies the metadata log."""
+
+    def on_commit(self, batch: CommittedBatch) -> None: ...
+
+    def on_load_snapshot(self, snapshot: SnapshotContent) -> None: ...
+
+    def on_leader_change(self, leader: LeaderAndEpoch) -> None: ...

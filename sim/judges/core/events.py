@@ -1,0 +1,299 @@
+"""What is observed of a run: each event a frozen value, `Observed` the union of all. Judges are given nothing else.
+
+| observed at                      | events                                                                            |
+|----------------------------------|-----------------------------------------------------------------------------------|
+| brokers, after each loop event   | `ReplicaChanged`, `ReplicaLeft`, `Committed`, `LeaderProgressed`,                 |
+|                                  | `LeaderElected`, `Truncated`, `LogStartMoved`, `LocalStartMoved`,                 |
+|                                  | `JoinersRequested`, `LeaversRequested`                                            |
+| the quorum, after the same       | `VoteCast`, `QuorumLeaderElected`                                                 |
+| the metadata log                 | `MetadataChanged`, `ControllerElected`, `UncleanlyElected`                        |
+| the controllers' listeners       | `HeartbeatReceived`, `HeartbeatAnswered`                                          |
+| clients                          | `CommitReported`, `LogStartReported`, `OffsetRefused`, `SequenceRefused`,         |
+|                                  | `DamageRead`                                                                      |
+| the object store                 | `UploadStarted`, `Uploaded`, `ObjectRemoved` (`machine.store_events`)             |
+| the fault injector               | `FaultsChanged`, `NodeCrashing`, `ProcessEnded`, `MachinesCrashed`, `DiskWiped`,  |
+|                                  | `PagesGivenUp`, `FilesChanged`                                                    |
+| the scenario                     | `SecondPassed`                                                                    |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ....broker.cluster.view import ClusterImage
+from ....controller.image.image import MetadataImage
+from ....protocol.errors import ErrorCode
+from ....protocol.topics import TopicIdPartition, TopicPartition
+from ....quorum.listener import CommittedBatch
+from ...machine.store_events import StoreEvent
+from .history import Send
+from .partition import ReplicaStatus
+
+Logs = Mapping[str, ReplicaStatus]
+"""The replicas of one partition, by host."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaChanged:
+    """Something about a replica has changed since the last event of the loop; `now` is how it stands."""
+
+    partition: TopicIdPartition
+    now: ReplicaStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLeft:
+    """A running broker no longer hosts this replica."""
+
+    node_id: int
+    partition: TopicIdPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A leader's high watermark rose, or was seen for the first time."""
+
+    partition: TopicIdPartition
+    leader: ReplicaStatus
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderProgressed:
+    """Something about a replica that leads has changed."""
+
+    partition: TopicIdPartition
+    leader: ReplicaStatus
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElected:
+    """A broker begins to lead a partition."""
+
+    host: str
+    partition: TopicIdPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Truncated:
+    """A log became shorter."""
+
+    partition: TopicIdPartition
+    before: ReplicaStatus
+    after: ReplicaStatus
+
+
+@dataclass(frozen=True, slots=True)
+class LogStartMoved:
+    """A log start offset rose; `before` is None when the replica is seen for the first time."""
+
+    partition: TopicIdPartition
+    before: ReplicaStatus | None
+    now: ReplicaStatus
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStartMoved:
+    """A local log start offset rose, or is seen for the first time."""
+
+    partition: TopicIdPartition
+    now: ReplicaStatus
+
+
+@dataclass(frozen=True, slots=True)
+class JoinersRequested:
+    """A leader begins to ask for new members of its ISR."""
+
+    partition: TopicIdPartition
+    leader: ReplicaStatus
+    brokers: Collection[int]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaversRequested:
+    """A leader begins to ask for members to be removed from its ISR."""
+
+    partition: TopicIdPartition
+    leader: ReplicaStatus
+    brokers: Collection[int]
+
+
+@dataclass(frozen=True, slots=True)
+class VoteCast:
+    """A voter of the quorum has voted for another one."""
+
+    host: str
+    candidate: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumLeaderElected:
+    """A voter begins to lead the quorum."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChanged:
+    """The first controller has applied a batch of the metadata log, and brokers will see another image."""
+
+    batch: CommittedBatch
+    metadata: MetadataImage
+    before: ClusterImage
+    after: ClusterImage
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerElected:
+    """A controller knows that it leads in this epoch."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanlyElected:
+    """An operator had a replica elected that was not in the ISR."""
+
+    partition: TopicIdPartition
+    leader: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatReceived:
+    """The active controller of `epoch`, whose log ends at `next_offset`, receives a BrokerHeartbeat."""
+
+    epoch: int
+    next_offset: int
+    request: Any
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatAnswered:
+    """A controller answers a BrokerHeartbeat; `registered_epoch` is the broker's then, None if it is not registered."""
+
+    request: Any
+    code: ErrorCode
+    registered_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReported:
+    """A client that asked at `asked_ms` believes that everything below `end_offset` is committed: because of records,
+    acks=all, a high watermark or the latest offset.
+    """
+
+    partition: TopicPartition
+    end_offset: int
+    client: str
+    asked_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogStartReported:
+    """A client is told where a log starts."""
+
+    partition: TopicPartition
+    start_offset: int
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRefused:
+    """The leader on `host` answers that an offset is out of range; `logs` are the replicas as the client asked."""
+
+    partition: TopicPartition
+    offset: int
+    host: str
+    logs: Logs
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceRefused:
+    """A leader refuses a batch for good because of its sequence."""
+
+    partition: TopicPartition
+    send: Send
+
+
+@dataclass(frozen=True, slots=True)
+class DamageRead:
+    """A reader was given bytes that are no batch."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class FaultsChanged:
+    """A fault has begun or ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCrashing:
+    """The node on this host, which runs, is about to crash."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEnded:
+    """The process on this host has crashed."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class MachinesCrashed:
+    """These machines have crashed together; their files are now what survived."""
+
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DiskWiped:
+    """The files of this host are about to go."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class PagesGivenUp:
+    """An fsync has failed on this host: what it was to write will leave the page cache."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilesChanged:
+    """The files of this host no longer hold all that its node has written."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class SecondPassed:
+    """A second of the liveness phase, in which the loop ran so many events."""
+
+    events: int
+
+
+FaultEvent = FaultsChanged | NodeCrashing | ProcessEnded | MachinesCrashed | DiskWiped | PagesGivenUp | FilesChanged
+ReplicaEvent = (
+    ReplicaChanged
+    | ReplicaLeft
+    | Committed
+    | LeaderProgressed
+    | LeaderElected
+    | Truncated
+    | LogStartMoved
+    | LocalStartMoved
+    | JoinersRequested
+    | LeaversRequested
+)
+QuorumEvent = VoteCast | QuorumLeaderElected
+MetadataEvent = MetadataChanged | ControllerElected | UncleanlyElected
+HeartbeatEvent = HeartbeatReceived | HeartbeatAnswered
+ClientEvent = CommitReported | LogStartReported | OffsetRefused | SequenceRefused | DamageRead
+Observed = (
+    ReplicaEvent | QuorumEvent | MetadataEvent | HeartbeatEvent | ClientEvent | StoreEvent | FaultEvent | SecondPassed
+)
