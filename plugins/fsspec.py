@@ -51,6 +51,8 @@ class FsspecConfig(StorageConfig):
 
 @contextmanager
 def storage_errors(key: str) -> Iterator[None]:
+    """Turn the filesystem's errors into the port's. `key` is an object's; the empty one is the whole tier."""
+    key = key or "the tier"
     try:
         yield
     except FileNotFoundError as error:

@@ -87,7 +87,10 @@ class S3Config(StorageConfig):
 
 @contextmanager
 def storage_errors(what: str) -> Iterator[None]:
-    """Turn the SDK's errors into the port's; only codes and the SDK's own sentence are shown."""
+    """Turn the SDK's errors into the port's; only codes and the SDK's own sentence are shown. `what` is an object's key
+    or a prefix; the empty one is the whole bucket.
+    """
+    what = what or "the bucket"
     try:
         yield
     except ClientError as error:

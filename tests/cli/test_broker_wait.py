@@ -89,7 +89,7 @@ async def test_F11_and_until_no_replica_is_thin_though_nothing_comes_from_the_ti
     ]
     assert await waited(*looks, warm=True) == [
         "broker 2: 1 of 2 replicas are thin, warm in 0:01:30 at the latest",
-        "broker 2: 1 of 2 replicas are thin, warm in 0:01:30 at the latest; 4.0 kB, 0:00:04 to come from the tier",
+        "broker 2: 1 of 2 replicas are thin, warm in 0:01:30 at the latest; 3.9 KiB, 0:00:04 to come from the tier",
         "broker 2: 1 of 2 replicas are thin, warm in 0:00:01 at the latest",
         "broker 2: 2 of 2 replicas are in sync",
     ]

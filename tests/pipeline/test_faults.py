@@ -218,7 +218,8 @@ def test_credentials_that_are_missing_are_said_when_planning(monkeypatch: pytest
         }
     )
     with pytest.raises(
-        TierError, match=r"NoCredentialsError: .* given as storage\.\* options, which go to the executors"
+        TierError,
+        match=r"the bucket: Unable to locate credentials\. .* given as storage\.\* options, which go to the executors",
     ):
         planning(options, all_splits)
 

@@ -90,7 +90,8 @@ def test_what_is_left_is_what_the_plan_waits_for() -> None:
     run.effects_left = LAST_STEP_EFFECTS
     with pytest.raises(Crash):
         run.process()
-    assert left() == ("new leaders of t-3 to be warm",), "its process died in the last step"
+    waits_for = ("broker 4 to lead t-3, once warm, at most 60 s (--warm-timeout)",)
+    assert left() == waits_for, "its process died in the last step"
     run.effects_left = 10**9
     assert run.process().outcome is Outcome.DONE
     assert left() == ("t-3: broker 4 does not lead it yet, but 2",)
