@@ -20,7 +20,7 @@ from ...protocol.topics import TopicPartition
 from ..core.config import INT64_MAX
 from ..partition_log import PartitionLog
 from .cleaning import Throttle
-from .core.plan import Filth, is_worth_cleaning
+from .core.plan import DirtyRange, is_worth_cleaning
 
 RETRY_S: Final = 60.0
 
@@ -47,7 +47,7 @@ class LogCleaner:
         self.cleaned_bytes = 0
         """What was gone through so far, as large as it was before."""
         self.failures = 0
-        self._left_alone: dict[TopicPartition, float] = {}
+        self._retry_at: dict[TopicPartition, float] = {}
         """Until when, on the loop's clock."""
 
     async def run(self) -> None:
@@ -65,7 +65,7 @@ class LogCleaner:
         except (KafkaError, OSError) as error:
             self.failures += 1
             logger.error("%s could not be cleaned: %s", log.topic_partition, error)
-            self._left_alone[log.topic_partition] = asyncio.get_running_loop().time() + RETRY_S
+            self._retry_at[log.topic_partition] = asyncio.get_running_loop().time() + RETRY_S
         else:
             self.cleaned_bytes += cleaned.before_bytes
             logger.info(
@@ -79,21 +79,21 @@ class LogCleaner:
 
     async def _dirtiest(self) -> PartitionLog | None:
         now = asyncio.get_running_loop().time()
-        self._left_alone = {partition: until for partition, until in self._left_alone.items() if until > now}
-        found: list[tuple[float, PartitionLog]] = []
+        self._retry_at = {partition: until for partition, until in self._retry_at.items() if until > now}
+        candidates: list[tuple[float, PartitionLog]] = []
         for partition, log in self._logs().items():
-            if not log.config.is_compacted or log.failure is not None or partition in self._left_alone:
+            if not log.config.is_compacted or log.failure is not None or partition in self._retry_at:
                 continue
-            filth = log.filth()
-            if await self._is_worth(log, filth):
-                found.append((filth.ratio, log))
-        return max(found, key=lambda each: each[0])[1] if found else None
+            dirty_range = log.dirty_range()
+            if await self._is_worth_cleaning(log, dirty_range):
+                candidates.append((dirty_range.ratio, log))
+        return max(candidates, key=lambda candidate: candidate[0])[1] if candidates else None
 
-    async def _is_worth(self, log: PartitionLog, filth: Filth) -> bool:
+    async def _is_worth_cleaning(self, log: PartitionLog, dirty_range: DirtyRange) -> bool:
         oldest_ms = None
-        if filth.dirty_bytes and log.config.max_compaction_lag_ms < INT64_MAX:
+        if dirty_range.dirty_bytes and log.config.max_compaction_lag_ms < INT64_MAX:
             try:
-                oldest_ms = await log.oldest_dirty_ms(filth)
+                oldest_ms = await log.oldest_dirty_ms(dirty_range)
             except (KafkaError, OSError) as error:
                 logger.warning("%s: %s", log.topic_partition, error)
-        return is_worth_cleaning(filth, log.config, oldest_ms=oldest_ms, now_ms=log.now_ms())
+        return is_worth_cleaning(dirty_range, log.config, oldest_ms=oldest_ms, now_ms=log.now_ms())

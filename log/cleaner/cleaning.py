@@ -9,7 +9,7 @@ meanwhile may have lost what made others superfluous: what was written is droppe
 Readers of the old segments keep what they hold. An error before a swap leaves the log as it was; one inside a swap
 fails it, and recovery finishes the swap.
 
-Records are decoded on the event loop, so a walk rests after each `REST_BYTES` as long as it has worked, and longer if
+Records are decoded on the event loop, so a walk rests after each `PAUSE_BYTES` as long as it has worked, and longer if
 its rate is limited.
 """
 
@@ -25,17 +25,17 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import BatchHeader, parse_header
 from ..core.index import AbortedTransaction
 from ..disk.port import Buffer, DiskFile
-from ..disk.run_to_completion import uninterrupted
+from ..disk.run_to_completion import run_to_completion
 from ..replica.reader import Reader
-from ..replica.staged_segment import NewSegment
+from ..replica.staged_segment import StagedSegment
 from ..replica.state import LogState
 from ..segment.batch_scan import BatchScan, HeaderScan
 from ..segment.segment import LogSegment
 from .core.batches import BatchCleaner, Transactions, note_keys
 from .core.offset_map import OffsetMap
-from .core.plan import Filth, find_filth, grouped
+from .core.plan import DirtyRange, find_dirty_range, grouped
 
-REST_BYTES: Final = 64 * 1024
+PAUSE_BYTES: Final = 64 * 1024
 WRITE_BYTES: Final = 1024 * 1024
 
 
@@ -53,21 +53,21 @@ class Throttle:
 
     def __init__(self, bytes_per_second: float) -> None:
         self._bytes_per_second = bytes_per_second
-        self._rested_at = 0.0
+        self._resumed_at = 0.0
         self._walked = 0
 
     def begin(self) -> None:
-        self._rested_at = asyncio.get_running_loop().time()
+        self._resumed_at = asyncio.get_running_loop().time()
 
     async def walked(self, size_bytes: int) -> None:
         """After so many bytes were read and decoded."""
         self._walked += size_bytes
-        if self._walked < REST_BYTES:
+        if self._walked < PAUSE_BYTES:
             return
         loop = asyncio.get_running_loop()
-        worked_s = loop.time() - self._rested_at
+        worked_s = loop.time() - self._resumed_at
         await asyncio.sleep(max(worked_s, self._walked / self._bytes_per_second - worked_s))
-        self._walked, self._rested_at = 0, loop.time()
+        self._walked, self._resumed_at = 0, loop.time()
 
 
 class CleanerPass:
@@ -77,9 +77,9 @@ class CleanerPass:
         self._state = state
         self._reader = reader
 
-    def filth(self) -> Filth:
+    def dirty_range(self) -> DirtyRange:
         state = self._state
-        return find_filth(
+        return find_dirty_range(
             state.segments.as_tuple(),
             state.config,
             clean_end_offset=self._clean_end(),
@@ -87,9 +87,11 @@ class CleanerPass:
             now_ms=state.now_ms(),
         )
 
-    async def oldest_dirty_ms(self, filth: Filth) -> int | None:
+    async def oldest_dirty_ms(self, dirty_range: DirtyRange) -> int | None:
         """The time of the first dirty batch; None if there is none or it has no time."""
-        segment = None if filth.first_dirty_base is None else self._state.segments.floor(filth.first_dirty_base)
+        segment = (
+            None if dirty_range.first_dirty_base is None else self._state.segments.floor(dirty_range.first_dirty_base)
+        )
         if segment is None:
             return None
         with segment.pinned():
@@ -112,14 +114,14 @@ class CleanerPass:
 
     async def _clean(self, map_bytes_max: int, throttle: Throttle) -> Cleaned:
         state = self._state
-        filth = self.filth()
-        segments = [segment for segment in state.segments if segment.next_offset <= filth.end_offset]
-        if not segments or filth.dirty_bytes == 0:
+        dirty_range = self.dirty_range()
+        segments = [segment for segment in state.segments if segment.next_offset <= dirty_range.end_offset]
+        if not segments or dirty_range.dirty_bytes == 0:
             return Cleaned(clean_end_offset=state.clean_end_offset)
         throttle.begin()
         removals = state.removals
         offset_map = await self._build_map(segments, map_bytes_max, throttle)
-        aborted = await self._reader.aborted_transactions(segments[0].base_offset, filth.end_offset)
+        aborted = await self._reader.aborted_transactions(segments[0].base_offset, dirty_range.end_offset)
         cleaner = BatchCleaner(
             offset_map,
             Transactions(aborted),
@@ -179,7 +181,7 @@ class _Rewriting:
         self._changed = len(group) > 1
         self._pending: list[Buffer] = []
         self._pending_bytes = 0
-        self.segment = NewSegment(state, group[0].base_offset, index_bytes_max=state.config.segment_index_bytes)
+        self.segment = StagedSegment(state, group[0].base_offset, index_bytes_max=state.config.segment_index_bytes)
 
     async def run(self) -> int:
         """The bytes of the new segment; a single one of which nothing goes stays as it is."""
@@ -218,8 +220,8 @@ class _Rewriting:
 
     def _note_aborted(self) -> None:
         aborted: list[AbortedTransaction] = self._cleaner.kept_aborted
-        for each in aborted:
-            self.segment.transactions.append(each)
+        for transaction in aborted:
+            self.segment.transactions.append(transaction)
         aborted.clear()
 
     async def _flush(self, file: DiskFile) -> None:
@@ -229,7 +231,7 @@ class _Rewriting:
             await file.write(self._position - self._pending_bytes, data)
             self._pending_bytes = 0
 
-    @uninterrupted
+    @run_to_completion
     async def _swap(self) -> None:
         state, base_offset = self._state, self._group[0].base_offset
         async with state.gate, state.flush_lock:
@@ -263,7 +265,7 @@ class _Rewriting:
         segment = self.segment.live(
             size_bytes=self._position,
             next_offset=group[-1].next_offset,
-            now_ms=max(each.last_modified_ms for each in group),
+            now_ms=max(segment.last_modified_ms for segment in group),
         )
         state.segments.replace(group, segment)
         state.removals += 1

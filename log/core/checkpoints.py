@@ -205,9 +205,9 @@ def _is_decimal(text: str, maximum: int) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= len(str(maximum)) and int(text) <= maximum
 
 
-def _integer(text: str | None, maximum: int, name: str, line: int, what: str) -> int:
+def _integer(text: str | None, maximum: int, name: str, line: int, description: str) -> int:
     if text is None or not _is_decimal(text, maximum):
-        raise _unexpected(name, line, f"{what} (0..{maximum})", text)
+        raise _unexpected(name, line, f"{description} (0..{maximum})", text)
     return int(text)
 
 

@@ -198,15 +198,15 @@ def throttled_replicas(text: str) -> frozenset[tuple[int, int]] | None:
     """(partition, broker) of each replica that a topic's list names; None: all. ValueError shows what is expected."""
     if text.strip() in ("", ALL_REPLICAS):
         return None if text.strip() else frozenset()
-    found = set()
+    replicas = set()
     for item in text.split(","):
         pair = _PARTITION_AND_BROKER.fullmatch(item)
         if pair is None:
             raise ValueError(
                 f"{item!r}: expected partition:broker pairs such as 0:1,1:2, or {ALL_REPLICAS} for all replicas"
             )
-        found.add((int(pair[1]), int(pair[2])))
-    return frozenset(found)
+        replicas.add((int(pair[1]), int(pair[2])))
+    return frozenset(replicas)
 
 
 def _check_throttled(key: str, text: str) -> None:

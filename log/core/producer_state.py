@@ -94,7 +94,7 @@ class ProducerStateEntry(NamedTuple):
         if header.producer_epoch != self.producer_epoch:
             return None
         sequences = (header.base_sequence, header.last_sequence)
-        return next((each for each in self.batches if (each.first_sequence, each.last_sequence) == sequences), None)
+        return next((batch for batch in self.batches if (batch.first_sequence, batch.last_sequence) == sequences), None)
 
     def after_batch(self, header: BatchHeader) -> ProducerStateEntry:
         """The state with a data batch in the log at `header.base_offset`; the first of a transaction opens it."""
@@ -135,7 +135,7 @@ def check_batch(entry: ProducerStateEntry, header: BatchHeader, origin: AppendOr
     if entry.current_txn_first_offset is not None and not header.is_transactional:
         raise KafkaError(
             ErrorCode.invalid_txn_state,
-            f"{_who(header)}: a batch outside a transaction, while the one from offset "
+            f"{_producer(header)}: a batch outside a transaction, while the one from offset "
             f"{entry.current_txn_first_offset} on is open; end it first",
         )
 
@@ -152,7 +152,7 @@ def check_marker(
     if marker.coordinator_epoch < entry.coordinator_epoch:
         raise KafkaError(
             ErrorCode.transaction_coordinator_fenced,
-            f"{_who(header)}: coordinator epoch {marker.coordinator_epoch} is below the last one's, "
+            f"{_producer(header)}: coordinator epoch {marker.coordinator_epoch} is below the last one's, "
             f"{entry.coordinator_epoch}: another coordinator has taken over",
         )
 
@@ -160,23 +160,26 @@ def check_marker(
 def _check_sequence(entry: ProducerStateEntry, header: BatchHeader) -> None:
     sequence = header.base_sequence
     if sequence < 0:
-        raise KafkaError(ErrorCode.invalid_record, f"{_who(header)}: sequence {sequence} where one >= 0 is expected")
+        raise KafkaError(
+            ErrorCode.invalid_record, f"{_producer(header)}: sequence {sequence} where one >= 0 is expected"
+        )
     if entry.producer_epoch == NO_EPOCH:
         return
     last_sequence = entry.last_sequence if header.producer_epoch == entry.producer_epoch else NO_SEQUENCE
     expected = (last_sequence + 1) & SEQUENCE_MAX
     if sequence != expected:
         raise KafkaError(
-            ErrorCode.out_of_order_sequence_number, f"{_who(header)}: expected sequence {expected}, found {sequence}"
+            ErrorCode.out_of_order_sequence_number,
+            f"{_producer(header)}: expected sequence {expected}, found {sequence}",
         )
 
 
 def _fenced(entry: ProducerStateEntry, header: BatchHeader, relation: str) -> KafkaError:
     return KafkaError(
         ErrorCode.invalid_producer_epoch,
-        f"{_who(header)}: the epoch is {relation} the last one seen, {entry.producer_epoch}",
+        f"{_producer(header)}: the epoch is {relation} the last one seen, {entry.producer_epoch}",
     )
 
 
-def _who(header: BatchHeader) -> str:
+def _producer(header: BatchHeader) -> str:
     return f"producer {header.producer_id} epoch {header.producer_epoch}"

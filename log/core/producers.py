@@ -166,7 +166,7 @@ class ProducerStateManager:
     def on_high_watermark(self, high_watermark: int) -> None:
         """Forget the completed transactions whose marker is committed."""
         if self._unreplicated:
-            self._unreplicated = [each for each in self._unreplicated if each[1] >= high_watermark]
+            self._unreplicated = [offsets for offsets in self._unreplicated if offsets[1] >= high_watermark]
 
     def on_log_start_offset(self, log_start_offset: int) -> None:
         """What lies below the log start is committed. Producers stay, though their last batch may be gone."""

@@ -118,8 +118,8 @@ def check_follower_batches(data: Buffer) -> list[BatchHeader]:
         end = position + LOG_OVERHEAD + header.batch_length
     if end != len(data):
         left = len(data) - end
-        wanted = parse_header(data, end).size_bytes if left >= BATCH_HEADER_SIZE else BATCH_HEADER_SIZE
-        raise CorruptRecordError(f"a batch ends early: {left} bytes are left where {wanted} are expected", end)
+        needed = parse_header(data, end).size_bytes if left >= BATCH_HEADER_SIZE else BATCH_HEADER_SIZE
+        raise CorruptRecordError(f"a batch ends early: {left} bytes are left where {needed} are expected", end)
     return headers
 
 

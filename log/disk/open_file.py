@@ -261,7 +261,7 @@ class OsFile:
         else:
             self._waiting_reads.remove(read)
         self._threads.leave()
-        self._go_on()
+        self._start_ready_calls()
 
     def _may_read(self, read: _Read) -> bool:
         return not any(
@@ -274,7 +274,7 @@ class OsFile:
             read.number < change.number and change.offset < read.end for read in chain(self._reads, self._waiting_reads)
         )
 
-    def _go_on(self) -> None:
+    def _start_ready_calls(self) -> None:
         self._start_changes()
         self._start_sync()
         for read in [read for read in self._waiting_reads if self._may_read(read)]:
@@ -310,7 +310,7 @@ class OsFile:
                 self._answer(change.future, skipped)
             self._fail_queue(skipped, changes[performed].number)
             self._size = os.fstat(self._fd).st_size
-        self._go_on()
+        self._start_ready_calls()
 
     def _start_sync(self) -> None:
         if self._running_syncs or not self._syncs:
@@ -331,7 +331,7 @@ class OsFile:
             refusal = self._refusal(changes=True)
             assert refusal is not None, error
             self._fail_queue(refusal, 0)
-        self._go_on()
+        self._start_ready_calls()
 
     def _fail_queue(self, error: OSError, after_number: int) -> None:
         """Fail the waiting changes, and the waiting syncs behind the call of that number."""

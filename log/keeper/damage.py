@@ -18,7 +18,7 @@ from typing import Final
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
 from ..core.file_names import STRAY_SUFFIX, marked_directory
-from ..disk.run_to_completion import uninterrupted
+from ..disk.run_to_completion import run_to_completion
 from ..segment.scan import CorruptLogError
 from .manager import LogManager
 
@@ -34,7 +34,7 @@ def damage_of(manager: LogManager, partition: TopicPartition) -> CorruptLogError
     return failure if isinstance(failure, CorruptLogError) else None
 
 
-@uninterrupted
+@run_to_completion
 async def put_damaged_aside(manager: LogManager, partition: TopicPartition) -> None:
     """Durable when it returns; nothing happens to a log that is open, or could not be opened for another reason.
     KAFKA_STORAGE_ERROR if there are enough already; OSError.

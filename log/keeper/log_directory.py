@@ -277,19 +277,19 @@ class LogDirectory:
         disk, path = self._services.disk, self.path / META_PROPERTIES
         directory_id: UUID | None = None
         if await disk.exists(path):
-            found = decode_meta_properties(await disk.read_file(path), name=str(path))
-            if found.cluster_id != cluster_id:
+            stored = decode_meta_properties(await disk.read_file(path), name=str(path))
+            if stored.cluster_id != cluster_id:
                 raise KafkaError(
                     ErrorCode.inconsistent_cluster_id,
-                    f"{path} belongs to cluster {found.cluster_id}, this broker to {cluster_id}: correct the "
+                    f"{path} belongs to cluster {stored.cluster_id}, this broker to {cluster_id}: correct the "
                     f"configuration, or give the broker another log directory",
                 )
-            if found.node_id != node_id:
+            if stored.node_id != node_id:
                 raise KafkaError(
                     ErrorCode.inconsistent_cluster_id,
-                    f"{path} belongs to node {found.node_id}, this broker is node {node_id}",
+                    f"{path} belongs to node {stored.node_id}, this broker is node {node_id}",
                 )
-            directory_id = found.directory_id
+            directory_id = stored.directory_id
         if directory_id is None:
             directory_id = UUID(int=self._services.rng.getrandbits(128), version=4)
             properties = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)

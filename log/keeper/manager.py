@@ -39,7 +39,7 @@ from ..core.errors import CorruptFileError
 from ..core.file_names import DELETE_SUFFIX, STRAY_SUFFIX, UNSYNCED_FILE, marked_directory
 from ..disk.directory_lock import lock_directory
 from ..disk.port import Disk
-from ..disk.run_to_completion import uninterrupted
+from ..disk.run_to_completion import run_to_completion
 from ..partition_log import PartitionLog
 from ..segment.open_limit import SEGMENTS_MAX, OpenSegments
 from .log_directory import NO_BROKER_EPOCH, HeldLock, LogDirectory, LogServices
@@ -108,7 +108,7 @@ class LogManager:
         return {partition: error for directory in self.directories for partition, error in directory.failures.items()}
 
     @property
-    def found(self) -> frozenset[TopicPartition]:
+    def known_partitions(self) -> frozenset[TopicPartition]:
         """Partitions that have a log here, whether it could be opened or not; none of directories that are offline."""
         online = [directory for directory in self.directories if directory.offline is None]
         return frozenset(name for directory in online for name in (*directory.logs, *directory.failures))
@@ -166,7 +166,7 @@ class LogManager:
             try:
                 await directory.identify(self._cluster_id, self._node_id)
             except OSError as error:
-                await self._leave_out(directory, error)
+                await self._start_offline(directory, error)
                 directory.directory_id = UUID(int=0)
 
     async def load(self) -> None:
@@ -176,35 +176,35 @@ class LogManager:
                 try:
                     await directory.open()
                 except OSError as error:
-                    await self._leave_out(directory, error)
+                    await self._start_offline(directory, error)
         seen: dict[TopicPartition, LogDirectory] = {}
         for directory in self.directories:
             for partition in (*directory.logs, *directory.failures):
                 other = seen.setdefault(partition, directory)
                 if other is not directory:
-                    seen[partition] = await self._keep_one(partition, other, directory)
+                    seen[partition] = await self._choose_directory(partition, other, directory)
 
-    async def _leave_out(self, directory: LogDirectory, error: OSError) -> None:
+    async def _start_offline(self, directory: LogDirectory, error: OSError) -> None:
         """The node goes on without it."""
         if directory is self.directories[0]:
             raise error
         logger.error("log directory %s is offline: %s", directory.path, error)
         self._removals.logs += await directory.take_offline(str(error))
 
-    async def _keep_one(self, partition: TopicPartition, *found: LogDirectory) -> LogDirectory:
+    async def _choose_directory(self, partition: TopicPartition, *candidates: LogDirectory) -> LogDirectory:
         """Of the two directories with a log of the partition."""
         directory_id = self._directory_of(partition)
-        kept = [directory for directory in found if directory.directory_id == directory_id]
+        kept = [directory for directory in candidates if directory.directory_id == directory_id]
         if len(kept) != 1:
-            paths = " and in ".join(str(directory.path) for directory in found)
+            paths = " and in ".join(str(directory.path) for directory in candidates)
             raise KafkaError(ErrorCode.kafka_storage_error, f"{partition} is in {paths}: remove one of the two")
-        for directory in found:
+        for directory in candidates:
             if directory not in kept:
                 logger.warning("%s belongs to %s: what is in %s is put aside", partition, kept[0].path, directory.path)
                 await self.put_aside(directory, partition, STRAY_SUFFIX)
         return kept[0]
 
-    @uninterrupted
+    @run_to_completion
     async def close(self) -> None:
         """Close every log and directory; `run` has ended. The first OSError is raised after all were tried."""
         outcomes = await asyncio.gather(
@@ -216,7 +216,7 @@ class LogManager:
 
     # Changes.
 
-    @uninterrupted
+    @run_to_completion
     async def create(
         self, partition: TopicPartition, topic_id: UUID, *, directory_id: UUID | None = None
     ) -> PartitionLog:
@@ -228,9 +228,9 @@ class LogManager:
         check_topic_name(partition.topic)
         async with self.changing(partition) as directory:
             self._check_not_offline(directory, partition, directory_id)
-            found = await self._topic_id_here(directory, partition)
-            if found is not None and found != topic_id:
-                logger.warning("%s is here with topic id %s, not %s: it is put aside", partition, found, topic_id)
+            stored_id = await self._topic_id_here(directory, partition)
+            if stored_id is not None and stored_id != topic_id:
+                logger.warning("%s is here with topic id %s, not %s: it is put aside", partition, stored_id, topic_id)
                 await self.put_aside(directory, partition, STRAY_SUFFIX)
             log = self.get(partition)
             if log is None:
@@ -240,7 +240,7 @@ class LogManager:
             log.update_config(self.services.config_of(partition.topic))
             return log
 
-    @uninterrupted
+    @run_to_completion
     async def delete(self, partition: TopicPartition) -> None:
         """Delete a partition's log, if there is one; durable when it returns."""
         async with self.changing(partition) as directory:
@@ -251,7 +251,7 @@ class LogManager:
             if directory.checkpoints.may_have_entry(partition):
                 await directory.checkpoints.save_all()
 
-    @uninterrupted
+    @run_to_completion
     async def reopen(self, partition: TopicPartition) -> PartitionLog:
         """Open a failed log again, as after a crash; what an fsync may have given up is written again. KafkaError or
         OSError if it fails again.
@@ -263,7 +263,7 @@ class LogManager:
                 await self.services.disk.write_file(live / UNSYNCED_FILE, b"")
             return await self.reopen_locked(directory, partition)
 
-    @uninterrupted
+    @run_to_completion
     async def try_append(self, partition: TopicPartition, size_bytes: int) -> None:
         """Prove that the log, which is open, takes an append of that size, within limits. OSError or KafkaError if it
         does not (see `PartitionLog.try_append`).
@@ -349,7 +349,7 @@ class LogManager:
 
     def _check_not_offline(self, directory: LogDirectory, partition: TopicPartition, directory_id: UUID | None) -> None:
         """A new log in another directory would stand for the one that is out of reach."""
-        usable = {each.directory_id for each in self.directories if each.offline is None}
+        usable = {known.directory_id for known in self.directories if known.offline is None}
         if partition in directory.logs or directory_id is None or directory_id in usable:
             return
         for other in self.directories:

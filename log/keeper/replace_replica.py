@@ -13,7 +13,7 @@ from pathlib import Path
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
 from ..core.file_names import adopt_directory
-from ..disk.run_to_completion import uninterrupted
+from ..disk.run_to_completion import run_to_completion
 from ..partition_log import PartitionLog
 from .log_directory import LogDirectory
 from .manager import LogManager
@@ -22,7 +22,7 @@ from .side_directories import AdoptedState, build_sibling, complete_sibling, mov
 __all__ = ["AdoptedState", "adopt"]
 
 
-@uninterrupted
+@run_to_completion
 async def adopt(manager: LogManager, partition: TopicPartition, state: AdoptedState) -> PartitionLog:
     """Replace the partition's log; returns the new one, with log start, epochs, producers and high watermark in place.
 

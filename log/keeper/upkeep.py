@@ -54,7 +54,7 @@ class LogUpkeep:
         self._flush_wanted = flush_wanted
         self._removal_wanted = asyncio.Event()
         self._probe_wanted = asyncio.Event()
-        self._looks: asyncio.TimerHandle | None = None
+        self._look_timer: asyncio.TimerHandle | None = None
         self._flushed_at: WeakKeyDictionary[PartitionLog, float] = WeakKeyDictionary()
         """When a log was flushed here last, or first looked at."""
 
@@ -72,13 +72,13 @@ class LogUpkeep:
                 group.create_task(self._every(settings.producer_expiration_check_interval_ms, self._expire_producers))
                 self._look()
         finally:
-            if self._looks is not None:
-                self._looks.cancel()
+            if self._look_timer is not None:
+                self._look_timer.cancel()
 
     def _look(self) -> None:
         """Wake whose work there is, and look again later."""
         loop = asyncio.get_running_loop()
-        self._looks = loop.call_later(self._settings.look_interval_ms / 1000, self._look)
+        self._look_timer = loop.call_later(self._settings.look_interval_ms / 1000, self._look)
         now = loop.time()
         for log in self._logs():
             if self._is_flush_due(log, now):
@@ -149,10 +149,10 @@ class LogUpkeep:
         for log in self._logs():
             log.expire_producers()
 
-    async def _whenever(self, wanted: asyncio.Event, action: Callable[[], Awaitable[None]]) -> None:
+    async def _whenever(self, event: asyncio.Event, action: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await wanted.wait()
-            wanted.clear()
+            await event.wait()
+            event.clear()
             await action()
 
     async def _every(self, interval_ms: int, action: Callable[[], Awaitable[None]]) -> None:

@@ -80,7 +80,7 @@ class Appender:
         markers = _markers(data, [header])
         await state.gate.acquire()
         try:
-            self._refuse_unless_leader(leader_epoch)
+            self._check_leader_epoch(leader_epoch)
             duplicate = state.producers.check(
                 header, origin, marker=markers.get(0), transaction_version=transaction_version
             )
@@ -96,7 +96,7 @@ class Appender:
             )
             if not self._may_take([stamped], now_ms):
                 await self._make_room(stamped, now_ms)
-                self._refuse_unless_leader(leader_epoch)
+                self._check_leader_epoch(leader_epoch)
             written = self._take([stamped], data, markers, now_ms)
         except OSError as error:
             raise self._fail_append(error, len(data)) from error
@@ -186,7 +186,7 @@ class Appender:
         async with state.gate:
             state.check_usable()
             await self.pipeline.drain()
-            self._refuse_unless_leader(leader_epoch)
+            self._check_leader_epoch(leader_epoch)
             state.leader_epoch_floor = leader_epoch
             await self._save_new_epochs([(leader_epoch, state.next_offset)])
 
@@ -200,7 +200,7 @@ class Appender:
 
     # Under the gate.
 
-    def _refuse_unless_leader(self, leader_epoch: int) -> None:
+    def _check_leader_epoch(self, leader_epoch: int) -> None:
         state = self._state
         state.check_usable()
         known, latest = state.leader_epoch_floor, state.epochs.latest_epoch

@@ -56,27 +56,29 @@ class Reader:
 
         At most `max_bytes`, except that with `min_one_batch` a first batch that is larger comes whole.
         """
-        found = self._at_end(offset, max_bytes, max_offset)
-        if found is not None:
-            return found
-        return await self._settled(lambda removals: self._read(removals, offset, max_bytes, max_offset, min_one_batch))
+        log_slice = self._tail_slice(offset, max_bytes, max_offset)
+        if log_slice is not None:
+            return log_slice
+        return await self._with_retries(
+            lambda removals: self._read(removals, offset, max_bytes, max_offset, min_one_batch)
+        )
 
     async def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Those that overlap `[start_offset, end_offset)`, by the offset of their marker."""
         try:
-            return await self._settled(lambda removals: self._aborted(removals, start_offset, end_offset))
+            return await self._with_retries(lambda removals: self._aborted(removals, start_offset, end_offset))
         except CorruptFileError as error:
             raise KafkaError(ErrorCode.kafka_storage_error, f"{self._state.topic_partition}: {error}") from error
 
     async def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
         """The first record of the local log that is not older than `timestamp_ms`."""
-        return await self._settled(lambda removals: self._offset_for_timestamp(removals, timestamp_ms))
+        return await self._with_retries(lambda removals: self._offset_for_timestamp(removals, timestamp_ms))
 
     async def max_timestamp_offset(self) -> TimestampAndOffset | None:
         """The first record of the local log with the largest timestamp; None if no record has one."""
-        return await self._settled(self._max_timestamp_offset)
+        return await self._with_retries(self._max_timestamp_offset)
 
-    def _at_end(self, offset: int, max_bytes: int, max_offset: int) -> LogSlice | None:
+    def _tail_slice(self, offset: int, max_bytes: int, max_offset: int) -> LogSlice | None:
         """What `read` finds, if all is in memory and is read at once: so it is for whoever follows the log closely."""
         state = self._state
         state.check_usable()
@@ -89,7 +91,7 @@ class Reader:
             return None
         return segment.hold(*span, first_offset=offset, end_offset=end_offset)
 
-    async def _settled(self, attempt: Callable[[int], Awaitable[T]]) -> T:
+    async def _with_retries(self, attempt: Callable[[int], Awaitable[T]]) -> T:
         """The result of an attempt during which nothing was taken away. It gets the number of removals before it."""
         state = self._state
         for _ in range(ATTEMPTS_MAX):
@@ -104,7 +106,7 @@ class Reader:
                     raise
         raise KafkaError(ErrorCode.not_leader_or_follower, f"{state.topic_partition} is being cut: ask again")
 
-    def _check_still(self, removals: int) -> None:
+    def _check_unmoved(self, removals: int) -> None:
         if removals != self._state.removals:
             raise _Moved
 
@@ -130,7 +132,7 @@ class Reader:
                 end = start
                 if start < limit:
                     end = await segment.slice_end(start, limit, max_bytes=max_bytes, min_one_batch=min_one_batch)
-                self._check_still(removals)
+                self._check_unmoved(removals)
                 if start < limit:
                     if start == end:
                         return LogSlice.empty(offset)
@@ -139,35 +141,35 @@ class Reader:
         return LogSlice.empty(offset)
 
     async def _aborted(self, removals: int, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        found: list[AbortedTransaction] = []
+        transactions: list[AbortedTransaction] = []
         for segment in self._state.segments.from_offset(start_offset):
             if not segment.has_transaction_index:
                 continue
             with segment.pinned():
                 aborted, is_complete = (await segment.transaction_index()).collect(start_offset, end_offset)
-            self._check_still(removals)
-            found += aborted
+            self._check_unmoved(removals)
+            transactions += aborted
             if is_complete:
                 break
-        return found
+        return transactions
 
     async def _offset_for_timestamp(self, removals: int, timestamp_ms: int) -> TimestampAndOffset | None:
         for segment in self._state.segments.as_tuple():
             if segment.max_timestamp_ms < timestamp_ms:
                 continue
-            found = await self._search(segment, timestamp_ms)
-            self._check_still(removals)
-            if found is not None:
-                return found
+            record = await self._search(segment, timestamp_ms)
+            self._check_unmoved(removals)
+            if record is not None:
+                return record
         return None
 
     async def _max_timestamp_offset(self, removals: int) -> TimestampAndOffset | None:
         segment = max(self._state.segments, key=lambda segment: segment.max_timestamp_ms)
         if segment.max_timestamp_ms < 0:
             return None
-        found = await self._search(segment, segment.max_timestamp_ms)
-        self._check_still(removals)
-        return found
+        record = await self._search(segment, segment.max_timestamp_ms)
+        self._check_unmoved(removals)
+        return record
 
     async def _search(self, segment: LogSegment, timestamp_ms: int) -> TimestampAndOffset | None:
         """The first visible record of a segment, at or above the log start, that is not older than `timestamp_ms`."""

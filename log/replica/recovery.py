@@ -80,7 +80,7 @@ from .recovery_report import RecoveryReport
 from .replay import load_producers, replay
 from .state import LogKeeper, LogState
 
-WRITE_AGAIN_BYTES: Final = 1024 * 1024
+REWRITE_BYTES: Final = 1024 * 1024
 """At a time."""
 
 
@@ -114,7 +114,7 @@ class _Loader:
     """One opening, from the listing to the state."""
 
     def __init__(self, location: LogLocation) -> None:
-        self._at = location
+        self._location = location
         self._name = str(location.topic_partition)
         self._report = RecoveryReport()
         self._names_changed = False
@@ -124,13 +124,13 @@ class _Loader:
         """Base of the first scanned segment, whose indexes are to be saved by the next flush."""
 
     async def load(self) -> tuple[LogState, RecoveryReport]:
-        at = self._at
+        location = self._location
         await self._finish_compaction()
-        listing = classify(await at.disk.list_directory(at.directory))
+        listing = classify(await location.disk.list_directory(location.directory))
         topic_id = await self._topic_id(listing)
         await self._sweep(listing)
         segments = self._segments(listing)
-        snapshots = ProducerSnapshots(at.disk, at.directory, listing.snapshots)
+        snapshots = ProducerSnapshots(location.disk, location.directory, listing.snapshots)
         self._is_unsynced = listing.is_unsynced
         scan_from = await self._scan_from(segments, listing)
         closed = segments[:-1] if scan_from is None else segments[: segments.index(scan_from)]
@@ -143,19 +143,21 @@ class _Loader:
         state = await self._assemble(topic_id, segments, snapshots, epochs, producers)
         state.is_adopted, state.is_thin = listing.is_adopted, listing.is_thin
         if listing.is_unsynced:
-            await at.disk.remove(at.directory / UNSYNCED_FILE)
+            await location.disk.remove(location.directory / UNSYNCED_FILE)
         return state, self._report
 
     async def _finish_compaction(self) -> None:
-        at = self._at
+        location = self._location
         try:
-            if await finish_swaps(at.disk, at.directory, await at.disk.list_directory(at.directory)):
+            if await finish_swaps(
+                location.disk, location.directory, await location.disk.list_directory(location.directory)
+            ):
                 self._report.note(f"{self._name}: a compaction had been interrupted, and is finished")
         except CorruptRecordError as error:
             raise CorruptLogError(
                 f"{self._name}: what an interrupted compaction left is damaged: {error.message}. Remove the directory "
                 f"to have the partition replicated again",
-                path=at.directory,
+                path=location.directory,
             ) from error
 
     # The small files.
@@ -163,29 +165,29 @@ class _Loader:
     async def _topic_id(self, listing: Listing) -> UUID | None:
         if not listing.has_metadata:
             return None
-        path = self._at.directory / PARTITION_METADATA
+        path = self._location.directory / PARTITION_METADATA
         try:
-            return decode_partition_metadata(await self._at.disk.read_file(path), name=str(path))
+            return decode_partition_metadata(await self._location.disk.read_file(path), name=str(path))
         except CorruptFileError as error:
             raise CorruptLogError(f"{self._name}: {error}; whose data this is cannot be known", path=path) from error
 
     async def _sweep(self, listing: Listing) -> None:
         orphans = [
-            offset_file(self._at.directory, offset, suffix)
+            offset_file(self._location.directory, offset, suffix)
             for offset, suffix in sorted(listing.indexes)
             if offset not in listing.log_bytes
         ]
-        for path in [*orphans, *(self._at.directory / name for name in listing.leftovers)]:
-            await self._at.disk.remove(path)
+        for path in [*orphans, *(self._location.directory / name for name in listing.leftovers)]:
+            await self._location.disk.remove(path)
             self._names_changed = True
         for name in listing.foreign:
             self._report.note(f"{self._name}: {name} is no file of a Kafka log, and is left alone")
 
     async def _epochs(self, listing: Listing, segments: list[LogSegment]) -> LeaderEpochCache:
-        path = self._at.directory / LEADER_EPOCH_CHECKPOINT
+        path = self._location.directory / LEADER_EPOCH_CHECKPOINT
         if listing.has_epochs:
             try:
-                data = await self._at.disk.read_file(path)
+                data = await self._location.disk.read_file(path)
                 self._saved_epochs = decode_leader_epochs(data, name=str(path))
                 return LeaderEpochCache(self._saved_epochs)
             except CorruptFileError as error:
@@ -195,7 +197,7 @@ class _Loader:
         else:
             return LeaderEpochCache()
         first = segments[0].base_offset if segments else 0
-        if (self._at.log_start_offset or 0) < first and self._at.config.remote_storage_enable:
+        if (self._location.log_start_offset or 0) < first and self._location.config.remote_storage_enable:
             raise CorruptLogError(
                 f"{self._name}: {problem}, and the epochs below offset {first} are in no local batch: remove the "
                 f"directory to have the replica built from the tier again",
@@ -217,12 +219,12 @@ class _Loader:
         following = dict(pairwise(bases))
         return [
             LogSegment(
-                self._at.disk,
-                self._at.directory,
+                self._location.disk,
+                self._location.directory,
                 base,
-                config=self._at.config,
-                open_segments=self._at.open_segments,
-                now_ms=self._at.now_ms(),
+                config=self._location.config,
+                open_segments=self._location.open_segments,
+                now_ms=self._location.now_ms(),
                 size_bytes=listing.log_bytes[base],
                 next_offset=following.get(base),
                 has_transaction_index=(base, TRANSACTION_INDEX_SUFFIX) in listing.indexes,
@@ -234,8 +236,8 @@ class _Loader:
         """The first segment to be scanned; None after a clean shutdown that left no damage in sight."""
         for segment in segments:
             following = segment.next_offset if segment is not segments[-1] else None
-            is_unflushed = following is None or following >= self._at.recovery_point
-            if is_unflushed and (self._is_unsynced or not self._at.is_clean):
+            is_unflushed = following is None or following >= self._location.recovery_point
+            if is_unflushed and (self._is_unsynced or not self._location.is_clean):
                 return segment
             indexes = {(segment.base_offset, OFFSET_INDEX_SUFFIX), (segment.base_offset, TIME_INDEX_SUFFIX)}
             if missing := sorted(suffix for _, suffix in indexes - listing.indexes):
@@ -270,7 +272,7 @@ class _Loader:
         try:
             await replay(producers, LogSegments(segments), known_end)
         except CorruptRecordError as error:
-            raise CorruptLogError(f"{self._name}: {error.message}", path=self._at.directory) from error
+            raise CorruptLogError(f"{self._name}: {error.message}", path=self._location.directory) from error
         if scan_from is not None:
             self._unsaved_from = scan_from.base_offset
             epochs.truncate_from_end(scan_from.base_offset)
@@ -294,7 +296,7 @@ class _Loader:
         """Scan the log from there on; `producers` stand on its base offset. What lies behind a cut is removed."""
         scanned = segments[segments.index(scan_from) :]
         for segment in scanned if self._is_unsynced else ():
-            await _write_again(segment)
+            await _rewrite(segment)
         for segment, following in zip(scanned, [*scanned[1:], None], strict=True):
             file_bytes = segment.size_bytes
             if segment is not scan_from:
@@ -306,7 +308,7 @@ class _Loader:
                     producers,
                     epochs,
                     end_offset_max=following.base_offset if following is not None else None,
-                    now_ms=self._at.now_ms(),
+                    now_ms=self._location.now_ms(),
                 )
             self._report.scanned_segments += 1
             if following is not None:
@@ -314,7 +316,7 @@ class _Loader:
             if fault is not None:
                 await self._cut(segment, fault, file_bytes)
             if fault is not None and following is not None and segment.next_offset != following.base_offset:
-                await self._remove_behind(segments, segment)
+                await self._remove_after(segments, segment)
                 return
             if following is not None:
                 segment.deactivate(following.base_offset)
@@ -322,21 +324,21 @@ class _Loader:
     def _hole(self, segment: LogSegment, following: LogSegment) -> SegmentFault | None:
         """Offsets that are missing between two segments. Compaction leaves such holes, and so do distant offsets."""
         is_reachable = following.base_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
-        if segment.next_offset == following.base_offset or self._at.config.is_compacted or not is_reachable:
+        if segment.next_offset == following.base_offset or self._location.config.is_compacted or not is_reachable:
             return None
         return SegmentFault(
             segment.size_bytes, f"it ends there, offsets [{segment.next_offset}, {following.base_offset}) are missing"
         )
 
     async def _cut(self, segment: LogSegment, fault: SegmentFault, file_bytes: int) -> None:
-        if segment.next_offset < self._at.recovery_point:
+        if segment.next_offset < self._location.recovery_point:
             raise self._corrupt(segment, fault)
         file = await segment.file()
         await file.truncate(fault.position)
         try:
             await file.sync()
         except OSError:
-            await self._at.disk.write_file(self._at.directory / UNSYNCED_FILE, b"")
+            await self._location.disk.write_file(self._location.directory / UNSYNCED_FILE, b"")
             raise
         self._report.cut_bytes = file_bytes - fault.position
         self._report.note(
@@ -344,7 +346,7 @@ class _Loader:
             f"{self._report.cut_bytes} bytes behind it are gone: {fault.reason}"
         )
 
-    async def _remove_behind(self, segments: list[LogSegment], last: LogSegment) -> None:
+    async def _remove_after(self, segments: list[LogSegment], last: LogSegment) -> None:
         while segments[-1] is not last:
             segment = segments.pop()
             self._report.note(f"{segment.path}: removed with its {segment.size_bytes} bytes, the log ends below it now")
@@ -368,9 +370,9 @@ class _Loader:
 
     def _log_start(self, segments: list[LogSegment]) -> tuple[int, bool]:
         """The log start, and whether it is known: a tiered log may begin below its first local segment."""
-        known = self._at.log_start_offset
+        known = self._location.log_start_offset
         first = segments[0].base_offset if segments else 0
-        if not self._at.config.remote_storage_enable:
+        if not self._location.config.remote_storage_enable:
             return max(known or 0, first), True
         if known is None and first > 0:
             self._report.note(f"{self._name}: its log start is not known until the remote log metadata tells it")
@@ -385,7 +387,7 @@ class _Loader:
         epochs: LeaderEpochCache,
         producers: ProducerStateManager,
     ) -> LogState:
-        at = self._at
+        location = self._location
         log_start_offset, log_start_known = self._log_start(segments)
         if segments and segments[-1].next_offset < log_start_offset:
             await self._remove_all(segments, snapshots, log_start_offset)
@@ -400,23 +402,23 @@ class _Loader:
             self._names_changed = True
         epochs.truncate_from_end(end_offset)
         epochs.truncate_from_start(log_start_offset)
-        if at.recovery_point > end_offset:
-            self._report.note(f"{self._name}: ends at {end_offset}, below its recovery point {at.recovery_point}")
+        if location.recovery_point > end_offset:
+            self._report.note(f"{self._name}: ends at {end_offset}, below its recovery point {location.recovery_point}")
         # What is not local any more was committed: deleted by its owners, or tiered.
-        high_watermark = min(max(at.high_watermark, log_start_offset, segments[0].base_offset), end_offset)
+        high_watermark = min(max(location.high_watermark, log_start_offset, segments[0].base_offset), end_offset)
         producers.on_high_watermark(high_watermark)
         if self._names_changed:
-            await at.disk.sync_directory(at.directory)
+            await location.disk.sync_directory(location.directory)
         is_saved = epochs.entries == self._saved_epochs
         state = LogState(
-            topic_partition=at.topic_partition,
+            topic_partition=location.topic_partition,
             topic_id=topic_id,
-            directory=at.directory,
-            config=at.config,
-            disk=at.disk,
-            keeper=at.keeper,
-            open_segments=at.open_segments,
-            now_ms=at.now_ms,
+            directory=location.directory,
+            config=location.config,
+            disk=location.disk,
+            keeper=location.keeper,
+            open_segments=location.open_segments,
+            now_ms=location.now_ms,
             segments=LogSegments(segments),
             epochs=epochs,
             producers=producers,
@@ -426,15 +428,15 @@ class _Loader:
             high_watermark=high_watermark,
             log_end_offset=end_offset,
             recovery_point=self._recovery_point(end_offset),
-            clean_end_offset=min(at.clean_end_offset, end_offset),
-            names_changed=int(is_new or not at.is_clean),  # a process that died may have synced none
+            clean_end_offset=min(location.clean_end_offset, end_offset),
+            names_changed=int(is_new or not location.is_clean),  # a process that died may have synced none
             epochs_saved=epochs.version if is_saved else -1,
         )
         await state.save_epochs()
         return state
 
     def _recovery_point(self, end_offset: int) -> int:
-        flushed = end_offset if self._at.is_clean else min(self._at.recovery_point, end_offset)
+        flushed = end_offset if self._location.is_clean else min(self._location.recovery_point, end_offset)
         return flushed if self._unsaved_from is None else min(flushed, self._unsaved_from)
 
     async def _remove_all(self, segments: list[LogSegment], snapshots: ProducerSnapshots, log_start: int) -> None:
@@ -449,25 +451,25 @@ class _Loader:
 
     async def _first_segment(self, base_offset: int) -> LogSegment:
         segment = LogSegment(
-            self._at.disk,
-            self._at.directory,
+            self._location.disk,
+            self._location.directory,
             base_offset,
-            config=self._at.config,
-            open_segments=self._at.open_segments,
-            now_ms=self._at.now_ms(),
+            config=self._location.config,
+            open_segments=self._location.open_segments,
+            now_ms=self._location.now_ms(),
         )
         await segment.start()
         return segment
 
 
-async def _write_again(segment: LogSegment) -> None:
+async def _rewrite(segment: LogSegment) -> None:
     """What is read from it becomes dirty in the page cache, so that the fsync writes it, or fails. What the scan finds
     afterwards it reads from the device, as far as the kernel lets it (`DiskFile.drop_cache`).
     """
     with segment.pinned():
         file = await segment.file()
-        for position in range(0, segment.size_bytes, WRITE_AGAIN_BYTES):
-            count = min(WRITE_AGAIN_BYTES, segment.size_bytes - position)
+        for position in range(0, segment.size_bytes, REWRITE_BYTES):
+            count = min(REWRITE_BYTES, segment.size_bytes - position)
             await file.write(position, await file.read(position, count))
         await file.sync()
         await file.drop_cache()

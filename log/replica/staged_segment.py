@@ -18,7 +18,7 @@ from ..segment.swap import cleaned_file, commit_cleaned, discard_cleaned, make_l
 from .state import LogState
 
 
-class NewSegment:
+class StagedSegment:
     """One segment of the log whose state it is given."""
 
     def __init__(self, state: LogState, base_offset: int, *, index_bytes_max: int = INDEX_BYTES_MAX) -> None:

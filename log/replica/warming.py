@@ -35,9 +35,9 @@ from ..core.epochs import LeaderEpochCache
 from ..core.index import TransactionIndex
 from ..core.producers import ProducerStateManager
 from ..disk.port import DiskFile
-from ..disk.run_to_completion import uninterrupted
+from ..disk.run_to_completion import run_to_completion
 from ..segment.batch_scan import BatchScan
-from .staged_segment import NewSegment
+from .staged_segment import StagedSegment
 from .state import LogState
 
 CHUNK_BYTES: Final = 4 << 20
@@ -92,7 +92,7 @@ class _Building:
         self._log_start_offset = state.log_start_offset
         self._size_bytes = 0
         self._next_offset = source.base_offset
-        self.segment = NewSegment(state, source.base_offset)
+        self.segment = StagedSegment(state, source.base_offset)
 
     async def run(self) -> int:
         file = await self.segment.open_log()
@@ -173,7 +173,7 @@ class _Building:
     def _name(self) -> str:
         return f"segment {self._source.base_offset} of {self._state.topic_partition} from the tier"
 
-    @uninterrupted
+    @run_to_completion
     async def _commit(self) -> None:
         state = self._state
         async with state.gate, state.flush_lock:

@@ -102,10 +102,10 @@ class BatchScan:
     async def __anext__(self) -> BatchChunk:
         if self._fault is not None:
             raise self._fault
-        wanted = BATCH_READ_BYTES
+        read_bytes = BATCH_READ_BYTES
         while self.position + BATCH_HEADER_SIZE <= self._end:
             start = self.position
-            data = await self._file.read(start, min(wanted, self._end - start))
+            data = await self._file.read(start, min(read_bytes, self._end - start))
             batches, self._fault = _walk(data, start, check_crc=self._check_crc)
             if batches:
                 self.position = batches[-1][0] + batches[-1][1].size_bytes
@@ -114,8 +114,8 @@ class BatchScan:
                 raise self._fault
             if len(data) < BATCH_HEADER_SIZE:
                 break
-            wanted = parse_header(data).size_bytes
-            if wanted <= len(data) or start + wanted > self._end:
+            read_bytes = parse_header(data).size_bytes
+            if read_bytes <= len(data) or start + read_bytes > self._end:
                 break
         raise StopAsyncIteration
 

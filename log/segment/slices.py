@@ -90,7 +90,7 @@ class LogSlice:
             self._end()
         if len(data) != self.size:
             raise OSError(f"{file.path}: {self.size} bytes expected at {self.position}, the file gave {len(data)}")
-        self._refuse_if_aborted()
+        self._check_not_aborted()
         return data
 
     def at_once(self) -> bytes | None:
@@ -136,7 +136,7 @@ class LogSlice:
     def _begin(self) -> DiskFile:
         assert self._file is not None, "a released slice is used"
         assert not self._under_way, "a slice is used twice at the same time"
-        self._refuse_if_aborted()
+        self._check_not_aborted()
         self._under_way = True
         return self._file
 
@@ -145,7 +145,7 @@ class LogSlice:
         if self._owner is not None:
             self._owner.slice_changed(self, released=False)
 
-    def _refuse_if_aborted(self) -> None:
+    def _check_not_aborted(self) -> None:
         if self._aborted:
             raise KafkaError(
                 ErrorCode.not_leader_or_follower,

@@ -69,12 +69,12 @@ class ProducerSnapshots:
             self._offsets.discard(offset)
 
     async def remove_below(self, offset: int) -> None:
-        for each in self.offsets:
-            if each < offset:
-                await self.remove(each)
+        for snapshot in self.offsets:
+            if snapshot < offset:
+                await self.remove(snapshot)
 
     async def remove_above(self, offset: int) -> None:
         """Newest first."""
-        for each in reversed(self.offsets):
-            if each > offset:
-                await self.remove(each)
+        for snapshot in reversed(self.offsets):
+            if snapshot > offset:
+                await self.remove(snapshot)

@@ -68,7 +68,7 @@ async def finish_swaps(disk: Disk, directory: Path, entries: Sequence[DirectoryE
     if not cleaned and not swaps:
         return False
     first_cleaned = min((base for base, _ in cleaned), default=None)
-    undone = [each for each in swaps if first_cleaned is not None and each[0] >= first_cleaned]
+    undone = [swap for swap in swaps if first_cleaned is not None and swap[0] >= first_cleaned]
     for names, marker in ((cleaned, CLEANED_SUFFIX), (undone, SWAP_SUFFIX)):
         for base, suffix in names:
             path = offset_file(directory, base, suffix)
@@ -85,13 +85,13 @@ async def finish_swaps(disk: Disk, directory: Path, entries: Sequence[DirectoryE
 
 def _interrupted(entries: Sequence[DirectoryEntry], marker: str) -> list[tuple[int, str]]:
     """(base offset, suffix) of the files that carry a marker."""
-    found = []
+    files = []
     for entry in entries:
         match = _INTERRUPTED.fullmatch(entry.name)
         parsed = parse_offset_file(match[1]) if match and match[2] == marker else None
         if parsed is not None and parsed[1] in _SUFFIXES:
-            found.append(parsed)
-    return found
+            files.append(parsed)
+    return files
 
 
 async def _remove_replaced(disk: Disk, directory: Path, base: int, live: Sequence[tuple[int, str]]) -> None:

@@ -477,7 +477,7 @@ async def test_a_log_that_cannot_be_closed_in_order_to_be_deleted_is_not_forgott
         patch.setattr(log, "abandon", fail)
         with pytest.raises(OSError, match="Input/output"):
             await manager.delete(TP)
-    assert TP in manager.found
+    assert TP in manager.known_partitions
     again = await manager.create(TP, OTHER_ID)
     assert (again.topic_id, again.log_end_offset) == (OTHER_ID, 0)
     await manager.close()

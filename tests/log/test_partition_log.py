@@ -170,7 +170,7 @@ async def test_C9_appends_of_an_older_leader_are_refused() -> None:
         with pytest.raises(KafkaError, match="at epoch 5") as raised:
             await stale()
         assert code_of(raised) is ErrorCode.not_leader_or_follower
-    log.refuse_leaders_below(6)
+    log.reject_leaders_below(6)
     with pytest.raises(KafkaError, match="at epoch 6"):
         await append(log, epoch=5)
 

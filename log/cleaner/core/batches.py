@@ -38,7 +38,7 @@ class Transactions:
     """The transactions that a walk over the log passes through, told from the transaction indexes it was given."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        self._to_come = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+        self._upcoming = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
         self._open_aborted: dict[int, AbortedTransaction] = {}
         self._met_aborted: set[int] = set()
         self._met_committed: set[int] = set()
@@ -70,8 +70,8 @@ class Transactions:
         return marker is None, None
 
     def _open_up_to(self, offset: int) -> None:
-        while self._to_come and self._to_come[-1].first_offset <= offset:
-            aborted = self._to_come.pop()
+        while self._upcoming and self._upcoming[-1].first_offset <= offset:
+            aborted = self._upcoming.pop()
             self._open_aborted.setdefault(aborted.producer_id, aborted)
 
 

@@ -43,7 +43,7 @@ S = TypeVar("S", bound=SegmentView)
 
 
 @dataclass(frozen=True, slots=True)
-class Filth:
+class DirtyRange:
     """How dirty a log is. `end_offset` is the cleanable end."""
 
     clean_bytes: int
@@ -57,14 +57,14 @@ class Filth:
         return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes) if self.dirty_bytes else 0.0
 
 
-def find_filth(
+def find_dirty_range(
     segments: Sequence[SegmentView],
     config: LogConfig,
     *,
     clean_end_offset: int,
     stable_end_offset: int,
     now_ms: int,
-) -> Filth:
+) -> DirtyRange:
     """`stable_end_offset`: the last stable offset, or the flushed end if that lies lower."""
     clean_bytes = dirty_bytes = 0
     end_offset = segments[0].base_offset
@@ -81,15 +81,15 @@ def find_filth(
         dirty_bytes += segment.size_bytes
         if first_dirty_base is None and segment.size_bytes:
             first_dirty_base = segment.base_offset
-    return Filth(clean_bytes, dirty_bytes, end_offset, first_dirty_base)
+    return DirtyRange(clean_bytes, dirty_bytes, end_offset, first_dirty_base)
 
 
-def is_worth_cleaning(filth: Filth, config: LogConfig, *, oldest_ms: int | None, now_ms: int) -> bool:
+def is_worth_cleaning(dirty_range: DirtyRange, config: LogConfig, *, oldest_ms: int | None, now_ms: int) -> bool:
     """`oldest_ms`: the time of the first dirty batch, None where that is not known or does not count."""
-    if filth.dirty_bytes == 0:
+    if dirty_range.dirty_bytes == 0:
         return False
     is_overdue = oldest_ms is not None and now_ms - oldest_ms > config.max_compaction_lag_ms
-    return is_overdue or filth.ratio > config.min_cleanable_dirty_ratio
+    return is_overdue or dirty_range.ratio > config.min_cleanable_dirty_ratio
 
 
 def grouped(segments: Sequence[S], config: LogConfig) -> list[list[S]]:
