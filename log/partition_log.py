@@ -7,11 +7,11 @@
     all over `state`, which has the offsets, the invariants and the rules about who may change what.
 
 It knows no other node and no role: what an append of a leader or a follower is for, when the high watermark may rise,
-and what the tier holds is told to it. Callbacks in `listeners` are called, without arguments and without waiting, after
-the log end, the high watermark or the log start has moved.
+and what the tier holds is given to it. Callbacks in `listeners` are called, without arguments and without waiting,
+after the log end, the high watermark or the log start has moved.
 
 Errors: KafkaError for what a peer asked for; OSError from the disk, after which a log whose memory may be ahead of its
-files has failed. Every call on a failed or closed log raises KAFKA_STORAGE_ERROR; open it anew.
+files has failed. Every call on a failed or closed log raises KAFKA_STORAGE_ERROR; reopen it.
 """
 
 from __future__ import annotations
@@ -287,7 +287,7 @@ class PartitionLog:
         return await self._reader.read(offset, max_bytes=max_bytes, max_offset=max_offset, min_one_batch=min_one_batch)
 
     async def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Those of the local log that overlap `[start_offset, end_offset)`."""
+        """Return the aborted transactions of the local log that overlap `[start_offset, end_offset)`."""
         return await self._reader.aborted_transactions(start_offset, end_offset)
 
     async def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:

@@ -98,7 +98,7 @@ class _Index:
     def _load(self, data: Buffer, name: str | None) -> None:
         if len(data) % self._entry.size:
             raise CorruptFileError(
-                f"{name or self._kind}: {len(data)} bytes, which is no multiple of an entry's {self._entry.size}"
+                f"{name or self._kind}: {len(data)} bytes, expected a multiple of {self._entry.size}"
             )
         self._data[:] = data
 
@@ -132,7 +132,7 @@ class _SparseIndex(_Index):
         index = cls(base_offset, max_bytes=max_bytes)
         index._load(_without_zero_tail(data, cls._entry.size), name)
         if len(index) and index._relative_offset(len(index) - 1) < 0:
-            raise index._corrupt(name, len(index) - 1, f"its offset lies below the base offset {base_offset}")
+            raise index._corrupt(name, len(index) - 1, f"its offset is below the base offset {base_offset}")
         return index
 
     def can_append(self, offset: int) -> bool:
@@ -278,7 +278,7 @@ class TransactionIndex(_Index):
         index._load(data, name)
         for slot, fields in enumerate(_TRANSACTION_ENTRY.iter_unpack(index._data)):
             if fields[0] != _TRANSACTION_VERSION:
-                raise index._corrupt(name, slot, f"version {fields[0]} where {_TRANSACTION_VERSION} is expected")
+                raise index._corrupt(name, slot, f"version {fields[0]}, expected {_TRANSACTION_VERSION}")
         for slot, (previous, current) in enumerate(pairwise(index), start=1):
             if current.last_offset <= previous.last_offset:
                 raise index._corrupt(

@@ -158,7 +158,7 @@ class OsFile:
             else:
                 sent = await send_copy(self, offset, count, transport)
             if sent != count:
-                message = f"bytes [{offset}, {offset + count}) were to be sent, the file ended after {sent}"
+                message = f"bytes [{offset}, {offset + count}) expected, but the file ended after {sent} of them"
                 raise OSError(errno.EIO, message, str(self._path))
         finally:
             self._end_read(read)
@@ -219,7 +219,7 @@ class OsFile:
         if self._closing is not None:
             return self._error(errno.EBADF, "the file is closed")
         if changes and self._poisoned:
-            return self._error(errno.EIO, "refused after a failed fsync")
+            return self._error(errno.EIO, "rejected: an earlier fsync of this file failed")
         return None
 
     def _next_number(self) -> int:
@@ -305,7 +305,7 @@ class OsFile:
             self._answer(change.future, None)
         if error is not None:
             self._answer(changes[performed].future, error)
-            skipped = self._error(errno.ECANCELED, "not done, because an earlier write failed")
+            skipped = self._error(errno.ECANCELED, "skipped: an earlier write failed")
             for change in changes[performed + 1 :]:
                 self._answer(change.future, skipped)
             self._fail_queue(skipped, changes[performed].number)

@@ -1,4 +1,4 @@
-"""For calls that change several things on the disk: a caller that is cancelled waits until they are done."""
+"""The decorator of calls that change several files: a cancelled caller waits until the call is complete."""
 
 from __future__ import annotations
 
