@@ -305,7 +305,7 @@ class ControllerNode:
         expiry_ms = self.core.next_expiry_ms()
         if expiry_ms is not None and moment.now_ms - expiry_ms > self._config.session_timeout_ms // LATE_DIVISOR:
             _log.warning("controller %d was held up: sessions begin anew", self._node.node_id)
-            self.core.was_held_up(moment.now_ms)
+            self.core.on_pause(moment.now_ms)
         return self.core.fire(moment)
 
     async def _do(self, job: _Job) -> None:

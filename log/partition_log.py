@@ -7,11 +7,11 @@
     all over `state`, which has the offsets, the invariants and the rules about who may change what.
 
 It knows no other node and no role: what an append of a leader or a follower is for, when the high watermark may rise,
-and what the tier holds is told to it. Callbacks in `listeners` are called, without arguments and without waiting, after
-the log end, the high watermark or the log start has moved.
+and what the tier holds is given to it. Callbacks in `listeners` are called, without arguments and without waiting,
+after the log end, the high watermark or the log start has moved.
 
 Errors: KafkaError for what a peer asked for; OSError from the disk, after which a log whose memory may be ahead of its
-files has failed. Every call on a failed or closed log raises KAFKA_STORAGE_ERROR; open it anew.
+files has failed. Every call on a failed or closed log raises KAFKA_STORAGE_ERROR; reopen it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from uuid import UUID
 
 from ..protocol.topics import TopicPartition
 from .cleaner.cleaning import Cleaned, CleanerPass, Throttle
-from .cleaner.core.plan import Filth
+from .cleaner.core.plan import DirtyRange
 from .core.checkpoints import PARTITION_METADATA, encode_leader_epochs, encode_partition_metadata
 from .core.config import LogConfig
 from .core.epochs import LeaderEpochCache
@@ -32,7 +32,7 @@ from .core.index import AbortedTransaction
 from .core.producer_state import AppendOrigin
 from .core.producers import ProducerStateManager
 from .disk.port import Buffer
-from .disk.run_to_completion import uninterrupted
+from .disk.run_to_completion import run_to_completion
 from .replica.appender import Appender, LogAppendInfo
 from .replica.flusher import Flusher
 from .replica.reader import Reader, TimestampAndOffset
@@ -252,14 +252,14 @@ class PartitionLog:
         """Append whole batches byte for byte. CORRUPT_MESSAGE, INVALID_RECORD if they cannot follow what is here."""
         return self._appender.append_as_follower(data)
 
-    @uninterrupted
+    @run_to_completion
     async def try_append(self, filler: bytes) -> None:
         """Prove that the disk takes an append of that size. OSError if not: the log is as it was, and may still be read
         and trimmed; KAFKA_STORAGE_ERROR if it has failed. `filler` must not compress, or less than that is proven.
         """
         await self._appender.try_append(filler)
 
-    @uninterrupted
+    @run_to_completion
     async def assign_epoch(self, leader_epoch: int) -> None:
         """A leader's first act: record, durably, that its epoch begins at the log's end, also without data.
 
@@ -267,11 +267,11 @@ class PartitionLog:
         """
         await self._appender.assign_epoch(leader_epoch)
 
-    def refuse_leaders_below(self, leader_epoch: int) -> None:
+    def reject_leaders_below(self, leader_epoch: int) -> None:
         """Appends of earlier leaders are refused from now on, those that wait for their turn included."""
         self._state.leader_epoch_floor = max(self._state.leader_epoch_floor, leader_epoch)
 
-    @uninterrupted
+    @run_to_completion
     async def roll(self) -> bool:
         """Begin a new segment; False if the active one is empty."""
         return await self._appender.roll()
@@ -287,7 +287,7 @@ class PartitionLog:
         return await self._reader.read(offset, max_bytes=max_bytes, max_offset=max_offset, min_one_batch=min_one_batch)
 
     async def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Those of the local log that overlap `[start_offset, end_offset)`."""
+        """Return the aborted transactions of the local log that overlap `[start_offset, end_offset)`."""
         return await self._reader.aborted_transactions(start_offset, end_offset)
 
     async def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
@@ -300,7 +300,7 @@ class PartitionLog:
 
     # Taking away.
 
-    @uninterrupted
+    @run_to_completion
     async def truncate_to(self, offset: int) -> int:
         """Cut every batch that holds `offset` or more; returns the new log end, durable with its epochs.
 
@@ -309,29 +309,29 @@ class PartitionLog:
         """
         return await self._truncation.truncate_to(offset)
 
-    @uninterrupted
+    @run_to_completion
     async def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
         """Empty the log; its next batch is at `offset`. For a tiered log the log start may lie lower."""
         await self._truncation.truncate_fully_and_start_at(offset, log_start_offset)
 
-    @uninterrupted
+    @run_to_completion
     async def increment_log_start_offset(self, offset: int) -> bool:
         """Raise the log start, durably; False if it is there already. OFFSET_OUT_OF_RANGE above the high watermark."""
         return await self._trimming.increment_log_start_offset(offset)
 
-    @uninterrupted
+    @run_to_completion
     async def follow_log_start_offset(self, offset: int) -> bool:
         """The same as a follower, which is told its leader's log start: a high watermark below it rises with it.
         `offset` is at most the log end.
         """
         return await self._trimming.follow_log_start_offset(offset)
 
-    @uninterrupted
+    @run_to_completion
     async def set_log_start_from_ledger(self, offset: int) -> None:
         """Tell a tiered log whose log start is not known where its first remote segment begins."""
         await self._trimming.set_log_start_from_ledger(offset)
 
-    @uninterrupted
+    @run_to_completion
     async def confirm_adoption(self) -> None:
         """The replica has been in sync: it counts as empty no more, but as thin if something lies in the tier only.
         Both also after a restart.
@@ -344,7 +344,7 @@ class PartitionLog:
             await self._forget(ADOPTED_FILE)
             state.is_adopted = False
 
-    @uninterrupted
+    @run_to_completion
     async def confirm_warmed(self) -> None:
         """The replica holds enough: it is one like any other from now on, also after a restart."""
         if self._state.is_thin:
@@ -356,17 +356,17 @@ class PartitionLog:
         await state.disk.remove(state.directory / mark)
         await state.disk.sync_directory(state.directory)
 
-    @uninterrupted
+    @run_to_completion
     async def delete_local_segments(self, up_to_offset: int) -> int:
         """Remove closed segments wholly below `up_to_offset`: the caller has proven them in the tier. How many."""
         return await self._trimming.delete_local_segments(up_to_offset)
 
-    @uninterrupted
+    @run_to_completion
     async def delete_old_segments_by_log_start(self) -> int:
         """Remove closed segments wholly below the log start. How many."""
         return await self._trimming.delete_old_segments_by_log_start()
 
-    @uninterrupted
+    @run_to_completion
     async def delete_old_segments(self) -> int:
         """Remove what retention lets go of (`retention`). How many."""
         return await self._trimming.delete_old_segments()
@@ -382,13 +382,13 @@ class PartitionLog:
         """The wall clock that the log goes by."""
         return self._state.now_ms()
 
-    def filth(self) -> Filth:
+    def dirty_range(self) -> DirtyRange:
         """How much of the log compaction could go through now."""
-        return self._cleaner.filth()
+        return self._cleaner.dirty_range()
 
-    async def oldest_dirty_ms(self, filth: Filth) -> int | None:
+    async def oldest_dirty_ms(self, dirty_range: DirtyRange) -> int | None:
         """The time of the oldest batch of it; None if that is not known."""
-        return await self._cleaner.oldest_dirty_ms(filth)
+        return await self._cleaner.oldest_dirty_ms(dirty_range)
 
     async def clean(self, map_bytes_max: int, throttle: Throttle) -> Cleaned:
         """Go through it: of each key the last record stays. For one caller at a time."""
@@ -467,7 +467,7 @@ class PartitionLog:
         """Close removed segments that their last reader has let go of."""
         await self._state.reap()
 
-    @uninterrupted
+    @run_to_completion
     async def close(self) -> None:
         """Make everything durable, the indexes of the active segment and a producer snapshot at the log end included.
 
@@ -484,15 +484,15 @@ class PartitionLog:
                 await self._flusher.flush_locked(state.log_end_offset)
                 await state.save_epochs()
             finally:
-                await self._let_go()
+                await self._release_segments()
 
-    @uninterrupted
+    @run_to_completion
     async def abandon(self) -> None:
         """Close the files without making anything durable: the directory is about to go."""
         async with self._state.gate, self._state.flush_lock:
             await self._appender.pipeline.drain()
-            await self._let_go()
+            await self._release_segments()
 
-    async def _let_go(self) -> None:
+    async def _release_segments(self) -> None:
         self._state.failure = self._state.failure or "it was closed"
         await self._state.retire(list(self._state.segments))

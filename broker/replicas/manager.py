@@ -175,7 +175,7 @@ class ReplicaManager:
         if self._applied is None:
             everything: Changes = dict(image.hosted_by(node_id))
             names = {key.topic_partition for key in everything}
-            self._strays = set(self._logs.found - names)
+            self._strays = set(self._logs.known_partitions - names)
             return everything
         changes = changed_partitions(self._applied, image, node_id)
         for name in list(self._hosted.failures):
@@ -188,7 +188,7 @@ class ReplicaManager:
                 del self._hosted.failures[name]
                 self._failed.forget(name)
                 self._directories.forget(name)
-                self._strays |= {name} & self._logs.found
+                self._strays |= {name} & self._logs.known_partitions
         for key in again:
             registration = image.partition(key.topic_partition)
             if registration is not None and image.topic_names.get(key.topic_id) == key.topic:
@@ -203,7 +203,7 @@ class ReplicaManager:
         """What was unassigned while this broker was down. If the topic was deleted, so may have been its leader: any
         replica then deletes what the tier holds.
         """
-        if name not in self._logs.found or name in self._hosted.partitions:
+        if name not in self._logs.known_partitions or name in self._hosted.partitions:
             self._strays.discard(name)
             return
         _log.warning("%s is not assigned to this broker any more: its log is deleted", name)

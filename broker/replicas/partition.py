@@ -149,7 +149,7 @@ class Partition:
         """Lead no more; a fetcher may be started afterwards: what it tells of the log's end is stored."""
         if registration is not None:
             self.note_registration(registration)
-            self.log.refuse_leaders_below(registration.leader_epoch)
+            self.log.reject_leaders_below(registration.leader_epoch)
         await self._end_leadership()
         await self.log.settle()
 

@@ -186,7 +186,7 @@ class ControllerCore:
         addresses = [(item.host, int(item.port)) for item in request.listeners]
         return self._failover.is_succeeded(self.state.image, request.broker_id, addresses)
 
-    def was_held_up(self, now_ms: int) -> None:
+    def on_pause(self, now_ms: int) -> None:
         """This process stood still, so that silence says nothing about brokers: all begin anew, and none is fenced
         fast before most of them are heard again.
         """

@@ -2,9 +2,9 @@
 
     every log.cleaner.backoff.ms: which compacted log is dirty enough? -> clean it -> look again at once -> ...
 
-* A log is looked at by its segments' sizes alone; nothing is read of one that is clean enough.
-* A log that could not be cleaned is left alone for `RETRY_S`, and said: the others go on.
-* How far each log is clean is in the directory's `cleaner-offset-checkpoint`, which may be older than the truth.
+* A log is judged by the sizes of its segments; nothing is read of a log that is clean enough.
+* A log that could not be cleaned is logged and retried after `RETRY_S`; the others continue.
+* The clean end of each log is in the directory's `cleaner-offset-checkpoint`, which may be older than the truth.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from ...protocol.topics import TopicPartition
 from ..core.config import INT64_MAX
 from ..partition_log import PartitionLog
 from .cleaning import Throttle
-from .core.plan import Filth, is_worth_cleaning
+from .core.plan import DirtyRange, is_worth_cleaning
 
 RETRY_S: Final = 60.0
+"""The time in s after which a failed cleaning of a log is retried."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanerSettings:
-    """`log.cleaner.*` of the node, with Kafka's defaults."""
+    """The `log.cleaner.*` settings of the node, with Kafka's defaults."""
 
     enabled: bool = True
     backoff_ms: int = 15_000
@@ -38,17 +39,17 @@ class CleanerSettings:
 
 
 class LogCleaner:
-    """`logs` gives the open logs of the node. `run` is a coroutine for a task of the owner's."""
+    """The cleaner of a node. `logs` returns the node's open logs; the owner runs `run` in a task."""
 
     def __init__(self, logs: Callable[[], Mapping[TopicPartition, PartitionLog]], settings: CleanerSettings) -> None:
         self._logs = logs
         self._settings = settings
         self._throttle = Throttle(settings.io_bytes_per_second_max)
         self.cleaned_bytes = 0
-        """What was gone through so far, as large as it was before."""
+        """The number of bytes cleaned so far, counted before the cleaning."""
         self.failures = 0
-        self._left_alone: dict[TopicPartition, float] = {}
-        """Until when, on the loop's clock."""
+        self._retry_at: dict[TopicPartition, float] = {}
+        """The loop time before which a failed log is not tried again."""
 
     async def run(self) -> None:
         while self._settings.enabled:
@@ -56,7 +57,7 @@ class LogCleaner:
                 await asyncio.sleep(self._settings.backoff_ms / 1000)
 
     async def clean_dirtiest(self) -> bool:
-        """Clean one log, if one is worth it; whether one was tried."""
+        """Clean the dirtiest log that is dirty enough; return whether one was tried."""
         log = await self._dirtiest()
         if log is None:
             return False
@@ -64,12 +65,12 @@ class LogCleaner:
             cleaned = await log.clean(self._settings.dedupe_buffer_bytes, self._throttle)
         except (KafkaError, OSError) as error:
             self.failures += 1
-            logger.error("%s could not be cleaned: %s", log.topic_partition, error)
-            self._left_alone[log.topic_partition] = asyncio.get_running_loop().time() + RETRY_S
+            logger.error("%s could not be cleaned: %s; it is tried again in %d s", log.topic_partition, error, RETRY_S)
+            self._retry_at[log.topic_partition] = asyncio.get_running_loop().time() + RETRY_S
         else:
             self.cleaned_bytes += cleaned.before_bytes
             logger.info(
-                "%s: cleaned up to offset %d, %d bytes became %d",
+                "%s: compacted up to offset %d, from %d to %d bytes",
                 log.topic_partition,
                 cleaned.clean_end_offset,
                 cleaned.before_bytes,
@@ -79,21 +80,21 @@ class LogCleaner:
 
     async def _dirtiest(self) -> PartitionLog | None:
         now = asyncio.get_running_loop().time()
-        self._left_alone = {partition: until for partition, until in self._left_alone.items() if until > now}
-        found: list[tuple[float, PartitionLog]] = []
+        self._retry_at = {partition: until for partition, until in self._retry_at.items() if until > now}
+        candidates: list[tuple[float, PartitionLog]] = []
         for partition, log in self._logs().items():
-            if not log.config.is_compacted or log.failure is not None or partition in self._left_alone:
+            if not log.config.is_compacted or log.failure is not None or partition in self._retry_at:
                 continue
-            filth = log.filth()
-            if await self._is_worth(log, filth):
-                found.append((filth.ratio, log))
-        return max(found, key=lambda each: each[0])[1] if found else None
+            dirty_range = log.dirty_range()
+            if await self._is_worth_cleaning(log, dirty_range):
+                candidates.append((dirty_range.ratio, log))
+        return max(candidates, key=lambda candidate: candidate[0])[1] if candidates else None
 
-    async def _is_worth(self, log: PartitionLog, filth: Filth) -> bool:
+    async def _is_worth_cleaning(self, log: PartitionLog, dirty_range: DirtyRange) -> bool:
         oldest_ms = None
-        if filth.dirty_bytes and log.config.max_compaction_lag_ms < INT64_MAX:
+        if dirty_range.dirty_bytes and log.config.max_compaction_lag_ms < INT64_MAX:
             try:
-                oldest_ms = await log.oldest_dirty_ms(filth)
+                oldest_ms = await log.oldest_dirty_ms(dirty_range)
             except (KafkaError, OSError) as error:
-                logger.warning("%s: %s", log.topic_partition, error)
-        return is_worth_cleaning(filth, log.config, oldest_ms=oldest_ms, now_ms=log.now_ms())
+                logger.warning("%s: the age of its oldest dirty batch cannot be read: %s", log.topic_partition, error)
+        return is_worth_cleaning(dirty_range, log.config, oldest_ms=oldest_ms, now_ms=log.now_ms())

@@ -1,16 +1,16 @@
-"""One cleaning of one log: a walk to build the map, a walk to rewrite, a swap for each group of segments.
+"""One cleaning of one log: a pass to build the map, a pass to rewrite, a swap for each group of segments.
 
     decide the range -> map of keys, from the clean end up -> for each group from the log start up:
-        rewrite into .cleaned files -> gate and flush lock: nothing was cut? -> swap -> the new one is live
+        rewrite into .cleaned files -> gate and flush lock: nothing truncated? -> swap -> the new one is live
     -> the clean end rises to the map's end
 
-The walks hold no lock: closed segments do not change, appends and reads go on. A log that was truncated or trimmed
-meanwhile may have lost what made others superfluous: what was written is dropped, and the next round looks again.
-Readers of the old segments keep what they hold. An error before a swap leaves the log as it was; one inside a swap
-fails it, and recovery finishes the swap.
+The passes hold no lock: closed segments do not change; appends and reads continue. A truncation or trim meanwhile may
+have removed the newer records that superseded others: the output is dropped, and the next round begins again. Readers
+of the old segments keep their slices. An error before a swap leaves the log unchanged; an error inside a swap fails
+it, and recovery finishes the swap.
 
-Records are decoded on the event loop, so a walk rests after each `REST_BYTES` as long as it has worked, and longer if
-its rate is limited.
+Records are decoded on the event loop, so after each `PAUSE_BYTES` a pass pauses for as long as it has worked, and
+longer if its rate is limited.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import BatchHeader, parse_header
 from ..core.index import AbortedTransaction
 from ..disk.port import Buffer, DiskFile
-from ..disk.run_to_completion import uninterrupted
+from ..disk.run_to_completion import run_to_completion
 from ..replica.reader import Reader
-from ..replica.staged_segment import NewSegment
+from ..replica.staged_segment import StagedSegment
 from ..replica.state import LogState
 from ..segment.batch_scan import BatchScan, HeaderScan
 from ..segment.segment import LogSegment
 from .core.batches import BatchCleaner, Transactions, note_keys
 from .core.offset_map import OffsetMap
-from .core.plan import Filth, find_filth, grouped
+from .core.plan import DirtyRange, find_dirty_range, grouped
 
-REST_BYTES: Final = 64 * 1024
+PAUSE_BYTES: Final = 64 * 1024
 WRITE_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What a cleaning did; bytes before and after of the segments it went through."""
+    """The result of a cleaning: the size of the cleaned segments before and after, and the new clean end."""
 
     before_bytes: int = 0
     after_bytes: int = 0
@@ -49,25 +49,25 @@ class Cleaned:
 
 
 class Throttle:
-    """Keeps a walk to half of the event loop, and to `bytes_per_second` of reading, shared by all cleanings."""
+    """Limits a pass to half of the event loop's time and to `bytes_per_second` of reading, shared by all cleanings."""
 
     def __init__(self, bytes_per_second: float) -> None:
         self._bytes_per_second = bytes_per_second
-        self._rested_at = 0.0
+        self._resumed_at = 0.0
         self._walked = 0
 
     def begin(self) -> None:
-        self._rested_at = asyncio.get_running_loop().time()
+        self._resumed_at = asyncio.get_running_loop().time()
 
     async def walked(self, size_bytes: int) -> None:
-        """After so many bytes were read and decoded."""
+        """Account for bytes that were read and decoded; pause if that is due."""
         self._walked += size_bytes
-        if self._walked < REST_BYTES:
+        if self._walked < PAUSE_BYTES:
             return
         loop = asyncio.get_running_loop()
-        worked_s = loop.time() - self._rested_at
+        worked_s = loop.time() - self._resumed_at
         await asyncio.sleep(max(worked_s, self._walked / self._bytes_per_second - worked_s))
-        self._walked, self._rested_at = 0, loop.time()
+        self._walked, self._resumed_at = 0, loop.time()
 
 
 class CleanerPass:
@@ -77,19 +77,23 @@ class CleanerPass:
         self._state = state
         self._reader = reader
 
-    def filth(self) -> Filth:
+    def dirty_range(self) -> DirtyRange:
+        """Return the part of the log that may be cleaned now."""
         state = self._state
-        return find_filth(
+        return find_dirty_range(
             state.segments.as_tuple(),
             state.config,
             clean_end_offset=self._clean_end(),
+            # What may be truncated, aborted, or lost in a crash must not supersede an older record.
             stable_end_offset=min(state.last_stable_offset, state.recovery_point),
             now_ms=state.now_ms(),
         )
 
-    async def oldest_dirty_ms(self, filth: Filth) -> int | None:
-        """The time of the first dirty batch; None if there is none or it has no time."""
-        segment = None if filth.first_dirty_base is None else self._state.segments.floor(filth.first_dirty_base)
+    async def oldest_dirty_ms(self, dirty_range: DirtyRange) -> int | None:
+        """Return the timestamp of the first dirty batch in ms; None if there is none or it has no timestamp."""
+        segment = (
+            None if dirty_range.first_dirty_base is None else self._state.segments.floor(dirty_range.first_dirty_base)
+        )
         if segment is None:
             return None
         with segment.pinned():
@@ -97,8 +101,8 @@ class CleanerPass:
         return None if first is None or first[1].max_timestamp < 0 else first[1].max_timestamp
 
     async def clean(self, map_bytes_max: int, throttle: Throttle) -> Cleaned:
-        """Clean all that may be cleaned now. OSError from the disk; KafkaError if the log is not usable, was cut
-        meanwhile, or has a batch that cannot be read.
+        """Clean everything that may be cleaned now. Raise OSError from the disk; KafkaError if the log is not usable,
+        was truncated meanwhile, or has a batch that cannot be read.
         """
         state = self._state
         state.check_usable()
@@ -112,14 +116,14 @@ class CleanerPass:
 
     async def _clean(self, map_bytes_max: int, throttle: Throttle) -> Cleaned:
         state = self._state
-        filth = self.filth()
-        segments = [segment for segment in state.segments if segment.next_offset <= filth.end_offset]
-        if not segments or filth.dirty_bytes == 0:
+        dirty_range = self.dirty_range()
+        segments = [segment for segment in state.segments if segment.next_offset <= dirty_range.end_offset]
+        if not segments or dirty_range.dirty_bytes == 0:
             return Cleaned(clean_end_offset=state.clean_end_offset)
         throttle.begin()
         removals = state.removals
         offset_map = await self._build_map(segments, map_bytes_max, throttle)
-        aborted = await self._reader.aborted_transactions(segments[0].base_offset, filth.end_offset)
+        aborted = await self._reader.aborted_transactions(segments[0].base_offset, dirty_range.end_offset)
         cleaner = BatchCleaner(
             offset_map,
             Transactions(aborted),
@@ -130,6 +134,7 @@ class CleanerPass:
         before_bytes = after_bytes = 0
         in_range = [segment for segment in segments if segment.base_offset < offset_map.end_offset]
         for group in grouped(in_range, state.config):
+            # A truncation may have taken the newer record that made an older one superfluous.
             if removals != state.removals:
                 raise _moved(state)
             before_bytes += sum(segment.size_bytes for segment in group)
@@ -145,7 +150,7 @@ class CleanerPass:
         return Cleaned(before_bytes, after_bytes, state.clean_end_offset)
 
     def _clean_end(self) -> int:
-        """Begins anew where the log was truncated below it, or its checkpoint is another log's."""
+        """Return the clean end. One above the closed segments is stale, so cleaning restarts at the log start."""
         state = self._state
         if state.clean_end_offset > state.segments.active.base_offset:
             state.clean_end_offset = 0
@@ -167,7 +172,7 @@ class CleanerPass:
 
 
 class _Rewriting:
-    """One group of segments becomes one."""
+    """The rewriting of one group of segments into one segment."""
 
     def __init__(self, state: LogState, group: Sequence[LogSegment], cleaner: BatchCleaner, throttle: Throttle) -> None:
         self._state = state
@@ -179,10 +184,10 @@ class _Rewriting:
         self._changed = len(group) > 1
         self._pending: list[Buffer] = []
         self._pending_bytes = 0
-        self.segment = NewSegment(state, group[0].base_offset, index_bytes_max=state.config.segment_index_bytes)
+        self.segment = StagedSegment(state, group[0].base_offset, index_bytes_max=state.config.segment_index_bytes)
 
     async def run(self) -> int:
-        """The bytes of the new segment; a single one of which nothing goes stays as it is."""
+        """Rewrite and swap; return the new segment's size. A single segment that loses nothing stays as it is."""
         file = await self.segment.open_log()
         try:
             for segment in self._group:
@@ -218,8 +223,8 @@ class _Rewriting:
 
     def _note_aborted(self) -> None:
         aborted: list[AbortedTransaction] = self._cleaner.kept_aborted
-        for each in aborted:
-            self.segment.transactions.append(each)
+        for transaction in aborted:
+            self.segment.transactions.append(transaction)
         aborted.clear()
 
     async def _flush(self, file: DiskFile) -> None:
@@ -229,11 +234,12 @@ class _Rewriting:
             await file.write(self._position - self._pending_bytes, data)
             self._pending_bytes = 0
 
-    @uninterrupted
+    @run_to_completion
     async def _swap(self) -> None:
         state, base_offset = self._state, self._group[0].base_offset
         async with state.gate, state.flush_lock:
             state.check_usable()
+            # Under the locks this cannot change again before the swap.
             if self._removals != state.removals:
                 raise _moved(state)
             with ExitStack() as pins:
@@ -244,13 +250,14 @@ class _Rewriting:
                         await segment.remove_files()
                     await self.segment.make_live()
                     for offset in state.snapshots.offsets:
+                        # A producer snapshot belongs to a segment's base offset, and these segments are gone.
                         if base_offset < offset < self._group[-1].next_offset:
                             await state.snapshots.remove(offset)
                     self._replace()
             await state.retire(list(self._group))
 
     async def _hold_open(self, pins: ExitStack) -> None:
-        """Who reads the old segments meanwhile needs no name for it: these go before the new one has its own."""
+        """Open the old segments, so that present readers need no file names: these are removed during the swap."""
         for segment in self._group:
             pins.enter_context(segment.pinned())
             await segment.file()
@@ -258,19 +265,19 @@ class _Rewriting:
             await segment.transaction_index()
 
     def _replace(self) -> None:
-        """In memory, at once."""
+        """Replace the group by the new segment, in memory and without an await."""
         state, group = self._state, self._group
         segment = self.segment.live(
             size_bytes=self._position,
             next_offset=group[-1].next_offset,
-            now_ms=max(each.last_modified_ms for each in group),
+            now_ms=max(segment.last_modified_ms for segment in group),
         )
         state.segments.replace(group, segment)
         state.removals += 1
 
 
 async def _batches(segment: LogSegment, throttle: Throttle) -> AsyncIterator[tuple[BatchHeader, bytes, int]]:
-    """`(header, data, where in it)` of every batch."""
+    """Yield `(header, data, position in data)` of every batch of a segment."""
     with segment.pinned():
         async for chunk in BatchScan(await segment.file(), 0, segment.written_bytes, check_crc=True):
             for position, header in chunk.batches:
@@ -280,5 +287,6 @@ async def _batches(segment: LogSegment, throttle: Throttle) -> AsyncIterator[tup
 
 def _moved(state: LogState) -> KafkaError:
     return KafkaError(
-        ErrorCode.not_leader_or_follower, f"{state.topic_partition} was truncated or trimmed while it was cleaned"
+        ErrorCode.not_leader_or_follower,
+        f"{state.topic_partition} was truncated or trimmed during compaction; the next pass tries again",
     )

@@ -86,7 +86,7 @@ def decode_offsets(data: bytes, *, name: str = "offset checkpoint") -> dict[Topi
             raise CorruptFileError(f"{name} line {line}: {error}") from error
         tp = TopicPartition(topic, _integer(partition_text, _INT32_MAX, name, line, "a partition"))
         if tp in offsets:
-            raise CorruptFileError(f"{name} line {line}: partition {tp} is named a second time")
+            raise CorruptFileError(f"{name} line {line}: partition {tp} is listed twice")
         offsets[tp] = _integer(offset_text, _INT64_MAX, name, line, "an offset")
     return offsets
 
@@ -130,7 +130,7 @@ def decode_meta_properties(data: bytes, *, name: str = META_PROPERTIES) -> MetaP
         raise CorruptFileError(f"{name}: {error}") from error
     version = values.get("version")
     if version != str(META_PROPERTIES_VERSION):
-        raise CorruptFileError(f"{name}: version={META_PROPERTIES_VERSION} is expected, found {version!r}")
+        raise CorruptFileError(f"{name}: expected version={META_PROPERTIES_VERSION}, found {version!r}")
     missing = [key for key in ("cluster.id", "node.id") if not values.get(key)]
     if missing:
         raise CorruptFileError(f"{name}: {' and '.join(missing)} must be set: format the log directory again")
@@ -182,7 +182,7 @@ def _decode_table(data: bytes, name: str, row: str, columns: int) -> list[tuple[
     count = _integer(lines[1] if len(lines) > 1 else None, _INT32_MAX, name, 2, "the number of rows")
     rows = lines[2:]
     if len(rows) != count:
-        raise CorruptFileError(f"{name} line 2: {count} rows are announced, {len(rows)} follow")
+        raise CorruptFileError(f"{name} line 2: {count} rows expected, {len(rows)} follow")
     table = []
     for line, text in enumerate(rows, start=3):
         fields = text.split()
@@ -205,9 +205,9 @@ def _is_decimal(text: str, maximum: int) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= len(str(maximum)) and int(text) <= maximum
 
 
-def _integer(text: str | None, maximum: int, name: str, line: int, what: str) -> int:
+def _integer(text: str | None, maximum: int, name: str, line: int, description: str) -> int:
     if text is None or not _is_decimal(text, maximum):
-        raise _unexpected(name, line, f"{what} (0..{maximum})", text)
+        raise _unexpected(name, line, f"{description} (0..{maximum})", text)
     return int(text)
 
 

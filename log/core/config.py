@@ -37,7 +37,7 @@ CODECS: Final = frozenset({"producer", "uncompressed", "gzip", "snappy", "lz4", 
 THROTTLED_REPLICAS: Final = frozenset(
     {"follower.replication.throttled.replicas", "leader.replication.throttled.replicas"}
 )
-"""What a broker obeys for a topic, and its logs do not."""
+"""The topic configs that the broker obeys, not its logs."""
 ALL_REPLICAS: Final = "*"
 _PARTITION_AND_BROKER: Final = re.compile(r"\s*([0-9]{1,10}):([0-9]{1,10})\s*", re.ASCII)
 
@@ -156,7 +156,7 @@ class LogConfig:
             if self.remote_log_copy_disable and local != whole:
                 raise KafkaError(
                     ErrorCode.invalid_config,
-                    f"remote.log.copy.disable=true: nothing leaves the local log now, local.retention.{unit}={local}"
+                    f"remote.log.copy.disable=true: segments stay in the local log, so local.retention.{unit}={local}"
                     f" must be retention.{unit}={whole}, or -2",
                 )
             if whole == UNLIMITED:
@@ -198,15 +198,15 @@ def throttled_replicas(text: str) -> frozenset[tuple[int, int]] | None:
     """(partition, broker) of each replica that a topic's list names; None: all. ValueError shows what is expected."""
     if text.strip() in ("", ALL_REPLICAS):
         return None if text.strip() else frozenset()
-    found = set()
+    replicas = set()
     for item in text.split(","):
         pair = _PARTITION_AND_BROKER.fullmatch(item)
         if pair is None:
             raise ValueError(
                 f"{item!r}: expected partition:broker pairs such as 0:1,1:2, or {ALL_REPLICAS} for all replicas"
             )
-        found.add((int(pair[1]), int(pair[2])))
-    return frozenset(found)
+        replicas.add((int(pair[1]), int(pair[2])))
+    return frozenset(replicas)
 
 
 def _check_throttled(key: str, text: str) -> None:
@@ -322,7 +322,7 @@ TOPIC_CONFIG_TYPES: Final[Mapping[str, ConfigType]] = {
     **{key: codec.type for key, (_, codec) in _KEYS.items()},
     **{key: codec.type for key, (_, codec) in _WITHOUT_EFFECT.items()},
 }
-"""Of every config that a topic can have."""
+"""The type of every config that a topic can have."""
 
 
 def _parsed(key: str, text: str) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class _Index:
     def _load(self, data: Buffer, name: str | None) -> None:
         if len(data) % self._entry.size:
             raise CorruptFileError(
-                f"{name or self._kind}: {len(data)} bytes, which is no multiple of an entry's {self._entry.size}"
+                f"{name or self._kind}: {len(data)} bytes, expected a multiple of {self._entry.size}"
             )
         self._data[:] = data
 
@@ -132,7 +132,7 @@ class _SparseIndex(_Index):
         index = cls(base_offset, max_bytes=max_bytes)
         index._load(_without_zero_tail(data, cls._entry.size), name)
         if len(index) and index._relative_offset(len(index) - 1) < 0:
-            raise index._corrupt(name, len(index) - 1, f"its offset lies below the base offset {base_offset}")
+            raise index._corrupt(name, len(index) - 1, f"its offset is below the base offset {base_offset}")
         return index
 
     def can_append(self, offset: int) -> bool:
@@ -195,9 +195,9 @@ class OffsetIndex(_SparseIndex):
         previous_offset = previous_position = -1
         for slot, (relative_offset, position) in enumerate(_OFFSET_ENTRY.iter_unpack(self._data)):
             if relative_offset <= previous_offset or position <= previous_position:
-                found = (relative_offset + self.base_offset, position)
-                before = (previous_offset + self.base_offset, previous_position)
-                raise self._corrupt(name, slot, f"(offset, position) {found} must lie above {before}")
+                current = (relative_offset + self.base_offset, position)
+                previous = (previous_offset + self.base_offset, previous_position)
+                raise self._corrupt(name, slot, f"(offset, position) {current} must be above {previous}")
             previous_offset, previous_position = relative_offset, position
 
     def _at(self, slot: int) -> OffsetPosition:
@@ -250,9 +250,9 @@ class TimeIndex(_SparseIndex):
         previous_timestamp, previous_offset = NO_TIMESTAMP, 0
         for slot, (timestamp, relative_offset) in enumerate(_TIME_ENTRY.iter_unpack(self._data)):
             if timestamp <= previous_timestamp or relative_offset < previous_offset:
-                found = (timestamp, relative_offset + self.base_offset)
-                before = (previous_timestamp, previous_offset + self.base_offset)
-                raise self._corrupt(name, slot, f"(timestamp, offset) {found} must lie above {before}")
+                current = (timestamp, relative_offset + self.base_offset)
+                previous = (previous_timestamp, previous_offset + self.base_offset)
+                raise self._corrupt(name, slot, f"(timestamp, offset) {current} must be above {previous}")
             previous_timestamp, previous_offset = timestamp, relative_offset
 
     def _at(self, slot: int) -> TimestampOffset:
@@ -278,10 +278,12 @@ class TransactionIndex(_Index):
         index._load(data, name)
         for slot, fields in enumerate(_TRANSACTION_ENTRY.iter_unpack(index._data)):
             if fields[0] != _TRANSACTION_VERSION:
-                raise index._corrupt(name, slot, f"version {fields[0]} where {_TRANSACTION_VERSION} is expected")
-        for slot, (before, found) in enumerate(pairwise(index), start=1):
-            if found.last_offset <= before.last_offset:
-                raise index._corrupt(name, slot, f"last offset {found.last_offset} must lie above {before.last_offset}")
+                raise index._corrupt(name, slot, f"version {fields[0]}, expected {_TRANSACTION_VERSION}")
+        for slot, (previous, current) in enumerate(pairwise(index), start=1):
+            if current.last_offset <= previous.last_offset:
+                raise index._corrupt(
+                    name, slot, f"last offset {current.last_offset} must be above {previous.last_offset}"
+                )
         return index
 
     def __iter__(self) -> Iterator[AbortedTransaction]:
@@ -306,14 +308,14 @@ class TransactionIndex(_Index):
         False: the index of the next segment must be asked too, because a transaction that begins below `end_offset` may
         still be open at this segment's end.
         """
-        found: list[AbortedTransaction] = []
+        overlapping: list[AbortedTransaction] = []
         for slot in range(bisect_left(range(len(self)), start_offset, key=self._last_offset), len(self)):
             aborted = AbortedTransaction(*_TRANSACTION_ENTRY.unpack_from(self._data, slot * self._entry.size)[1:])
             if aborted.first_offset < end_offset:
-                found.append(aborted)
+                overlapping.append(aborted)
             if aborted.last_stable_offset >= end_offset:
-                return found, True
-        return found, False
+                return overlapping, True
+        return overlapping, False
 
     def truncate_to(self, offset: int) -> None:
         """Drop the transactions whose marker lies at or above `offset`."""

@@ -1,4 +1,4 @@
-"""What lies in a partition's directory, by what it is. Pure."""
+"""The files of a partition's directory, classified by name. Pure."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ OWN_NAMES: Final = frozenset(
     }
 )
 QUORUM_SNAPSHOT_SUFFIX: Final = ".checkpoint"
-"""Of the metadata log alone, whose owner looks after them."""
+"""The suffix of the metadata log's snapshots, which its owner maintains."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """`leftovers` go at the next opening; `foreign` files are nobody's."""
+    """The classified files: `leftovers` are removed at the next opening; `foreign` files are left alone."""
 
     log_bytes: dict[int, int]
     """Size by base offset."""

@@ -53,15 +53,15 @@ def encode_snapshot(entries: Iterable[ProducerStateEntry]) -> bytes:
 def decode_snapshot(data: bytes, *, name: str = "producer snapshot") -> list[ProducerStateEntry]:
     """In the order of the file; CorruptFileError, with `name` in front, if it is no snapshot or was damaged."""
     if len(data) < _HEAD.size:
-        raise CorruptFileError(f"{name}: {len(data)} bytes where at least {_HEAD.size} are expected")
+        raise CorruptFileError(f"{name}: {len(data)} bytes, expected at least {_HEAD.size}")
     version, crc, count = _HEAD.unpack_from(data)
     if version != _VERSION:
-        raise CorruptFileError(f"{name}: version {version} where {_VERSION} is expected")
+        raise CorruptFileError(f"{name}: version {version}, expected {_VERSION}")
     found_crc = crc32c(memoryview(data)[_CRC_END:])
     if crc != found_crc:
-        raise CorruptFileError(f"{name}: CRC-32C {crc:#010x} is stated, the content has {found_crc:#010x}")
+        raise CorruptFileError(f"{name}: CRC-32C {crc:#010x} expected, the content has {found_crc:#010x}")
     if count < 0 or len(data) != _HEAD.size + count * _ENTRY.size:
-        raise CorruptFileError(f"{name}: {count} producers are stated, {len(data) - _HEAD.size} bytes follow")
+        raise CorruptFileError(f"{name}: {count} producers expected, {len(data) - _HEAD.size} bytes follow")
     entries = [_entry(fields) for fields in _ENTRY.iter_unpack(memoryview(data)[_HEAD.size :])]
     if len({entry.producer_id for entry in entries}) != count:
         raise CorruptFileError(f"{name}: a producer id is listed twice")

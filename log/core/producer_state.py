@@ -1,4 +1,4 @@
-"""What a log remembers of one producer, and the rules by which its next batch is judged (KIP-98, KIP-890).
+"""The state of one producer in a log, and the rules that judge its next batch (KIP-98, KIP-890).
 
 A producer is an id and an epoch. Each batch of an epoch carries the sequence number of its first record; sequences
 count records, begin at 0 and wrap from 2^31 - 1 to 0. An entry is a value: `after_batch` and `after_marker`
@@ -39,14 +39,14 @@ from ...protocol.records.batch_header import SEQUENCE_MAX
 from ...protocol.records.control import EndTransactionMarker
 
 BATCHES_MAX: Final = 5
-"""Batches remembered for each producer: as many as a client may have in flight."""
+"""The number of batches kept for each producer: as many as a client may have in flight."""
 
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 
 
 class AppendOrigin(Enum):
-    """Who made the batches of an append; it decides how far they are trusted."""
+    """The origin of an append's batches; it decides which rules apply."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -94,7 +94,7 @@ class ProducerStateEntry(NamedTuple):
         if header.producer_epoch != self.producer_epoch:
             return None
         sequences = (header.base_sequence, header.last_sequence)
-        return next((each for each in self.batches if (each.first_sequence, each.last_sequence) == sequences), None)
+        return next((batch for batch in self.batches if (batch.first_sequence, batch.last_sequence) == sequences), None)
 
     def after_batch(self, header: BatchHeader) -> ProducerStateEntry:
         """The state with a data batch in the log at `header.base_offset`; the first of a transaction opens it."""
@@ -125,7 +125,8 @@ class ProducerStateEntry(NamedTuple):
 
 
 def check_batch(entry: ProducerStateEntry, header: BatchHeader, origin: AppendOrigin) -> None:
-    """KafkaError if the table's rules for data batches refuse it; duplicates are the caller's."""
+    """Raise KafkaError if the table's rules for data batches reject it; the caller handles duplicates."""
+    # The leader has judged it; a follower that rejected it would diverge from the leader's log.
     if origin is AppendOrigin.REPLICATION:
         return
     if header.producer_epoch < entry.producer_epoch:
@@ -135,7 +136,7 @@ def check_batch(entry: ProducerStateEntry, header: BatchHeader, origin: AppendOr
     if entry.current_txn_first_offset is not None and not header.is_transactional:
         raise KafkaError(
             ErrorCode.invalid_txn_state,
-            f"{_who(header)}: a batch outside a transaction, while the one from offset "
+            f"{_producer(header)}: a non-transactional batch while the transaction from offset "
             f"{entry.current_txn_first_offset} on is open; end it first",
         )
 
@@ -143,16 +144,16 @@ def check_batch(entry: ProducerStateEntry, header: BatchHeader, origin: AppendOr
 def check_marker(
     entry: ProducerStateEntry, header: BatchHeader, marker: EndTransactionMarker, transaction_version: int
 ) -> None:
-    """KafkaError if the table's rules for markers refuse it."""
+    """Raise KafkaError if the table's rules for markers reject it."""
     epoch, known = header.producer_epoch, entry.producer_epoch
     if epoch < known:
         raise _fenced(entry, header, "below")
     if transaction_version >= 2 and epoch == known and entry.current_txn_first_offset is not None:
-        raise _fenced(entry, header, "not above, as transaction version 2 demands,")
+        raise _fenced(entry, header, "not above, as transaction version 2 requires,")
     if marker.coordinator_epoch < entry.coordinator_epoch:
         raise KafkaError(
             ErrorCode.transaction_coordinator_fenced,
-            f"{_who(header)}: coordinator epoch {marker.coordinator_epoch} is below the last one's, "
+            f"{_producer(header)}: coordinator epoch {marker.coordinator_epoch} is below the latest, "
             f"{entry.coordinator_epoch}: another coordinator has taken over",
         )
 
@@ -160,23 +161,25 @@ def check_marker(
 def _check_sequence(entry: ProducerStateEntry, header: BatchHeader) -> None:
     sequence = header.base_sequence
     if sequence < 0:
-        raise KafkaError(ErrorCode.invalid_record, f"{_who(header)}: sequence {sequence} where one >= 0 is expected")
+        raise KafkaError(ErrorCode.invalid_record, f"{_producer(header)}: sequence {sequence}, expected 0 or more")
+    # The state of an idle producer expires, so an unknown one may continue at any sequence.
     if entry.producer_epoch == NO_EPOCH:
         return
     last_sequence = entry.last_sequence if header.producer_epoch == entry.producer_epoch else NO_SEQUENCE
     expected = (last_sequence + 1) & SEQUENCE_MAX
     if sequence != expected:
         raise KafkaError(
-            ErrorCode.out_of_order_sequence_number, f"{_who(header)}: expected sequence {expected}, found {sequence}"
+            ErrorCode.out_of_order_sequence_number,
+            f"{_producer(header)}: expected sequence {expected}, found {sequence}",
         )
 
 
 def _fenced(entry: ProducerStateEntry, header: BatchHeader, relation: str) -> KafkaError:
     return KafkaError(
         ErrorCode.invalid_producer_epoch,
-        f"{_who(header)}: the epoch is {relation} the last one seen, {entry.producer_epoch}",
+        f"{_producer(header)}: the epoch is {relation} the latest epoch, {entry.producer_epoch}",
     )
 
 
-def _who(header: BatchHeader) -> str:
+def _producer(header: BatchHeader) -> str:
     return f"producer {header.producer_id} epoch {header.producer_epoch}"

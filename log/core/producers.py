@@ -9,7 +9,7 @@ States of a transaction:
 * `first_unstable_offset`, where readers of committed data stop, is the first offset of the first transaction that is
   open or unreplicated. An ABORT is listed in the transaction index with the last stable offset of its moment, computed
   from the open transactions alone.
-* `check` decides and changes nothing; `apply` changes and never refuses: it runs alike live, on a follower and on
+* `check` decides and changes nothing; `apply` changes and never rejects: it is the same live, on a follower and on
   replay. Between a check and its apply no other batch of this log may be applied.
 * A producer with an open transaction never expires. A snapshot that was adopted from the tier may hold transactions
   that began below the local log: they stay open until their marker is replicated.
@@ -83,7 +83,9 @@ class ProducerStateManager:
         for entry in decode_snapshot(data, name=name):
             seen = max([batch.last_offset for batch in entry.batches], default=-1)
             if max(seen, entry.current_txn_first_offset or -1) >= end_offset:
-                raise CorruptFileError(f"{name}: producer {entry.producer_id} is known beyond offset {end_offset}")
+                raise CorruptFileError(
+                    f"{name}: producer {entry.producer_id} has offsets at or above the snapshot offset {end_offset}"
+                )
             manager._entries[entry.producer_id] = entry
             if entry.current_txn_first_offset is not None:
                 insort(manager._open, entry.current_txn_first_offset)
@@ -95,12 +97,12 @@ class ProducerStateManager:
 
     @property
     def entries(self) -> Mapping[int, ProducerStateEntry]:
-        """By producer id."""
+        """The state of each producer, by producer id."""
         return MappingProxyType(self._entries)
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """Where the first open transaction began."""
+        """The first offset of the oldest open transaction; None without one."""
         return self._open[0] if self._open else None
 
     @property
@@ -110,7 +112,7 @@ class ProducerStateManager:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The last stable offset, if a transaction holds it below the high watermark."""
+        """The offset at which a transaction holds the last stable offset; None without one (KIP-98)."""
         if not self._unreplicated:
             return self.first_undecided_offset
         first_unreplicated = self._unreplicated[0][0]
@@ -142,7 +144,7 @@ class ProducerStateManager:
         return None
 
     def apply(self, header: BatchHeader, *, marker: EndTransactionMarker | None = None) -> CompletedTransaction | None:
-        """Take in a batch of the log; the transaction that it ended, if it ended one.
+        """Apply a batch of the log; return the transaction that it completed, or None.
 
         `marker` is what a control batch with a producer id holds; None if it is no COMMIT or ABORT or was cleaned away.
         """
@@ -166,19 +168,20 @@ class ProducerStateManager:
     def on_high_watermark(self, high_watermark: int) -> None:
         """Forget the completed transactions whose marker is committed."""
         if self._unreplicated:
-            self._unreplicated = [each for each in self._unreplicated if each[1] >= high_watermark]
+            self._unreplicated = [offsets for offsets in self._unreplicated if offsets[1] >= high_watermark]
 
     def on_log_start_offset(self, log_start_offset: int) -> None:
-        """What lies below the log start is committed. Producers stay, though their last batch may be gone."""
+        """Note that all below the log start is committed. Producers stay, even if their last batch is deleted."""
         self.on_high_watermark(log_start_offset)
         self._map_end_offset = max(self._map_end_offset, log_start_offset)
 
     def expire(self, now_ms: int) -> int:
-        """Forget the producers without an open transaction that wrote nothing for the expiration time; how many.
+        """Forget the producers without an open transaction that wrote nothing for the expiration time; return how many.
 
         `now_ms` is a wall clock, because batches carry one; the caller lets it run on with the monotonic clock, so that
-        a jump of the system's clock expires nobody.
+        a jump of the system's clock expires no producer.
         """
+        # Expiring an open transaction would release the last stable offset before its marker.
         expired = [
             entry.producer_id
             for entry in self._entries.values()
@@ -202,6 +205,7 @@ class ProducerStateManager:
         slot = bisect_left(self._open, first_offset)
         assert self._open[slot] == first_offset, (self._open, entry)
         del self._open[slot]
+        # Until the marker is committed a new leader may not have it, so the transaction still holds the LSO.
         last_offset = header.base_offset
         insort(self._unreplicated, (first_offset, last_offset))
         return CompletedTransaction(

@@ -1,15 +1,15 @@
-"""Which segments of a log may go, from the oldest on. Pure: it decides, the log does.
+"""The segments that retention may delete, from the oldest on. Pure: this decides, the log deletes.
 
-| limit | a segment goes while |
+| limit | a segment is deleted while |
 |---|---|
-| log start | it lies wholly below the log start offset (DeleteRecords, or the tier's expiry) |
+| log start | it is wholly below the log start offset (DeleteRecords, or the tier's expiry) |
 | `retention.ms` | its largest timestamp is older; without any, its last change |
 | `retention.bytes` | the log is still that large without it |
 
-For all of them: only a prefix of the segments, only below the high watermark. The active segment goes only if all
-before it goes, by time or size, and it has data: it is rolled first, so that the log keeps an empty one. A log without
-`delete` in its clean-up policy loses only what lies below its log start; so does a tiered one here: its time and bytes
-are the remote log manager's matter.
+For all of them: only a prefix of the segments, only below the high watermark. The active segment expires only if all
+before it expire, by time or size, and it has data: it is rolled first, so that the log keeps an empty one. A log
+without `delete` in its clean-up policy loses only segments below its log start. So does a tiered log here: the remote
+log manager applies its time and size limits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .config import UNLIMITED, LogConfig
 
 
 class SegmentView(Protocol):
-    """What retention looks at; `next_offset` is exclusive."""
+    """The facts about a segment that retention needs; `next_offset` is exclusive."""
 
     @property
     def next_offset(self) -> int: ...
@@ -39,14 +39,14 @@ class SegmentView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The oldest `count` segments may go; `roll_first` if the active one, which has data, is among them."""
+    """The decision: the oldest `count` segments expire; `roll_first` if they include the active one, with data."""
 
     count: int
     roll_first: bool = False
 
 
 def below_log_start(segments: Sequence[SegmentView], log_start_offset: int) -> Expired:
-    """The closed segments that lie wholly below the log start."""
+    """Count the closed segments wholly below the log start."""
     count = 0
     for segment in segments[:-1]:
         if segment.next_offset > log_start_offset:
@@ -58,11 +58,12 @@ def below_log_start(segments: Sequence[SegmentView], log_start_offset: int) -> E
 def expired(
     segments: Sequence[SegmentView], config: LogConfig, *, now_ms: int, high_watermark: int, log_start_offset: int
 ) -> Expired:
-    """What may go by all limits that apply to the log."""
+    """Count the segments that expire under any limit of the log."""
     assert segments, "a log has an active segment"
     breached = below_log_start(segments, log_start_offset)
     if config.remote_storage_enable or "delete" not in config.cleanup_policy:
         return breached
+    # Only committed segments: the rest may not have reached any follower yet.
     committed = 0
     for segment in segments:
         if segment.next_offset > high_watermark:
@@ -87,7 +88,7 @@ def _by_time(segments: Sequence[SegmentView], config: LogConfig, now_ms: int) ->
 
 
 def _by_size(segments: Sequence[SegmentView], config: LogConfig) -> int:
-    """Nothing that is still being written counts: it may fail."""
+    """Count expired segments by size. Bytes that are still being written do not count: the write may fail."""
     if config.retention_bytes == UNLIMITED:
         return 0
     excess = sum(segment.written_bytes for segment in segments) - config.retention_bytes

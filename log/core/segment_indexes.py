@@ -53,7 +53,7 @@ class SegmentIndexes:
         last = self.offset.last_entry
         if last is not None and last.position >= log_bytes:
             raise CorruptFileError(
-                f"{name}.index: its last entry points to byte {last.position} of a log of {log_bytes} bytes"
+                f"{name}.index: its last entry points to byte {last.position}, the log has {log_bytes} bytes"
             )
         self.max_timestamp_ms = self.time.last_entry.timestamp
         self.max_timestamp_offset = self.time.last_entry.offset

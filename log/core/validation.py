@@ -1,7 +1,7 @@
-"""What a leader demands of bytes before they become a batch of its log. Pure.
+"""The checks of bytes before a leader appends them as a batch. Pure.
 
-The header and the CRC are looked at, the records only in a compacted topic, where one without a key would be lost: a
-wrong body costs those who read it, not the log. So these of Kafka's checks are absent: that record offsets in a batch
+The header and the CRC are checked; records only in a compacted topic, where one without a key would be lost. A wrong
+body harms its readers, not the log. So these of Kafka's checks are absent: that record offsets in a batch
 are consecutive, that each record's timestamp is near the clock.
 
 | found | answer |
@@ -37,11 +37,11 @@ from .config import LogConfig
 from .producer_state import AppendOrigin
 
 OFFSET_MAX: Final = 2**63 - 1
-"""No log ends behind it."""
+"""The largest end offset of a log."""
 
 
 def check_leader_batch(data: Buffer, config: LogConfig, origin: AppendOrigin, now_ms: int) -> BatchHeader:
-    """The header of the one batch in `data`; KafkaError as in the table."""
+    """Return the header of the one batch in `data`; raise KafkaError as in the table."""
     header, size_bytes = _only_header(data), len(data)
     if size_bytes > config.max_message_bytes:
         raise KafkaError(
@@ -53,6 +53,7 @@ def check_leader_batch(data: Buffer, config: LogConfig, origin: AppendOrigin, no
             ErrorCode.record_list_too_large,
             f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}",
         )
+    # A batch with a wrong CRC, once acknowledged, could never be read again.
     check_batch(data, 0, header)
     _check_contents(header, origin)
     if config.message_timestamp_type is TimestampType.CREATE_TIME:
@@ -64,17 +65,14 @@ def check_leader_batch(data: Buffer, config: LogConfig, origin: AppendOrigin, no
 
 def _only_header(data: Buffer) -> BatchHeader:
     if len(data) < BATCH_HEADER_SIZE:
-        raise KafkaError(
-            ErrorCode.invalid_record, f"{len(data)} bytes where a batch header of {BATCH_HEADER_SIZE} is expected"
-        )
+        raise KafkaError(ErrorCode.invalid_record, f"{len(data)} bytes, expected a batch header of {BATCH_HEADER_SIZE}")
     if data[MAGIC_AT] < MAGIC:
-        raise KafkaError(ErrorCode.invalid_record, f"record batches of magic {data[MAGIC_AT]} are not taken any more")
+        raise KafkaError(ErrorCode.invalid_record, f"record batches of magic {data[MAGIC_AT]} are no longer supported")
     header = parse_header(data)
     if header.size_bytes != len(data):
         raise KafkaError(
             ErrorCode.invalid_record,
-            f"exactly one record batch is expected, found {len(data)} bytes where the first batch has "
-            f"{header.size_bytes}",
+            f"expected exactly one record batch, found {len(data)} bytes where the first batch has {header.size_bytes}",
         )
     return header
 
@@ -86,7 +84,7 @@ def _check_contents(header: BatchHeader, origin: AppendOrigin) -> None:
             f"{header.record_count} records in a batch whose last offset delta is {header.last_offset_delta}",
         )
     if header.base_offset != 0 and origin is AppendOrigin.CLIENT:
-        raise KafkaError(ErrorCode.invalid_record, f"a base offset of {header.base_offset}, where 0 is expected")
+        raise KafkaError(ErrorCode.invalid_record, f"base offset {header.base_offset}, expected 0")
     if header.attributes & CONTROL_BIT and origin is AppendOrigin.CLIENT:
         raise KafkaError(ErrorCode.invalid_record, "clients must not write control batches")
     if header.attributes & TRANSACTIONAL_BIT and not header.has_producer_id:
@@ -95,53 +93,55 @@ def _check_contents(header: BatchHeader, origin: AppendOrigin) -> None:
 
 def _check_keys(data: Buffer, header: BatchHeader) -> None:
     if any(record.key is None for record in iter_records(data, 0, header)):
-        raise KafkaError(ErrorCode.invalid_record, "a record without a key, which a compacted topic cannot keep")
+        raise KafkaError(ErrorCode.invalid_record, "a record without a key: a compacted topic requires keys")
 
 
 def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
     if header.attributes & LOG_APPEND_TIME_BIT:
-        raise KafkaError(ErrorCode.invalid_timestamp, "the topic has create time, the batch says log append time")
+        raise KafkaError(
+            ErrorCode.invalid_timestamp, "message.timestamp.type is CreateTime, the batch has log append time"
+        )
     latest = now_ms + config.message_timestamp_after_max_ms
     earliest = now_ms - config.message_timestamp_before_max_ms
     if header.max_timestamp > latest or 0 <= header.base_timestamp < earliest:
         raise KafkaError(
             ErrorCode.invalid_timestamp,
-            f"timestamps {header.base_timestamp}..{header.max_timestamp} must lie in {earliest}..{latest}",
+            f"timestamps {header.base_timestamp}..{header.max_timestamp} must be in {earliest}..{latest}",
         )
 
 
 def check_follower_batches(data: Buffer) -> list[BatchHeader]:
-    """The headers of the whole batches that fill `data`, CRCs checked. CorruptRecordError otherwise."""
+    """Return the headers of the whole batches that fill `data`, CRCs checked; else raise CorruptRecordError."""
     headers, end = [], 0
     for position, header in iter_batches(data):
         headers.append(header)
         end = position + LOG_OVERHEAD + header.batch_length
     if end != len(data):
         left = len(data) - end
-        wanted = parse_header(data, end).size_bytes if left >= BATCH_HEADER_SIZE else BATCH_HEADER_SIZE
-        raise CorruptRecordError(f"a batch ends early: {left} bytes are left where {wanted} are expected", end)
+        needed = parse_header(data, end).size_bytes if left >= BATCH_HEADER_SIZE else BATCH_HEADER_SIZE
+        raise CorruptRecordError(f"a batch ends early: {left} bytes left, expected {needed}", end)
     return headers
 
 
 def check_follower_order(headers: list[BatchHeader], next_offset: int, latest_epoch: int) -> None:
-    """INVALID_RECORD unless offsets rise from `next_offset`, to `OFFSET_MAX` at most, and epochs do not fall below
-    `latest_epoch`.
+    """Raise INVALID_RECORD unless offsets rise from `next_offset`, to `OFFSET_MAX` at most, and epochs do not fall
+    below `latest_epoch`.
     """
     for header in headers:
         epoch = header.partition_leader_epoch
         if header.base_offset < next_offset:
             raise KafkaError(
                 ErrorCode.invalid_record,
-                f"the leader sent a batch at offset {header.base_offset} where {next_offset} or more is expected",
+                f"the leader sent a batch at offset {header.base_offset}, expected {next_offset} or more",
             )
         if epoch < latest_epoch or epoch < 0:
             raise KafkaError(
                 ErrorCode.invalid_record,
-                f"the leader sent a batch of epoch {epoch} at offset {header.base_offset}, behind epoch {latest_epoch}",
+                f"the leader sent a batch of epoch {epoch} at offset {header.base_offset}, after epoch {latest_epoch}",
             )
         next_offset, latest_epoch = header.base_offset + header.last_offset_delta + 1, epoch
         if next_offset > OFFSET_MAX:
             raise KafkaError(
                 ErrorCode.invalid_record,
-                f"the leader sent a batch at offset {header.base_offset} that ends behind offset {OFFSET_MAX}",
+                f"the leader sent a batch at offset {header.base_offset} that ends above offset {OFFSET_MAX}",
             )

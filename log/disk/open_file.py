@@ -158,7 +158,7 @@ class OsFile:
             else:
                 sent = await send_copy(self, offset, count, transport)
             if sent != count:
-                message = f"bytes [{offset}, {offset + count}) were to be sent, the file ended after {sent}"
+                message = f"bytes [{offset}, {offset + count}) expected, but the file ended after {sent} of them"
                 raise OSError(errno.EIO, message, str(self._path))
         finally:
             self._end_read(read)
@@ -219,7 +219,7 @@ class OsFile:
         if self._closing is not None:
             return self._error(errno.EBADF, "the file is closed")
         if changes and self._poisoned:
-            return self._error(errno.EIO, "refused after a failed fsync")
+            return self._error(errno.EIO, "rejected: an earlier fsync of this file failed")
         return None
 
     def _next_number(self) -> int:
@@ -261,7 +261,7 @@ class OsFile:
         else:
             self._waiting_reads.remove(read)
         self._threads.leave()
-        self._go_on()
+        self._start_ready_calls()
 
     def _may_read(self, read: _Read) -> bool:
         return not any(
@@ -274,7 +274,7 @@ class OsFile:
             read.number < change.number and change.offset < read.end for read in chain(self._reads, self._waiting_reads)
         )
 
-    def _go_on(self) -> None:
+    def _start_ready_calls(self) -> None:
         self._start_changes()
         self._start_sync()
         for read in [read for read in self._waiting_reads if self._may_read(read)]:
@@ -305,12 +305,12 @@ class OsFile:
             self._answer(change.future, None)
         if error is not None:
             self._answer(changes[performed].future, error)
-            skipped = self._error(errno.ECANCELED, "not done, because an earlier write failed")
+            skipped = self._error(errno.ECANCELED, "skipped: an earlier write failed")
             for change in changes[performed + 1 :]:
                 self._answer(change.future, skipped)
             self._fail_queue(skipped, changes[performed].number)
             self._size = os.fstat(self._fd).st_size
-        self._go_on()
+        self._start_ready_calls()
 
     def _start_sync(self) -> None:
         if self._running_syncs or not self._syncs:
@@ -331,7 +331,7 @@ class OsFile:
             refusal = self._refusal(changes=True)
             assert refusal is not None, error
             self._fail_queue(refusal, 0)
-        self._go_on()
+        self._start_ready_calls()
 
     def _fail_queue(self, error: OSError, after_number: int) -> None:
         """Fail the waiting changes, and the waiting syncs behind the call of that number."""

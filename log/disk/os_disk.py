@@ -154,7 +154,7 @@ def _replace_file(path: Path, data: Buffer, *, sync: bool) -> None:
 
 
 def _list_directory(path: Path) -> list[DirectoryEntry]:
-    found = []
+    listed = []
     with os.scandir(path) as entries:
         for entry in entries:
             is_directory = entry.is_dir(follow_symlinks=False)
@@ -162,8 +162,8 @@ def _list_directory(path: Path) -> list[DirectoryEntry]:
                 size = 0 if is_directory else entry.stat().st_size
             except FileNotFoundError:
                 continue  # removed since the directory was read
-            found.append(DirectoryEntry(entry.name, is_directory, size))
-    return sorted(found, key=lambda entry: entry.name)
+            listed.append(DirectoryEntry(entry.name, is_directory, size))
+    return sorted(listed, key=lambda entry: entry.name)
 
 
 def _remove_tree(path: Path) -> None:

@@ -34,7 +34,7 @@ class DirectoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class DiskSpace:
-    """Of a filesystem, in bytes: how large it is, and how much of it this process may still fill."""
+    """The size of a filesystem, and the space that this process may still use, in bytes."""
 
     total_bytes: int
     usable_bytes: int
@@ -52,13 +52,13 @@ class DiskFile(Protocol):
         """Write all of `data` at `offset`, or raise OSError (then the content from `offset` on is undefined)."""
 
     def begin_write(self, offset: int, data: Buffer) -> Awaitable[None]:
-        """The same, begun when this returns if the disk can: it takes no task to go on meanwhile. `data` not empty."""
+        """Write as `write` does, begun on return if the disk can, without a task. `data` is not empty."""
 
     async def read(self, offset: int, count: int) -> bytes:
-        """Up to `count` bytes; fewer only at the end of the file."""
+        """Read up to `count` bytes; fewer only at the end of the file."""
 
     def read_at_once(self, offset: int, count: int) -> bytes | None:
-        """As `read`, if the bytes are in memory and no earlier call has to end before; None otherwise."""
+        """Read as `read` does if the bytes are in memory and no earlier call must end first; otherwise return None."""
 
     async def send(self, offset: int, count: int, transport: asyncio.WriteTransport) -> None:
         """Send exactly `count` bytes to the transport without a copy where the platform can; OSError if the file is
@@ -71,16 +71,16 @@ class DiskFile(Protocol):
     async def sync(self) -> None: ...
 
     async def drop_cache(self) -> None:
-        """Take what `sync` has confirmed out of the page cache, so that the next reads ask the device.
+        """Drop the synced bytes from the page cache, so that the next reads go to the device.
 
-        Linux drops clean pages that nobody maps, locks or writes back, and promises none of it (posix_fadvise(2),
-        POSIX_FADV_DONTNEED); where pages stay, reads prove what they proved before. tmpfs has no device to ask.
+        Linux drops clean pages that are not mapped, locked or written back, and guarantees none of it
+        (posix_fadvise(2), POSIX_FADV_DONTNEED); where pages stay, reads prove no more than before. tmpfs has no device.
         """
 
     async def truncate(self, size: int) -> None: ...
 
     async def close(self) -> None:
-        """Idempotent; waits for calls that are under way."""
+        """Close the file after the calls that are under way. Idempotent."""
 
 
 class Disk(Protocol):
@@ -97,22 +97,22 @@ class Disk(Protocol):
         """
 
     async def list_directory(self, path: Path) -> Sequence[DirectoryEntry]:
-        """Entries sorted by name."""
+        """Return the entries, sorted by name."""
 
     async def exists(self, path: Path) -> bool: ...
 
     async def make_directory(self, path: Path) -> None:
-        """Parents too; no error if it exists."""
+        """Create a directory and its parents; no error if it exists."""
 
     async def rename(self, source: Path, target: Path) -> None:
-        """Atomic; replaces a file or an empty directory."""
+        """Rename atomically; replace a file or an empty directory."""
 
     async def remove(self, path: Path) -> None:
-        """A file; no error if it is absent. Open handles stay readable."""
+        """Remove a file; no error if it is absent. Open handles stay readable."""
 
     async def remove_tree(self, path: Path) -> None: ...
 
     async def sync_directory(self, path: Path) -> None: ...
 
     async def space(self, path: Path) -> DiskSpace:
-        """Of the filesystem that a path lies on."""
+        """Return the space of the filesystem that holds a path."""

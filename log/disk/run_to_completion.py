@@ -1,4 +1,4 @@
-"""For calls that change several things on the disk: a caller that is cancelled waits until they are done."""
+"""The decorator of calls that change several files: a cancelled caller waits until the call is complete."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def uninterrupted(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+def run_to_completion(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Run `function` to its end in a task of its own; a cancellation is raised after that."""
 
     @wraps(function)

@@ -65,24 +65,24 @@ def transport_socket(transport: asyncio.WriteTransport) -> int | None:
 
 async def send_native(file: SendableFile, offset: int, count: int, transport: asyncio.WriteTransport) -> int:
     """How many bytes went out; fewer than `count` if the file ends before. Errors are OSErrors."""
-    _refuse_closed(transport)
+    _check_not_closed(transport)
     descriptor = transport_socket(transport)
     assert descriptor is not None, transport
     descriptor = os.dup(descriptor)
     try:
         while transport.get_write_buffer_size():
             await _writable(descriptor)
-            _refuse_closed(transport)
+            _check_not_closed(transport)
         sent = 0
         turn_ends = TURN_BYTES
         while sent < count:
             if sent >= turn_ends:
                 turn_ends = sent + TURN_BYTES
                 await asyncio.sleep(0)
-            gone = await _send_some(file, offset + sent, count - sent, descriptor, transport)
-            if gone is None:
+            written = await _send_some(file, offset + sent, count - sent, descriptor, transport)
+            if written is None:
                 break
-            sent += gone
+            sent += written
         return sent
     finally:
         os.close(descriptor)
@@ -93,7 +93,7 @@ async def send_copy(file: CopiedFile, offset: int, count: int, transport: asynci
     protocol = transport.get_protocol()
     sent = 0
     while sent < count:
-        _refuse_closed(transport)
+        _check_not_closed(transport)
         size = min(COPY_BYTES, count - sent)
         data = file.read_on_loop(offset + sent, size)
         if data is None:
@@ -111,17 +111,17 @@ async def _send_some(
     file: SendableFile, offset: int, count: int, descriptor: int, transport: asyncio.WriteTransport
 ) -> int | None:
     """How many bytes went out, 0 if the socket had to be waited for; None at the end of the file."""
-    _refuse_closed(transport)
+    _check_not_closed(transport)
     buffer = file.send_buffer[:count]
     size = file.read_now(offset, buffer)
     if size is None:
         return await _send_cold(file, offset, count, descriptor, transport)
     if size == 0:
         return None
-    gone = _write(descriptor, buffer[:size])
-    if gone < size:
+    written = _write(descriptor, buffer[:size])
+    if written < size:
         await _writable(descriptor)
-    return gone
+    return written
 
 
 async def _send_cold(
@@ -134,7 +134,7 @@ async def _send_cold(
     data = await file.read_in_thread(offset, size)
     rest = memoryview(data)
     while rest:
-        _refuse_closed(transport)
+        _check_not_closed(transport)
         rest = rest[_write(descriptor, rest) :]
         if rest:
             await _writable(descriptor)
@@ -167,6 +167,6 @@ async def _writable(descriptor: int) -> None:
         loop.remove_writer(descriptor)
 
 
-def _refuse_closed(transport: asyncio.WriteTransport) -> None:
+def _check_not_closed(transport: asyncio.WriteTransport) -> None:
     if transport.is_closing():
         raise ConnectionResetError("the connection was closed while a slice was being sent")

@@ -24,10 +24,10 @@ from .sending import BUFFER_BYTES
 T = TypeVar("T")
 
 THREADS: Final = 4
-"""Of each pool; they start when the pool is first used."""
+"""The number of threads of each pool; they start when the pool is first used."""
 
 CALLS_MAX: Final = 10_000
-"""Calls of one disk under way at once; more wait their turn, in order."""
+"""The limit of calls of one disk under way at once; further calls wait in order."""
 
 
 class Pool(Enum):
@@ -51,13 +51,13 @@ class Job(Generic[T]):
     def run(self) -> None:
         try:
             self.value = self._call()
-        except BaseException as error:  # noqa: BLE001 - whoever waits on the loop gets it
+        except BaseException as error:  # noqa: BLE001 - the caller on the loop receives it
             self.error = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
+        with suppress(RuntimeError):  # the loop is closed: no caller waits
             self._loop.call_soon_threadsafe(self._done, self)
 
     def settle(self, future: asyncio.Future[T]) -> None:
-        """Answer `future`. If its caller was cancelled nobody asks, but the effect stands."""
+        """Set the result of `future`, unless its caller was cancelled; the effect stands in any case."""
         if future.done():
             return
         if self.error is None:
@@ -80,14 +80,14 @@ class _Workers:
 
     def put(self, job: Job[T]) -> None:
         assert not self._is_closed, "the disk is closed"
-        self._jobs.put(job)  # type: ignore[arg-type]  # nobody reads a job's value through the queue
+        self._jobs.put(job)  # type: ignore[arg-type]  # no code reads a job's value through the queue
         if not self._is_started:
             self._is_started = True
             for thread in self._threads:
                 thread.start()
 
     def close(self) -> None:
-        """Wait until what was put is done."""
+        """Wait until every job is done, and end the threads."""
         self._is_closed = True
         if self._is_started:
             for _ in self._threads:
@@ -102,7 +102,7 @@ class _Workers:
 
 
 class DiskThreads:
-    """`enter` before a call, `leave` after its end; `start` runs its parts."""
+    """The thread pools of one disk: `enter` before a call, `leave` after its end; `start` runs its parts."""
 
     def __init__(self, threads: int) -> None:
         self._pools = {pool: _Workers(pool.value, threads) for pool in Pool}
@@ -116,7 +116,7 @@ class DiskThreads:
         return self._turns.taken
 
     def try_enter(self) -> bool:
-        """Take a free place, if nobody waits for one."""
+        """Take a free place, unless other calls wait for one; return whether it was taken."""
         return self._turns.try_take()
 
     async def enter(self) -> None:
@@ -127,7 +127,7 @@ class DiskThreads:
         self._turns.give_back()
 
     def start(self, pool: Pool, call: Callable[[], T], done: Callable[[Job[T]], None]) -> None:
-        """Run `call` on a thread, then `done` on the loop, whatever became of those who wait."""
+        """Run `call` on a thread, then `done` on the loop, also if its caller was cancelled."""
         self._pools[pool].put(Job(call, done))
 
     async def close(self) -> None:

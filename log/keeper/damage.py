@@ -1,12 +1,12 @@
-"""Puts a damaged log aside, so that another one can take its place: no byte of it is deleted.
+"""Moves a damaged log aside, so that a new one can take its place: no byte of it is deleted.
 
-    t-0, refused by recovery  --rename-->  t-0.<32 hex digits>-stray, until a person removes it
+    t-0, rejected by recovery  --rename-->  t-0.<32 hex digits>-stray, until an operator removes it
 
-A log whose disk goes on damaging what it is given would fill that disk: at most `ASIDE_MAX` directories of a partition
-lie beside it, then it stays where it is, and the error says so. Whether the log may go is decided by whoever calls.
+A disk that keeps damaging logs would fill up: at most `ASIDE_MAX` directories of a partition are kept aside; after that
+the log stays where it is, and the error says so. The caller decides whether the log may be moved.
 
-A crash before the rename is durable leaves the damaged log, one after it none. What the checkpoints say of the old log
-is dropped before a new one is made (`LogManager.create`).
+A crash before the rename is durable leaves the damaged log; a crash after it leaves none. The checkpoint entries of the
+old log are dropped before a new one is created (`LogManager.create`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
 from ..core.file_names import STRAY_SUFFIX, marked_directory
-from ..disk.run_to_completion import uninterrupted
+from ..disk.run_to_completion import run_to_completion
 from ..segment.scan import CorruptLogError
 from .manager import LogManager
 
@@ -29,15 +29,16 @@ logger = logging.getLogger(__name__)
 
 
 def damage_of(manager: LogManager, partition: TopicPartition) -> CorruptLogError | None:
-    """Why the log could not be opened, if its files are to blame."""
+    """Return the damage that kept the log from being opened; None if its files are not the cause."""
     failure = manager.failures.get(partition)
     return failure if isinstance(failure, CorruptLogError) else None
 
 
-@uninterrupted
+@run_to_completion
 async def put_damaged_aside(manager: LogManager, partition: TopicPartition) -> None:
-    """Durable when it returns; nothing happens to a log that is open, or could not be opened for another reason.
-    KAFKA_STORAGE_ERROR if there are enough already; OSError.
+    """Move a damaged log aside, durably; do nothing to a log that is open or failed for another reason.
+
+    Raise KAFKA_STORAGE_ERROR if `ASIDE_MAX` are aside already, OSError from the disk.
     """
     async with manager.changing(partition) as directory:
         damage = directory.failures.get(partition)
@@ -49,15 +50,15 @@ async def put_damaged_aside(manager: LogManager, partition: TopicPartition) -> N
         if len(aside) >= ASIDE_MAX:
             raise KafkaError(
                 ErrorCode.kafka_storage_error,
-                f"{damage.message} It is not put aside: {len(aside)} logs of {partition} were before, in "
-                f"{directory.path}; look at the disk, then remove {', '.join(sorted(aside))}",
+                f"{damage.message} The log is not moved aside: {directory.path} has {len(aside)} damaged logs of "
+                f"{partition}; check the disk, then remove {', '.join(sorted(aside))}",
             )
-        logger.warning("%s is put aside as damaged, with all that it holds: %s", live, damage.message)
+        logger.warning("%s is damaged and is moved to a -stray directory, nothing is deleted: %s", live, damage.message)
         try:
             await manager.put_aside(directory, partition, STRAY_SUFFIX)
         except OSError:
             if partition in directory.failures:
-                directory.failures[partition] = damage  # so that it is tried again
+                directory.failures[partition] = damage  # the damage stays recorded, so that the move is tried again
             raise
 
 

@@ -1,26 +1,24 @@
-"""The offset checkpoints of one log directory: which log begins, is flushed, committed, compacted up to where.
+"""The offset checkpoints of one log directory: each log's start, recovery point, high watermark and clean end.
 
     replication-offset-checkpoint, recovery-point-offset-checkpoint, log-start-offset-checkpoint,
     cleaner-offset-checkpoint
 
 * A file is replaced whole, from the logs as they are at that moment; one write of a file is under way at a time, and
-  everybody who asks meanwhile shares the next one.
-* A log that could not be opened keeps the entries that the files had for it: repaired, it needs them.
-* What a log that is gone left in the files, or may have (`may_have_entry`), would be taken for its successor's: whoever
-  makes a log of the same name rewrites the files first.
-* A log start is written for tiered logs and where it lies above the first segment, as Kafka does; not while it is
-  unknown.
-* A damaged file counts as absent, with a warning, and is replaced by the next write. What a log does then is what it
-  does without an entry:
+  all callers that wait meanwhile share the next one.
+* A log that could not be opened keeps its entries: once repaired, it needs them.
+* An entry that a deleted log left, or may have left (`may_have_entry`), would be applied to its successor: a caller
+  that creates a log of the same name rewrites the files first.
+* A log start is written for tiered logs, and if it is above the first segment, as in Kafka; not while it is unknown.
+* A damaged file counts as absent, with a warning, and the next write replaces it. A log without an entry does this:
 
 | damaged                          | each log                                                                          |
 |----------------------------------|-----------------------------------------------------------------------------------|
-| recovery-point-offset-checkpoint | is recovered from its first segment on, unless the node ended cleanly             |
+| recovery-point-offset-checkpoint | is recovered from its first segment on, unless the shutdown was clean             |
 | replication-offset-checkpoint    | begins with a high watermark that is too low, and learns it from its followers or |
 |                                  | its leader                                                                        |
 | log-start-offset-checkpoint      | begins at its first segment; a tiered one that begins above 0 waits for the       |
 |                                  | ledger (bootstrap rule 4)                                                         |
-| cleaner-offset-checkpoint        | is compacted from its start on once more                                          |
+| cleaner-offset-checkpoint        | is compacted from its start again                                                 |
 """
 
 from __future__ import annotations
@@ -61,23 +59,23 @@ FILES: Final = (
 
 @dataclass(slots=True)
 class _File:
-    """One checkpoint file: what is in it, and who waits for the next write of it."""
+    """One checkpoint file: its content, and the next write of it."""
 
     path: Path
     collect: Callable[[], Offsets]
     offsets: Offsets = field(default_factory=dict)
     at_least: Offsets = field(default_factory=dict)
-    """The same, unless a write has failed: then the lowest of what each entry may be, ABSENT if it may be missing."""
+    """The lowest value that each entry on disk may have, ABSENT if it may be missing; `offsets` if no write failed."""
     attempted: Offsets = field(default_factory=dict)
-    """What may be there beside them: of a write that is under way, or has failed."""
+    """The entries that may be on disk besides: those of a write that is under way or has failed."""
     is_damaged: bool = False
-    """Or a write of it has failed."""
+    """Whether the file was damaged, or a write of it has failed."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     next_write: asyncio.Task[None] | None = None
 
 
 class DirectoryCheckpoints:
-    """`logs` and `kept` are looked at when a file is written: the open logs, and the names of those that failed."""
+    """The checkpoints of a directory with the open `logs`, and the failed ones in `kept`; read at each write."""
 
     def __init__(
         self,
@@ -91,12 +89,12 @@ class DirectoryCheckpoints:
         self._kept = kept
         self._writes: set[asyncio.Task[None]] = set()
         self.pending_log_starts: Offsets = {}
-        """Of state that is about to be adopted: written instead of the old log's own."""
+        """The log starts of state that is about to be adopted: written in place of the old log's."""
         collectors = (self._log_starts, self._recovery_points, self._high_watermarks, self._clean_ends)
         self._files = {name: _File(directory / name, collect) for name, collect in zip(FILES, collectors, strict=True)}
 
     async def load(self) -> None:
-        """Read what is there; an absent file is an empty one, and so is a damaged one."""
+        """Read the files; an absent or damaged file counts as empty."""
         for file in self._files.values():
             if not await self._disk.exists(file.path):
                 continue
@@ -105,10 +103,10 @@ class DirectoryCheckpoints:
                 file.offsets = file.at_least = offsets
             except CorruptFileError as error:
                 file.is_damaged = True
-                logger.warning("%s; its logs are opened as without it, and it is written anew", error)
+                logger.warning("%s; the checkpoint is ignored and will be rewritten", error)
 
     def log_start_offset(self, partition: TopicPartition) -> int | None:
-        """As last read or written; so are the others."""
+        """Return the log start as last read or written, None without an entry. The other look-ups do likewise."""
         return self._files[LOG_START_OFFSET_CHECKPOINT].offsets.get(partition)
 
     def recovery_point(self, partition: TopicPartition) -> int:
@@ -124,17 +122,17 @@ class DirectoryCheckpoints:
         return any(partition in file.offsets or partition in file.attempted for file in self._files.values())
 
     async def save_log_start_offsets(self) -> None:
-        """Make the log starts of this moment durable."""
+        """Make the current log starts durable."""
         await self._save(self._files[LOG_START_OFFSET_CHECKPOINT])
 
     async def ensure_log_start_saved(self, partition: TopicPartition) -> None:
-        """Of one log; nothing is written if it is durable as it is, whatever there is to say of others."""
+        """Make the log start of one log durable; write nothing if it is already, even if others have changed."""
         file, log = self._files[LOG_START_OFFSET_CHECKPOINT], self._logs.get(partition)
         if log is None or file.at_least.get(partition, ABSENT) < log.log_start_offset:
             await self._save(file)
 
     async def save_recovery_points(self) -> None:
-        """Make the recovery points and high watermarks of this moment durable."""
+        """Make the current recovery points and high watermarks durable."""
         await self._save(self._files[RECOVERY_POINT_CHECKPOINT])
         await self._save(self._files[REPLICATION_OFFSET_CHECKPOINT])
 
@@ -143,8 +141,8 @@ class DirectoryCheckpoints:
             await self._save(file)
 
     async def _save(self, file: _File) -> None:
-        """Take part in the next write of the file that begins from now on, unless it says all already; the write goes
-        on if who asked is cancelled.
+        """Wait for the next write of the file to begin from now on, unless the file is up to date; the write continues
+        if the caller is cancelled.
         """
         if file.next_write is None:
             if not (file.writing.locked() or file.is_damaged) and file.collect() == file.offsets:
@@ -159,6 +157,7 @@ class DirectoryCheckpoints:
             file.next_write = None
             offsets = file.collect()
             if offsets != file.offsets or file.is_damaged:
+                # Until the write has ended either version may be on disk: a log start counts as durable at the lower.
                 file.is_damaged = True
                 file.at_least = {name: min(least, offsets.get(name, ABSENT)) for name, least in file.at_least.items()}
                 file.attempted |= offsets
@@ -169,7 +168,7 @@ class DirectoryCheckpoints:
     def _written(self, task: asyncio.Task[None]) -> None:
         self._writes.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever still waits for it is told
+            task.exception()  # callers that still wait for it receive it
 
     def _log_starts(self) -> Offsets:
         offsets = self._with_kept(LOG_START_OFFSET_CHECKPOINT)
@@ -189,7 +188,7 @@ class DirectoryCheckpoints:
         return offsets | {partition: log.high_watermark for partition, log in self._logs.items()}
 
     def _clean_ends(self) -> Offsets:
-        """Of those that were compacted at least once."""
+        """Return the clean ends of the logs that were compacted at least once."""
         offsets = self._with_kept(CLEANER_OFFSET_CHECKPOINT)
         clean = {partition: log.clean_end_offset for partition, log in self._logs.items()}
         return offsets | {partition: offset for partition, offset in clean.items() if offset > 0}

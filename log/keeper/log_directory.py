@@ -1,19 +1,19 @@
-"""One log directory of a node: whose it is, the logs in it, its checkpoints; opened at start, closed at the end.
+"""One log directory of a node: its owner, its logs, its checkpoints; opened at start, closed at the end.
 
-    identify -> open -> close, or identify -> close: what was not opened is left as it was
+    identify -> open -> close, or identify -> close: a directory that was not opened is left unchanged
 
-| file | says |
+| file | meaning |
 |---|---|
-| `.lock` | a process works here |
-| `meta.properties` | cluster, node and directory id; a directory of another cluster or node is refused |
-| `.kafka_cleanshutdown` | every log was closed in order; removed, durably, before any log is opened |
+| `.lock` | a process uses the directory |
+| `meta.properties` | cluster, node and directory id; a directory of another cluster or node is rejected |
+| `.kafka_cleanshutdown` | every log was closed cleanly; removed, durably, before any log is opened |
 | the offset checkpoints | see `directory_checkpoints` |
 
 Subdirectories at start: a partition's is opened; one marked `-delete` is removed; `.adopt` is resolved by
 `side_directories`; `-stray` (another incarnation of a topic) and foreign ones are left alone. A log that cannot be
 opened is a failure of that partition alone, with its error in `failures`; its checkpoint entries stay.
 
-A directory whose disk takes nothing any more goes offline (`probe`, `take_offline`): every partition of it is a failure
+A directory whose disk no longer accepts writes goes offline (`probe`, `take_offline`): all its partitions have failed
 from then on, and nothing in it is touched until the next start.
 """
 
@@ -55,22 +55,22 @@ from .side_directories import resolve_adoptions
 logger = logging.getLogger(__name__)
 
 OPENINGS_MAX: Final = 8
-"""Logs that are opened or closed at the same time."""
+"""The number of logs that are opened or closed at the same time."""
 NO_BROKER_EPOCH: Final = -1
 PROBE_FILE: Final = ".probe"
 REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
-"""Beside the partitions' directories, and no matter of the logs."""
+"""The directory of the tier's index cache, beside the partitions; the logs leave it alone."""
 
 
 class HeldLock(Protocol):
-    """See `directory_lock`."""
+    """The lock of a directory, until it is released; see `directory_lock`."""
 
     def release(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogServices:
-    """What all logs of a node share. `config_of` gives a topic's configuration by its name."""
+    """The services that all logs of a node share. `config_of` returns a topic's configuration by its name."""
 
     disk: Disk
     rng: Random
@@ -82,7 +82,7 @@ class LogServices:
 
 
 class LogDirectory:
-    """`logs` are open, `failures` could not be opened. It is the keeper of its logs."""
+    """One log directory, and the keeper of its logs: `logs` are open, those in `failures` could not be opened."""
 
     def __init__(self, path: Path, services: LogServices) -> None:
         self.path = path
@@ -91,9 +91,9 @@ class LogDirectory:
         self.failures: dict[TopicPartition, KafkaError] = {}
         self.checkpoints = DirectoryCheckpoints(services.disk, path, self.logs, self.failures)
         self.previous_broker_epoch = NO_BROKER_EPOCH
-        """Of the run before, if that closed everything in order."""
+        """The broker epoch of the previous run; -1 unless that run shut down cleanly."""
         self.offline: str | None = None
-        """Why it is, until the next start."""
+        """The reason why the directory is offline until the next start; None while it is online."""
         self._services = services
         self._lock: HeldLock | None = None
         self._is_open = False
@@ -115,7 +115,7 @@ class LogDirectory:
     # Opening and closing.
 
     async def identify(self, cluster_id: str, node_id: int) -> None:
-        """Lock the directory, and learn whose it is; its logs are not looked at."""
+        """Lock the directory and check its owner; do not read its logs."""
         await make_directory_durably(self._services.disk, self.path)
         self._lock = self._services.lock(self.path)
         try:
@@ -127,13 +127,14 @@ class LogDirectory:
             raise
 
     async def open(self) -> None:
-        """Open its logs, each with its topic's configuration as it is known by now."""
+        """Open its logs, each with its topic's current configuration."""
         disk = self._services.disk
         await self.checkpoints.load()
         is_clean = await disk.exists(self.path / CLEAN_SHUTDOWN)
         if is_clean:
             await disk.remove(self.path / CLEAN_SHUTDOWN)
-        await disk.sync_directory(self.path)  # a process that died may not have: what was read must not be older again
+        # A killed process may not have synced: names that were read must not disappear in a later crash.
+        await disk.sync_directory(self.path)
         await resolve_adoptions(disk, self.path)
         await self._open_logs(is_clean)
         await self.checkpoints.save_all()
@@ -144,14 +145,14 @@ class LogDirectory:
         try:
             return decode_clean_shutdown(await self._services.disk.read_file(self.path / CLEAN_SHUTDOWN))
         except CorruptFileError as error:
-            logger.warning("%s: %s; the stop before counts as clean, its broker epoch as unknown", self.path, error)
+            logger.warning("%s: %s; the last shutdown counts as clean, its broker epoch is unknown", self.path, error)
             return NO_BROKER_EPOCH
 
     async def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
-        """Close every log; leave a clean-shutdown marker if all of them, and the checkpoints, are in order.
+        """Close every log; write a clean-shutdown marker if all logs and checkpoints were saved.
 
-        Not for a directory with a log that could not be opened: it must be looked at again. Nothing happens to a
-        directory that was not opened, or is offline.
+        A directory with a log that could not be opened gets no marker: the next start must recover it. A directory
+        that was not opened, or is offline, is only unlocked.
         """
         if self._lock is None:
             return
@@ -165,13 +166,18 @@ class LogDirectory:
                 try:
                     await log.close()
                 except (KafkaError, OSError) as error:
-                    logger.error("%s was not closed in order: %s", log.topic_partition, error)
+                    logger.error(
+                        "%s was not closed cleanly and will be recovered at the next start: %s",
+                        log.topic_partition,
+                        error,
+                    )
                     return False
                 return True
 
         try:
             closed = await asyncio.gather(*(close_one(log) for log in self.logs.values()))
             await self.checkpoints.save_all()
+            # The marker makes the next start skip recovery, so one unsaved log forbids it for all.
             if all(closed) and not self.failures:
                 await self._services.disk.write_file(self.path / CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
         finally:
@@ -185,7 +191,7 @@ class LogDirectory:
     # Offline.
 
     async def probe(self) -> None:
-        """Whether the disk takes a small file durably: OSError if not. A full one does no harm to what is there."""
+        """Write and remove a small file durably; raise OSError if the disk cannot. A full disk is not an error."""
         path = self.path / PROBE_FILE
         try:
             await self._services.disk.write_file(path, b"")
@@ -195,7 +201,7 @@ class LogDirectory:
                 raise
 
     async def take_offline(self, reason: str) -> list[PartitionLog]:
-        """Close everything in it; the logs that were open, which readers may still hold."""
+        """Close every log of the directory; return the logs that were open, which readers may still hold."""
         self.offline = reason
         logs = list(self.logs.values())
         self.logs.clear()
@@ -209,9 +215,9 @@ class LogDirectory:
         return KafkaError(ErrorCode.kafka_storage_error, f"log directory {self.path} is offline: {self.offline}")
 
     async def open_log(self, partition: TopicPartition, *, is_clean: bool = False) -> PartitionLog:
-        """Open the log of a partition whose directory exists, with what the checkpoints say, and keep it in `logs`.
+        """Open the log of a partition whose directory exists, with its checkpoint entries, and add it to `logs`.
 
-        An error is kept in `failures`, and raised.
+        An error is added to `failures`, and raised.
         """
         services = self._services
         location = LogLocation(
@@ -249,7 +255,7 @@ class LogDirectory:
                 try:
                     await self.open_log(partition, is_clean=is_clean)
                 except (KafkaError, OSError) as error:
-                    logger.error("%s is not available: %s", partition, error)
+                    logger.error("the log of %s is not available: %s", partition, error)
 
         partitions = await self._list_logs()
         async with asyncio.TaskGroup() as group:
@@ -257,17 +263,20 @@ class LogDirectory:
                 group.create_task(open_one(partition))
 
     async def _list_logs(self) -> list[TopicPartition]:
-        """Whose logs are here; what is left of deleted ones is removed."""
+        """Return the partitions whose logs are here; remove the rest of deleted ones."""
         partitions = []
         for entry in await self._services.disk.list_directory(self.path):
             name = parse_directory(entry.name) if entry.is_directory else None
             if name is None:
                 if entry.is_directory and entry.name != REMOTE_INDEX_CACHE:
-                    logger.warning("%s is no directory of a partition, and is left alone", self.path / entry.name)
+                    logger.warning("%s is not a partition directory and is left alone", self.path / entry.name)
             elif name.marker == DELETE_SUFFIX:
                 await self._services.disk.remove_tree(self.path / entry.name)
             elif name.marker:
-                logger.warning("%s is left alone: it belongs to another incarnation", self.path / entry.name)
+                logger.warning(
+                    "%s belongs to an earlier topic of that name and is left alone: remove it if not needed",
+                    self.path / entry.name,
+                )
             elif name.topic_partition.topic != CLUSTER_METADATA_TOPIC:
                 partitions.append(name.topic_partition)
         return partitions
@@ -277,19 +286,20 @@ class LogDirectory:
         disk, path = self._services.disk, self.path / META_PROPERTIES
         directory_id: UUID | None = None
         if await disk.exists(path):
-            found = decode_meta_properties(await disk.read_file(path), name=str(path))
-            if found.cluster_id != cluster_id:
+            stored = decode_meta_properties(await disk.read_file(path), name=str(path))
+            if stored.cluster_id != cluster_id:
                 raise KafkaError(
                     ErrorCode.inconsistent_cluster_id,
-                    f"{path} belongs to cluster {found.cluster_id}, this broker to {cluster_id}: correct the "
+                    f"{path} belongs to cluster {stored.cluster_id}, this broker to {cluster_id}: correct the "
                     f"configuration, or give the broker another log directory",
                 )
-            if found.node_id != node_id:
+            if stored.node_id != node_id:
                 raise KafkaError(
                     ErrorCode.inconsistent_cluster_id,
-                    f"{path} belongs to node {found.node_id}, this broker is node {node_id}",
+                    f"{path} belongs to node {stored.node_id}, this broker is node {node_id}: "
+                    f"correct node.id or log.dirs",
                 )
-            directory_id = found.directory_id
+            directory_id = stored.directory_id
         if directory_id is None:
             directory_id = UUID(int=self._services.rng.getrandbits(128), version=4)
             properties = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)

@@ -1,22 +1,23 @@
-"""All logs of one node, in one or several log directories: opened at start; made, deleted, and looked after (`upkeep`)
+"""All logs of one node, in one or several log directories: opened at start; created, deleted and maintained (`upkeep`)
 meanwhile; closed at the end.
 
     identify -> load -> [create | delete | adopt | reopen] -> close
 
-* A partition is in one directory: the one with the fewest partitions when it was made.
-* What a log is called is its topic's name; what it is, its topic id. A directory with another id belongs to another
-  incarnation: it is moved to `-stray` and kept for a person to look at, never mixed with the new one's data.
+* A partition is in one directory: the one that had the fewest partitions when it was created.
+* A log is named after its topic and identified by its topic id. A directory with another id belongs to another
+  incarnation: it is moved to `-stray` and kept for an operator, never mixed with the new topic's data.
 * A deleted log's directory is moved to `-delete`, durably and with its checkpoint entries, before `delete` returns; its
-  files go after `file.delete.delay.ms`.
-* Changes of one partition are made one after another, and run to their end.
-* A directory that cannot be opened at the start, or whose disk takes nothing any more, is offline until the next start:
-  its partitions have failed, the others go on. The first one, where the node keeps more than logs, must be there.
-* A partition that is found in two directories (it was made anew while one was offline) is the one where the cluster
-  believes it to be; the other goes to `-stray`. Where the cluster does not know, the node does not start.
+  files are removed after `file.delete.delay.ms`.
+* Changes of one partition run one after another, each to its end.
+* A directory that cannot be opened at the start, or whose disk no longer accepts writes, is offline until the next
+  start: its partitions have failed, the others continue. The first directory, which holds more than logs, must be
+  there.
+* A partition in two directories (recreated while one was offline) is kept where the cluster has it assigned; the other
+  is moved to `-stray`. If the cluster does not know, the node does not start.
 
-It does not know who leads; a topic's configuration is asked of `config_of`, which must know every topic before `load`,
-and all that was changed of it while this node was away: a tiered log that is opened as an untiered one would forget
-that it begins in the tier. So `identify`, which tells what a broker registers with, opens none.
+The manager does not know leaders. It gets a topic's configuration from `config_of`, which must know every topic before
+`load`, with all changes made while this node was down: a tiered log that is opened as an untiered one would forget that
+it begins in the tier. So `identify`, which gives the directory ids for the registration, opens no log.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from ..core.errors import CorruptFileError
 from ..core.file_names import DELETE_SUFFIX, STRAY_SUFFIX, UNSYNCED_FILE, marked_directory
 from ..disk.directory_lock import lock_directory
 from ..disk.port import Disk
-from ..disk.run_to_completion import uninterrupted
+from ..disk.run_to_completion import run_to_completion
 from ..partition_log import PartitionLog
 from ..segment.open_limit import SEGMENTS_MAX, OpenSegments
 from .log_directory import NO_BROKER_EPOCH, HeldLock, LogDirectory, LogServices
@@ -52,11 +53,11 @@ logger = logging.getLogger(__name__)
 DEFAULT_UPKEEP: Final = UpkeepSettings()
 TRIAL_BYTES_MIN: Final = 4096
 TRIAL_BYTES_MAX: Final = 4 * 1024 * 1024
-"""As much as a follower fetches at a time."""
+"""The size of one follower fetch."""
 
 
 class LogManager:
-    """See the module's docstring. What its logs need now and then is `upkeep`."""
+    """The manager of a node's logs, see the module's docstring. `upkeep` does the background work."""
 
     def __init__(
         self,
@@ -90,48 +91,48 @@ class LogManager:
         self._cluster_id = cluster_id
         self._node_id = node_id
         self._placing: dict[TopicPartition, LogDirectory] = {}
-        """Partitions that are on their way into a directory."""
+        """The partitions that are being created, and their directories."""
         self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
         self.broker_epoch = NO_BROKER_EPOCH
-        """Left in the clean-shutdown marker, for the registration of the next run."""
+        """The broker epoch for the clean-shutdown marker, which the next run registers with."""
 
-    # What is there.
+    # Look-ups.
 
     @property
     def logs(self) -> Mapping[TopicPartition, PartitionLog]:
-        """The open logs of all directories, a copy."""
+        """A copy of the open logs of all directories."""
         return {partition: log for directory in self.directories for partition, log in directory.logs.items()}
 
     @property
     def failures(self) -> Mapping[TopicPartition, KafkaError]:
-        """Partitions whose log could not be opened, and why."""
+        """The partitions whose log could not be opened, with the error."""
         return {partition: error for directory in self.directories for partition, error in directory.failures.items()}
 
     @property
-    def found(self) -> frozenset[TopicPartition]:
-        """Partitions that have a log here, whether it could be opened or not; none of directories that are offline."""
+    def known_partitions(self) -> frozenset[TopicPartition]:
+        """The partitions with a log here, whether it could be opened or not; without offline directories."""
         online = [directory for directory in self.directories if directory.offline is None]
         return frozenset(name for directory in online for name in (*directory.logs, *directory.failures))
 
     def may_open_again(self, partition: TopicPartition) -> bool:
-        """Whether its log could not be opened for a reason outside of its files: a disk that was full, say."""
+        """Return whether the log failed for a reason outside its files, such as a full disk."""
         failure = self.failures.get(partition)
         return failure is not None and isinstance(failure.__cause__, OSError)
 
     @property
     def previous_broker_epoch(self) -> int:
-        """What the run before left there; -1 unless every directory says the same."""
+        """The broker epoch that the previous run left; -1 unless all directories agree."""
         epochs = {directory.previous_broker_epoch for directory in self.directories if directory.offline is None}
         return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
 
     @property
     def directory_ids(self) -> tuple[UUID, ...]:
-        """Of those that were identified."""
+        """The ids of the directories that were identified."""
         return tuple(directory.directory_id for directory in self.directories if directory.directory_id.int)
 
     @property
     def offline_directory_ids(self) -> tuple[UUID, ...]:
-        """Of those that were identified, and went offline since."""
+        """The ids of the directories that were identified and have gone offline since."""
         return tuple(
             directory.directory_id
             for directory in self.directories
@@ -139,14 +140,14 @@ class LogManager:
         )
 
     def directory_id_of(self, partition: TopicPartition) -> UUID | None:
-        """Where its log is open; None if it is not."""
+        """Return the id of the directory with the partition's open log, or None."""
         for directory in self.directories:
             if partition in directory.logs:
                 return directory.directory_id
         return None
 
     def get(self, partition: TopicPartition) -> PartitionLog | None:
-        """None if there is none; KAFKA_STORAGE_ERROR, with what to do, if it could not be opened."""
+        """Return the partition's log, or None. Raise KAFKA_STORAGE_ERROR, with the remedy, if it failed to open."""
         for directory in self.directories:
             log = directory.logs.get(partition)
             if log is not None:
@@ -156,57 +157,67 @@ class LogManager:
                 raise KafkaError(error.code, error.message)
         return None
 
-    # Beginning and end.
+    # Start and shutdown.
 
     async def identify(self) -> None:
-        """Lock the directories and learn their ids. LogDirectoryLockedError, INCONSISTENT_CLUSTER_ID, CorruptFileError
-        of `meta.properties`, or OSError mean that the node cannot start.
+        """Lock the directories and read their ids. LogDirectoryLockedError, INCONSISTENT_CLUSTER_ID, CorruptFileError
+        for `meta.properties`, or OSError mean that the node cannot start.
         """
         for directory in self.directories:
             try:
                 await directory.identify(self._cluster_id, self._node_id)
             except OSError as error:
-                await self._leave_out(directory, error)
+                await self._start_offline(directory, error)
                 directory.directory_id = UUID(int=0)
 
     async def load(self) -> None:
-        """Open everything. OSError, or two logs of one partition, mean that the node cannot start."""
+        """Open all logs. OSError, or two logs of one partition, mean that the node cannot start."""
         for directory in self.directories:
             if directory.offline is None:
                 try:
                     await directory.open()
                 except OSError as error:
-                    await self._leave_out(directory, error)
+                    await self._start_offline(directory, error)
         seen: dict[TopicPartition, LogDirectory] = {}
         for directory in self.directories:
             for partition in (*directory.logs, *directory.failures):
                 other = seen.setdefault(partition, directory)
                 if other is not directory:
-                    seen[partition] = await self._keep_one(partition, other, directory)
+                    seen[partition] = await self._choose_directory(partition, other, directory)
 
-    async def _leave_out(self, directory: LogDirectory, error: OSError) -> None:
-        """The node goes on without it."""
+    async def _start_offline(self, directory: LogDirectory, error: OSError) -> None:
+        """Mark a directory as offline and continue without it; raise the error if it is the first directory."""
         if directory is self.directories[0]:
             raise error
-        logger.error("log directory %s is offline: %s", directory.path, error)
+        logger.error(
+            "log directory %s is offline until the next start: %s; check the disk, then restart", directory.path, error
+        )
         self._removals.logs += await directory.take_offline(str(error))
 
-    async def _keep_one(self, partition: TopicPartition, *found: LogDirectory) -> LogDirectory:
-        """Of the two directories with a log of the partition."""
+    async def _choose_directory(self, partition: TopicPartition, *candidates: LogDirectory) -> LogDirectory:
+        """Choose between the two directories with a log of the partition; move the other log aside."""
         directory_id = self._directory_of(partition)
-        kept = [directory for directory in found if directory.directory_id == directory_id]
+        kept = [directory for directory in candidates if directory.directory_id == directory_id]
         if len(kept) != 1:
-            paths = " and in ".join(str(directory.path) for directory in found)
-            raise KafkaError(ErrorCode.kafka_storage_error, f"{partition} is in {paths}: remove one of the two")
-        for directory in found:
+            paths = " and in ".join(str(directory.path) for directory in candidates)
+            raise KafkaError(
+                ErrorCode.kafka_storage_error,
+                f"{partition} is in {paths}, and must be in one log directory: remove one of the two",
+            )
+        for directory in candidates:
             if directory not in kept:
-                logger.warning("%s belongs to %s: what is in %s is put aside", partition, kept[0].path, directory.path)
+                logger.warning(
+                    "%s belongs in %s: the copy in %s is moved to a -stray directory",
+                    partition,
+                    kept[0].path,
+                    directory.path,
+                )
                 await self.put_aside(directory, partition, STRAY_SUFFIX)
         return kept[0]
 
-    @uninterrupted
+    @run_to_completion
     async def close(self) -> None:
-        """Close every log and directory; `run` has ended. The first OSError is raised after all were tried."""
+        """Close every log and directory; `run` has ended. Raise the first OSError after all were tried."""
         outcomes = await asyncio.gather(
             *(directory.close(self.broker_epoch) for directory in self.directories), return_exceptions=True
         )
@@ -216,21 +227,27 @@ class LogManager:
 
     # Changes.
 
-    @uninterrupted
+    @run_to_completion
     async def create(
         self, partition: TopicPartition, topic_id: UUID, *, directory_id: UUID | None = None
     ) -> PartitionLog:
-        """The log of this incarnation of the topic: the one that is here, or a new, empty one.
+        """Return the log of this incarnation of the topic: the existing one, or a new, empty one.
 
-        `directory_id`: where the cluster believes it to be. KAFKA_STORAGE_ERROR if it is here and cannot be opened, or
-        may lie in a directory that is offline.
+        `directory_id` is the directory that the cluster has assigned. KAFKA_STORAGE_ERROR if the log exists and cannot
+        be opened, or may be in a directory that is offline.
         """
         check_topic_name(partition.topic)
         async with self.changing(partition) as directory:
             self._check_not_offline(directory, partition, directory_id)
-            found = await self._topic_id_here(directory, partition)
-            if found is not None and found != topic_id:
-                logger.warning("%s is here with topic id %s, not %s: it is put aside", partition, found, topic_id)
+            stored_id = await self._topic_id_here(directory, partition)
+            # Another incarnation's data is moved, never deleted here: only the controller's deletion may delete it.
+            if stored_id is not None and stored_id != topic_id:
+                logger.warning(
+                    "%s has topic id %s on disk, expected %s: it is moved to a -stray directory",
+                    partition,
+                    stored_id,
+                    topic_id,
+                )
                 await self.put_aside(directory, partition, STRAY_SUFFIX)
             log = self.get(partition)
             if log is None:
@@ -240,33 +257,34 @@ class LogManager:
             log.update_config(self.services.config_of(partition.topic))
             return log
 
-    @uninterrupted
+    @run_to_completion
     async def delete(self, partition: TopicPartition) -> None:
-        """Delete a partition's log, if there is one; durable when it returns."""
+        """Delete a partition's log, if there is one; the deletion is durable when this returns."""
         async with self.changing(partition) as directory:
             if directory.offline is not None:
                 directory.failures.pop(partition, None)
                 return
             await self.put_aside(directory, partition)
+            # A new topic of this name must not inherit the entries of the deleted log.
             if directory.checkpoints.may_have_entry(partition):
                 await directory.checkpoints.save_all()
 
-    @uninterrupted
+    @run_to_completion
     async def reopen(self, partition: TopicPartition) -> PartitionLog:
-        """Open a failed log again, as after a crash; what an fsync may have given up is written again. KafkaError or
+        """Reopen a failed log as after a crash, and rewrite what a failed fsync may have dropped. Raise KafkaError or
         OSError if it fails again.
         """
         async with self.changing(partition) as directory:
             live = directory.path / str(partition)
-            # It may not be there: an adoption has ended half-way.
+            # The directory may be missing if an adoption ended half-way.
             if directory.offline is None and await self.services.disk.exists(live):
                 await self.services.disk.write_file(live / UNSYNCED_FILE, b"")
             return await self.reopen_locked(directory, partition)
 
-    @uninterrupted
+    @run_to_completion
     async def try_append(self, partition: TopicPartition, size_bytes: int) -> None:
-        """Prove that the log, which is open, takes an append of that size, within limits. OSError or KafkaError if it
-        does not (see `PartitionLog.try_append`).
+        """Prove that the open log accepts an append of that size, within limits. Raise OSError or KafkaError if not
+        (see `PartitionLog.try_append`).
         """
         async with self.changing(partition):
             log = self.get(partition)
@@ -275,15 +293,15 @@ class LogManager:
             await log.try_append(self.services.rng.randbytes(size))
 
     async def topic_id_of(self, partition: TopicPartition) -> UUID | None:
-        """Of the incarnation whose log is here, also if it could not be opened. OSError."""
+        """Return the topic id of the log on disk, also if it failed to open; None without one. Raise OSError."""
         async with self.changing(partition) as directory:
             return await self._topic_id_here(directory, partition)
 
-    # For who changes a partition.
+    # For changes of a partition.
 
     @asynccontextmanager
     async def changing(self, partition: TopicPartition) -> AsyncIterator[LogDirectory]:
-        """The directory of a partition, its own or the one a new one belongs into; one change of it at a time."""
+        """Yield a partition's directory, or the one for a new partition; one change of a partition at a time."""
         async with self._locks.setdefault(partition, asyncio.Lock()):
             for directory in self.directories:
                 if partition in directory.logs or partition in directory.failures:
@@ -303,13 +321,13 @@ class LogManager:
         return len(directory.logs) + len(directory.failures) + placing
 
     def unique(self) -> str:
-        """A name for a marked directory."""
+        """Return a unique part for the name of a marked directory."""
         return f"{self.services.rng.getrandbits(128):032x}"
 
     async def put_aside(self, directory: LogDirectory, partition: TopicPartition, marker: str = DELETE_SUFFIX) -> None:
-        """Close the log and move its directory to a marked name, durably; nothing happens where there is neither.
+        """Close the log and move its directory to a marked name, durably; do nothing if there is neither.
 
-        OSError. The log has failed then, and `may_open_again`; unless its directory was moved, if not durably.
+        After an OSError the log has failed and `may_open_again`, unless its directory was moved, though not durably.
         """
         log = directory.logs.pop(partition, None)
         live = directory.path / str(partition)
@@ -333,12 +351,12 @@ class LogManager:
                 self._removals.add_directory(going, delay_ms)
 
     async def reopen_locked(self, directory: LogDirectory, partition: TopicPartition) -> PartitionLog:
-        """The same as `reopen` for who is `changing` the partition."""
+        """Reopen as `reopen` does; the caller is `changing` the partition."""
         if directory.offline is not None:
             raise directory.offline_error()
         log = directory.logs.pop(partition, None)
         directory.failures.setdefault(
-            partition, KafkaError(ErrorCode.kafka_storage_error, f"the log of {partition} is being opened anew")
+            partition, KafkaError(ErrorCode.kafka_storage_error, f"the log of {partition} is being reopened")
         )
         if log is not None:
             await self._removals.abandon(log)
@@ -348,15 +366,16 @@ class LogManager:
         return reopened
 
     def _check_not_offline(self, directory: LogDirectory, partition: TopicPartition, directory_id: UUID | None) -> None:
-        """A new log in another directory would stand for the one that is out of reach."""
-        usable = {each.directory_id for each in self.directories if each.offline is None}
+        """Raise KAFKA_STORAGE_ERROR if the log may be in an offline directory: a new, empty one must not replace it."""
+        usable = {known.directory_id for known in self.directories if known.offline is None}
         if partition in directory.logs or directory_id is None or directory_id in usable:
             return
         for other in self.directories:
             if other.offline is not None:
                 raise KafkaError(
                     ErrorCode.kafka_storage_error,
-                    f"{partition} lies in a directory that is not here, and {other.path} is offline: {other.offline}",
+                    f"{partition} is assigned to a log directory that is not online, and {other.path} is offline: "
+                    f"{other.offline}; repair the disk and restart",
                 )
 
     async def _create(self, directory: LogDirectory, partition: TopicPartition, topic_id: UUID) -> PartitionLog:

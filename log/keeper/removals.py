@@ -1,6 +1,4 @@
-"""What was deleted and is still there: directories for as long as `file.delete.delay.ms` says, logs until nobody reads
-them.
-"""
+"""The pending removals of a node: directories wait for `file.delete.delay.ms`, logs wait for their readers."""
 
 from __future__ import annotations
 
@@ -13,26 +11,26 @@ from ..disk.port import Disk
 from ..partition_log import PartitionLog
 
 DIRECTORIES_MAX: Final = 100_000
-"""That wait for their removal; beyond it the next one goes at once."""
+"""The number of directories that may wait for removal; a further one is removed without delay."""
 
 logger = logging.getLogger(__name__)
 
 
 class Removals:
-    """`logs` were put aside while readers held slices of them."""
+    """The deleted directories and abandoned logs of a node; readers still hold slices of `logs`."""
 
     def __init__(self, disk: Disk) -> None:
         self.logs: list[PartitionLog] = []
         self._disk = disk
         self._directories: list[tuple[float, Path]] = []
-        """(due on the loop's clock, directory)."""
+        """The directories to remove, as (loop time when due, directory)."""
 
     async def abandon(self, log: PartitionLog) -> None:
-        """Close its files, but for those that are being read. OSError."""
+        """Close the log's files, except for those that are being read. Raise OSError from the disk."""
         try:
             await log.abandon()
         finally:
-            self.logs.append(log)  # not before: only now it is known who reads it
+            self.logs.append(log)  # not before: only now its remaining readers are known
 
     def add_directory(self, path: Path, delay_ms: int) -> None:
         now = asyncio.get_running_loop().time()
@@ -40,11 +38,11 @@ class Removals:
         self._directories.append((now if is_full else now + delay_ms / 1000, path))
 
     def are_due(self, now: float) -> bool:
-        """Whether a directory's delay is over on the loop's clock, or a log is still put aside."""
+        """Return whether a directory's delay is over at loop time `now`, or a log still has readers."""
         return bool(self.logs) or any(when <= now for when, _ in self._directories)
 
     async def remove_directories(self) -> None:
-        """Those whose delay is over."""
+        """Remove the directories whose delay is over."""
         now = asyncio.get_running_loop().time()
         due = [path for when, path in self._directories if when <= now]
         self._directories = [(when, path) for when, path in self._directories if when > now]
@@ -52,4 +50,4 @@ class Removals:
             try:
                 await self._disk.remove_tree(path)
             except OSError as error:
-                logger.error("%s was not removed, the next start does it: %s", path, error)
+                logger.error("%s could not be deleted: %s; the next start tries again", path, error)

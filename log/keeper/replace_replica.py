@@ -1,9 +1,8 @@
 """Replaces a replica by one that was rebuilt from the tier (docs/bootstrap-rules.md, rule 4).
 
-Everything is built and durable beside the live directory before that one is touched; the crash table is in
-`side_directories`.
-The live log stays open and usable until its directory is moved. If the disk fails before that, the old replica goes on
-as if nothing had been tried; if it fails later, the partition is opened anew from what is there, as at a start.
+The new replica is complete and durable beside the live directory before that one is touched; the crash table is in
+`side_directories`. The live log stays open and usable until its directory is moved. If the disk fails before that, the
+old replica continues unchanged; if it fails later, the partition is reopened from its files, as at a start.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pathlib import Path
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
 from ..core.file_names import adopt_directory
-from ..disk.run_to_completion import uninterrupted
+from ..disk.run_to_completion import run_to_completion
 from ..partition_log import PartitionLog
 from .log_directory import LogDirectory
 from .manager import LogManager
@@ -22,13 +21,13 @@ from .side_directories import AdoptedState, build_sibling, complete_sibling, mov
 __all__ = ["AdoptedState", "adopt"]
 
 
-@uninterrupted
+@run_to_completion
 async def adopt(manager: LogManager, partition: TopicPartition, state: AdoptedState) -> PartitionLog:
-    """Replace the partition's log; returns the new one, with log start, epochs, producers and high watermark in place.
+    """Replace the partition's log; return the new one, with log start, epochs, producers and high watermark in place.
 
-    The caller has stopped every append and forgets the old log, on which every call fails from then on. OSError leaves
-    the old replica or the new one, see above: ask the manager for it. INCONSISTENT_TOPIC_ID if the log belongs to
-    another incarnation; CorruptFileError for a damaged producer snapshot.
+    The caller has stopped every append and drops the old log, on which every call fails from now on. An OSError leaves
+    the old replica or the new one, see above; the manager has it. INCONSISTENT_TOPIC_ID if the log belongs to another
+    incarnation; CorruptFileError for a damaged producer snapshot.
     """
     state.check()
     async with manager.changing(partition) as directory:
@@ -36,7 +35,7 @@ async def adopt(manager: LogManager, partition: TopicPartition, state: AdoptedSt
         if old is not None and old.topic_id not in (None, state.topic_id):
             raise KafkaError(
                 ErrorCode.inconsistent_topic_id,
-                f"{partition} is here with topic id {old.topic_id}, the state is of {state.topic_id}",
+                f"{partition} has topic id {old.topic_id} on disk, the state from the tier has {state.topic_id}",
             )
         return await _adopt(manager, directory, partition, state)
 
@@ -49,6 +48,7 @@ async def _adopt(
     sibling = adopt_directory(live)
     await remove_sibling(disk, live, manager.unique())
     await build_sibling(disk, sibling, state)
+    # Saved before the switch: opened with the old log start, the new replica would claim offsets it does not have.
     directory.checkpoints.pending_log_starts[partition] = state.log_start_offset
     try:
         await directory.save_log_start_offsets()
@@ -56,6 +56,7 @@ async def _adopt(
         log = await _commit(manager, directory, partition, sibling)
     finally:
         del directory.checkpoints.pending_log_starts[partition]
+    # All that the tier holds was committed, so the adopted range is below the high watermark.
     log.update_high_watermark(state.start_offset)
     await directory.save_recovery_points()
     return log

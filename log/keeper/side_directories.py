@@ -1,20 +1,20 @@
-"""Directories that are built beside a partition's own, and what the next start makes of them after a crash.
+"""Directories that are built beside a partition's own, and what the next start does with them after a crash.
 
     build the sibling -> save the log start -> complete it -> [live -> -delete] -> [sibling -> live] -> sync
-      -> remove what held the sibling -> open
+      -> remove the sibling's parent -> open
 
 | crash                              | found                                 | becomes                   |
 |------------------------------------|---------------------------------------|---------------------------|
 | while the sibling is built         | the live directory, `.adopt`          | the old replica           |
-| the same, no old replica           | `.adopt` without its `.log`           | no replica                |
+| likewise, without an old replica   | `.adopt` without its `.log`           | no replica                |
 | after the log start is saved       | the live directory, `.adopt`          | the old one, from there on |
 | after the live directory was moved | `.adopt` alone, with its `.log`       | the new replica           |
 | after the sibling was moved        | the live directory, perhaps `-delete` | the new replica           |
 |                                    | and an empty `.adopt`                 |                           |
 
-A sibling that does not become the replica is removed. The `.log` completes it: it is made last, and all the rest, the
-log start included, is durable by then; the live directory is moved away only after it. Before a new one is built
-the sibling of an earlier attempt is removed.
+A sibling that does not become the replica is removed. Its `.log` completes it: it is created last, when all the rest,
+the log start included, is durable; the live directory is moved away only after that. Before a new sibling is built, the
+one of an earlier attempt is removed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from ..disk.port import Disk
 
 @dataclass(frozen=True, slots=True)
 class AdoptedState:
-    """A replica that begins at `start_offset` with what came before it: verified, and whole.
+    """The state of a replica that begins at `start_offset`, and what it needs from before: verified and complete.
 
     `epochs` are those of `[log_start_offset, start_offset)`; `producer_snapshot` is the producer state at
     `start_offset` in Kafka's `.snapshot` format, None if there are no producers.
@@ -72,7 +72,7 @@ class AdoptedState:
 
 
 async def build_sibling(disk: Disk, sibling: Path, state: AdoptedState) -> None:
-    """Make the directory of a replica that holds `state`, except for its `.log`; all of it is durable afterwards."""
+    """Create, durably, the directory of a replica that holds `state`, except for its `.log`."""
     await disk.make_directory(sibling)
     await disk.sync_directory(sibling.parent)
     await disk.sync_directory(sibling.parent.parent)
@@ -86,29 +86,30 @@ async def build_sibling(disk: Disk, sibling: Path, state: AdoptedState) -> None:
 
 
 async def complete_sibling(disk: Disk, sibling: Path, state: AdoptedState) -> None:
-    """Make the `.log`, durably: from here on a start without a live directory takes the sibling for the replica."""
+    """Create the `.log`, durably: from now on a start without a live directory makes the sibling the replica."""
     await disk.write_file(offset_file(sibling, state.start_offset, LOG_SUFFIX), b"")
 
 
 async def remove_sibling(disk: Disk, live: Path, unique: str) -> None:
-    """Remove what an earlier attempt has left beside the live directory; a part of it must never look whole."""
+    """Remove the sibling of an earlier attempt; a part of it must never look complete."""
     holder = adopt_directory(live).parent
     if await disk.exists(holder):
         going = marked_directory(live, unique, DELETE_SUFFIX)
+        # Renamed first: a crash inside `remove_tree` must not leave a sibling with its `.log` and without its epochs.
         await disk.rename(holder, going)
         await disk.sync_directory(live.parent)
         await disk.remove_tree(going)
 
 
 async def move_into_place(disk: Disk, sibling: Path, live: Path) -> None:
-    """Make the sibling the replica, durably. Nothing is at `live`."""
+    """Make the sibling the replica, durably. There must be nothing at `live`."""
     await disk.rename(sibling, live)
     await disk.sync_directory(live.parent)
     await disk.remove_tree(sibling.parent)
 
 
 async def resolve_adoptions(disk: Disk, log_directory: Path, partition: TopicPartition | None = None) -> None:
-    """Finish or drop what was interrupted, as in the table: of one partition, or at start-up of all."""
+    """Finish or drop interrupted adoptions, as in the table: of one partition, or of all at start-up."""
     entries = [entry.name for entry in await disk.list_directory(log_directory) if is_adoption(entry.name)]
     if partition is not None:
         holder = adopt_directory(log_directory / str(partition)).parent.name

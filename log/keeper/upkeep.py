@@ -1,9 +1,9 @@
-"""What the logs of a node need now and then: to be flushed, checkpointed, trimmed, compacted, probed, or removed.
+"""The background work on the logs of a node: flush, checkpoint, trim, compact, probe, remove.
 
-Whether there is something to flush, to remove or to probe is looked at often, and mostly there is not: the look is a
-callback of a timer, and wakes the task whose work it is.
+Whether there is something to flush, remove or probe is checked often, and mostly there is not: the check is a timer's
+callback, and wakes the task that does the work.
 
-An error of one log, or a fault of ours in it, is logged, and the loops go on: the log itself refuses to be used.
+An error of one log, or an internal error, is logged and the loops continue: a failed log rejects every call itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepSettings:
-    """How often what is done, in ms; the defaults are Kafka's. `look_interval_ms`: see the module."""
+    """The intervals of the work in ms; the defaults are Kafka's. `look_interval_ms` is the timer's, see the module."""
 
     checkpoint_interval_ms: int = 5_000
     retention_check_interval_ms: int = 300_000
@@ -36,7 +36,7 @@ class UpkeepSettings:
 
 
 class LogUpkeep:
-    """Of the logs in these directories. `run` is a coroutine for a task of the owner's."""
+    """The upkeep of the logs in some directories. The owner runs `run` in a task."""
 
     def __init__(
         self,
@@ -47,19 +47,19 @@ class LogUpkeep:
     ) -> None:
         self.cleaner = LogCleaner(lambda: {log.topic_partition: log for log in self._logs()}, settings.cleaner)
         self.on_offline: Callable[[], None] = lambda: None
-        """Called when a directory went offline."""
+        """The callback that runs when a directory has gone offline."""
         self._directories = directories
         self._settings = settings
         self._removals = removals
         self._flush_wanted = flush_wanted
         self._removal_wanted = asyncio.Event()
         self._probe_wanted = asyncio.Event()
-        self._looks: asyncio.TimerHandle | None = None
+        self._look_timer: asyncio.TimerHandle | None = None
         self._flushed_at: WeakKeyDictionary[PartitionLog, float] = WeakKeyDictionary()
-        """When a log was flushed here last, or first looked at."""
+        """The loop time when a log was last flushed here, or first checked."""
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Run every loop until it is cancelled."""
         settings = self._settings
         try:
             async with asyncio.TaskGroup() as group:
@@ -72,13 +72,13 @@ class LogUpkeep:
                 group.create_task(self._every(settings.producer_expiration_check_interval_ms, self._expire_producers))
                 self._look()
         finally:
-            if self._looks is not None:
-                self._looks.cancel()
+            if self._look_timer is not None:
+                self._look_timer.cancel()
 
     def _look(self) -> None:
-        """Wake whose work there is, and look again later."""
+        """Wake the tasks that have work, and check again later."""
         loop = asyncio.get_running_loop()
-        self._looks = loop.call_later(self._settings.look_interval_ms / 1000, self._look)
+        self._look_timer = loop.call_later(self._settings.look_interval_ms / 1000, self._look)
         now = loop.time()
         for log in self._logs():
             if self._is_flush_due(log, now):
@@ -105,20 +105,22 @@ class LogUpkeep:
         return flush_ms < INT64_MAX and (now - self._flushed_at.setdefault(log, now)) * 1000 >= flush_ms
 
     async def clean_up(self) -> None:
-        """Let every log remove what its retention lets go of."""
+        """Make every log remove the segments that its retention has expired."""
         for log in list(self._logs()):
             if self._is_here(log):
                 await self._attempt(log, log.delete_old_segments())
 
     async def check_directories(self) -> None:
-        """Take those offline whose disk has failed a log, and takes nothing any more."""
+        """Take the directories offline whose disk has failed a log and no longer accepts writes."""
         for directory in self._directories:
             if not _has_failed(directory):
                 continue
             try:
                 await directory.probe()
             except OSError as error:
-                logger.error("log directory %s goes offline: %s", directory.path, error)
+                logger.error(
+                    "log directory %s goes offline until the next start: %s; check the disk", directory.path, error
+                )
                 self._removals.logs += await directory.take_offline(str(error))
                 self.on_offline()
 
@@ -129,10 +131,10 @@ class LogUpkeep:
             try:
                 await directory.checkpoints.save_all()
             except OSError as error:
-                logger.error("%s: checkpoints were not saved: %s", directory.path, error)
+                logger.error("log directory %s: the offset checkpoints could not be written: %s", directory.path, error)
 
     async def remove_due(self) -> None:
-        """Remove deleted directories whose delay is over, and close what readers have let go of."""
+        """Remove deleted directories whose delay is over, and close the segments that readers have released."""
         await self._removals.remove_directories()
         for log in [log for log in (*self._logs(), *self._removals.logs) if log.has_readers]:
             await self._attempt(log, log.reap())
@@ -142,17 +144,17 @@ class LogUpkeep:
         return (log for directory in self._directories for log in directory.logs.values())
 
     def _is_here(self, log: PartitionLog) -> bool:
-        """It may have been deleted, or moved, while others were looked after."""
+        """Return whether the log is still here: it may have been deleted or replaced while others were processed."""
         return any(directory.logs.get(log.topic_partition) is log for directory in self._directories)
 
     async def _expire_producers(self) -> None:
         for log in self._logs():
             log.expire_producers()
 
-    async def _whenever(self, wanted: asyncio.Event, action: Callable[[], Awaitable[None]]) -> None:
+    async def _whenever(self, event: asyncio.Event, action: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await wanted.wait()
-            wanted.clear()
+            await event.wait()
+            event.clear()
             await action()
 
     async def _every(self, interval_ms: int, action: Callable[[], Awaitable[None]]) -> None:
@@ -164,13 +166,13 @@ class LogUpkeep:
         try:
             await work
         except (KafkaError, OSError) as error:
-            logger.error("%s: %s", log.topic_partition, error)
+            logger.error("%s: upkeep of the log failed: %s", log.topic_partition, error)
         except Exception:
-            logger.exception("%s: its upkeep fails by a fault of ours", log.topic_partition)
+            logger.exception("internal error in the upkeep of the log of %s", log.topic_partition)
 
 
 def _has_failed(directory: LogDirectory) -> bool:
-    """Whether its disk has failed a log; not again of one that is offline."""
+    """Return whether the disk of a directory that is online has failed a log."""
     return directory.offline is None and (
         any(log.failure is not None for log in directory.logs.values())
         or any(isinstance(error.__cause__, OSError) for error in directory.failures.values())

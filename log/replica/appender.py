@@ -1,14 +1,14 @@
 """The append path of one log: decide under the gate, submit the bytes, wait until they are published.
 
-    check -> gate [ refuse | duplicate | roll? -> save a new epoch? -> assign offsets, account, submit ] -> wait
+    check -> gate [ reject | duplicate | roll? -> save a new epoch? -> assign offsets, account, submit ] -> wait
 
 * The last step has no await; the writes follow in the order of the gate (`WritePipeline`), so several appends may be
   under way.
 * A roll and a new leader epoch need the disk before the decision; the gate stays held meanwhile. A new epoch is durable
   before the first batch that carries it is visible.
 * Nothing is acknowledged before its bytes are in the file, a duplicate of something still under way included.
-* A failed write leaves memory ahead of the file: the log fails as a whole and is opened anew. So it does where the disk
-  refuses the roll or the epoch that an append needs: a replica that cannot append is no replica.
+* A failed write leaves memory ahead of the file: the whole log fails and must be reopened. It also fails if the disk
+  rejects the roll or the epoch that an append needs: a replica that cannot append must leave the ISR.
 
 A leader stamps offset and epoch into the network buffer and writes that; a follower writes the leader's bytes as they
 are, one write for all batches that go into one segment. Filling segments batch by batch, it rolls by size where the
@@ -35,14 +35,14 @@ from .state import LogState
 from .write_pipeline import QUEUED_BYTES_MAX, WritePipeline
 
 Markers = Mapping[int, EndTransactionMarker | None]
-"""What the control batches among some batches hold, by index."""
+"""The end-transaction markers in the control batches of an append, by index of the batch."""
 
 
 @value
 class LogAppendInfo:
-    """What became of an append. `last_offset` is inclusive.
+    """The result of an append. `last_offset` is inclusive.
 
-    For a duplicate the offsets are those of the batch that is in the log already. `log_append_time_ms` is -1 where
+    For a duplicate the offsets are those of the original batch in the log. `log_append_time_ms` is -1 where
     records keep their create time.
     """
 
@@ -71,8 +71,8 @@ class Appender:
         origin: AppendOrigin,
         transaction_version: int,
     ) -> LogAppendInfo:
-        """Append one batch. Its offset and epoch are written into `data`, which stays ours until this returns or
-        raises; if it is cancelled, for good.
+        """Append one batch. Its offset and epoch are written into `data`, which belongs to the log until this returns
+        or raises; after a cancellation it belongs to the log for good.
         """
         state = self._state
         header = check_leader_batch(data, state.config, origin, now_ms)
@@ -80,7 +80,8 @@ class Appender:
         markers = _markers(data, [header])
         await state.gate.acquire()
         try:
-            self._refuse_unless_leader(leader_epoch)
+            self._check_leader_epoch(leader_epoch)
+            # Judged under the gate: between this check and `_take` no other batch of the producer may enter the log.
             duplicate = state.producers.check(
                 header, origin, marker=markers.get(0), transaction_version=transaction_version
             )
@@ -96,7 +97,8 @@ class Appender:
             )
             if not self._may_take([stamped], now_ms):
                 await self._make_room(stamped, now_ms)
-                self._refuse_unless_leader(leader_epoch)
+                # That waited for the disk: a newer leader may have been announced meanwhile.
+                self._check_leader_epoch(leader_epoch)
             written = self._take([stamped], data, markers, now_ms)
         except OSError as error:
             raise self._fail_append(error, len(data)) from error
@@ -111,11 +113,11 @@ class Appender:
         )
 
     async def append_as_follower(self, data: Buffer) -> LogAppendInfo:
-        """Append whole batches as the leader sent them; at least one. If it fails half-way the log fails."""
+        """Append whole batches, at least one, as the leader sent them. An error half-way fails the log."""
         state = self._state
         headers = check_follower_batches(data)
         if not headers:
-            raise KafkaError(ErrorCode.invalid_record, "an append without a batch")
+            raise KafkaError(ErrorCode.invalid_record, "expected at least one record batch, found none")
         markers = _markers(data, headers)
         await state.gate.acquire()
         try:
@@ -146,7 +148,7 @@ class Appender:
             return await self.roll_locked()
 
     async def roll_locked(self) -> bool:
-        """The same for who holds the gate."""
+        """Roll as `roll` does; the caller holds the gate."""
         self._state.check_usable()
         if self._state.segments.active.size_bytes == 0:
             return False
@@ -154,9 +156,9 @@ class Appender:
         return True
 
     async def try_append(self, filler: bytes) -> None:
-        """Write `filler` where the next batch goes, flush it, and take it away again: OSError where an append of that
-        size would fail now, which leaves the log as it was. KAFKA_STORAGE_ERROR, and the log has failed, where that is
-        not sure. A crash meanwhile leaves a torn tail, which is no valid batch.
+        """Write `filler` after the last batch, flush it, and truncate it again. Raise OSError if an append of that size
+        would fail now; the log is unchanged. Raise KAFKA_STORAGE_ERROR if that is uncertain; the log has failed. A
+        crash meanwhile leaves a torn tail, which is not a valid batch.
         """
         state = self._state
         async with state.gate, state.flush_lock:
@@ -181,12 +183,13 @@ class Appender:
                 raise refusal
 
     async def assign_epoch(self, leader_epoch: int) -> None:
-        """Record, durably, that the leader of this epoch begins at the log's end; older leaders append no more."""
+        """Record, durably, that this leader epoch begins at the log's end; reject earlier epochs from now on."""
         state = self._state
         async with state.gate:
             state.check_usable()
             await self.pipeline.drain()
-            self._refuse_unless_leader(leader_epoch)
+            self._check_leader_epoch(leader_epoch)
+            # The floor stays raised even if the epoch cannot be saved: an earlier leader must never append again.
             state.leader_epoch_floor = leader_epoch
             await self._save_new_epochs([(leader_epoch, state.next_offset)])
 
@@ -200,19 +203,20 @@ class Appender:
 
     # Under the gate.
 
-    def _refuse_unless_leader(self, leader_epoch: int) -> None:
+    def _check_leader_epoch(self, leader_epoch: int) -> None:
         state = self._state
         state.check_usable()
         known, latest = state.leader_epoch_floor, state.epochs.latest_epoch
         if leader_epoch < known or leader_epoch < latest:
             raise KafkaError(
                 ErrorCode.not_leader_or_follower,
-                f"{state.topic_partition}: an append of leader epoch {leader_epoch}, the log is at epoch "
+                f"{state.topic_partition}: append with leader epoch {leader_epoch}, the log is at epoch "
                 f"{max(known, latest)}",
             )
 
     async def _duplicate(self, duplicate: BatchMetadata, leader_epoch: int) -> LogAppendInfo:
-        """The answer, once that batch is where an append would be."""
+        """Return the result of the original append, once its batch is as durable as an append requires."""
+        # The original may still be in flight: acknowledging the retry first would acknowledge an unwritten batch.
         await self.pipeline.drain()
         self._state.check_usable()
         if self._flusher.is_due:
@@ -228,7 +232,7 @@ class Appender:
         )
 
     def _may_take(self, headers: Sequence[BatchHeader], now_ms: int) -> bool:
-        """Whether these batches, whose epochs rise, need nothing of the disk before the decision: almost always."""
+        """Whether these batches, whose epochs rise, can be accepted without waiting for the disk: almost always."""
         state = self._state
         return (
             self.pipeline.queued_bytes <= QUEUED_BYTES_MAX
@@ -238,7 +242,7 @@ class Appender:
         )
 
     async def _make_room(self, header: BatchHeader, now_ms: int) -> None:
-        """What a leader's batch needs before `_take`."""
+        """Roll, and save the epoch, as a leader's batch requires before `_take`."""
         state = self._state
         await self._wait_for_room()
         if not state.segments.active.fitting([header], now_ms, state.config):
@@ -251,7 +255,7 @@ class Appender:
             self._state.check_usable()
 
     async def _take_all(self, headers: list[BatchHeader], view: memoryview, markers: Markers) -> asyncio.Future[None]:
-        """Submit all batches, those of one segment as one write; returns the last one's future."""
+        """Submit all batches, those of one segment as one write; return the future of the last write."""
         state = self._state
         now_ms = state.now_ms()
         taken = position = 0
@@ -271,11 +275,9 @@ class Appender:
     def _take(
         self, headers: Sequence[BatchHeader], data: Buffer, markers: Markers, now_ms: int
     ) -> asyncio.Future[None]:
-        """The decision: from here on the batches are in the log, unless their write fails. No await.
-
-        Not behind a write that has failed while the disk was waited for: it would stand behind a hole.
-        """
+        """Accept the batches: from here on they are in the log unless their write fails. No await."""
         state = self._state
+        # A write may have failed while this append waited for the disk: a batch after it would follow a hole.
         state.check_usable()
         segment = state.segments.active
         assert headers[0].base_offset >= segment.next_offset, (headers[0], segment)
@@ -290,7 +292,7 @@ class Appender:
         return self.pipeline.submit(segment, data, accounted)
 
     async def _save_new_epochs(self, starts: Sequence[tuple[int, int]]) -> None:
-        """Note the first offset of each epoch that is new, and make it durable."""
+        """Record the first offset of each new epoch, and make it durable."""
         state = self._state
         for epoch, start_offset in starts:
             if epoch > state.epochs.latest_epoch:
@@ -298,16 +300,17 @@ class Appender:
         try:
             await state.save_epochs()
         except OSError:
+            # No batch carries the new epochs yet, so dropping them restores the state before the call.
             state.epochs.truncate_from_end(state.next_offset)
             raise
 
     def _base_before(self, header: BatchHeader) -> int:
-        """The base of a new segment for this batch: the log's end, so that a hole between segments is always a loss."""
+        """Return the base offset of a new segment for this batch: the log's end, so that a hole always means a loss."""
         next_offset = self._state.next_offset
         return next_offset if header.last_offset - next_offset <= RELATIVE_OFFSET_MAX else header.base_offset
 
     async def _roll(self, base_offset: int) -> None:
-        """Begin a new segment; an OSError leaves the log as it was."""
+        """Begin a new segment; an OSError leaves the log unchanged."""
         state = self._state
         segment = state.new_segment(base_offset)
         await segment.start()

@@ -1,16 +1,16 @@
 """Makes a log durable up to an offset, and moves its recovery point there.
 
-In this order, so that after a crash everything below the recovery point can be trusted without a look into it:
+The order, so that after a crash everything below the recovery point can be trusted without reading it:
 
 1. the bytes of every segment that reaches above the old recovery point;
-2. the indexes of those that are closed and whole, and the producer snapshots that rolls have staged;
+2. the indexes of the segments that are closed and complete, and the producer snapshots that rolls have staged;
 3. the names of new files;
-4. the recovery point, in memory, which lets a leader count what waited for it (`settled_end_offset`); the keeper's
-   checkpoint follows when it likes, for an older one is safe.
+4. the recovery point, in memory, which lets a leader count the records that waited for it (`settled_end_offset`); the
+   keeper's checkpoint follows at any time, because an older one is safe.
 
 The active segment's indexes are not written: the segment that holds the recovery point is scanned after a crash.
-A failed sync proves nothing about what is on the disk: the log fails, and leaves a mark that its tail has to be written
-again (`LogState.fail_sync`), for a second fsync would succeed and prove nothing.
+A failed sync proves nothing about the disk's content: the log fails, and leaves a marker file so that its tail is
+rewritten (`LogState.fail_sync`), because a second fsync would succeed and prove nothing.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class Flusher:
         self._state = state
 
     async def flush(self) -> None:
-        """Everything that was published when the flush began. Returns at once if it is durable already."""
+        """Flush everything that was published when the call began. Return at once if it is durable already."""
         target = self._state.log_end_offset
         async with self._state.flush_lock:
             await self.flush_locked(min(target, self._state.log_end_offset))
 
     @property
     def is_due(self) -> bool:
-        """Whether `flush.messages` or more are not durable: to be asked after an append."""
+        """Whether `flush.messages` or more records are not durable; checked after each append."""
         state = self._state
         return state.log_end_offset - state.recovery_point >= state.config.flush_messages
 
     async def flush_locked(self, target: int) -> None:
-        """The same for who holds `flush_lock`."""
+        """Flush up to `target`; the caller holds `flush_lock`. Raise KAFKA_STORAGE_ERROR if a sync fails."""
         state = self._state
         state.check_usable()
         if (
@@ -63,6 +63,7 @@ class Flusher:
                 state.names_synced = names_changed
         except OSError as error:
             raise await state.fail_sync(error) from error
+        # Only after every sync above: recovery does not scan what is below the recovery point.
         if target > state.recovery_point:
             state.recovery_point = target
             state.notify()

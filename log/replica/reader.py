@@ -1,14 +1,14 @@
 """The read path of one log: slices to send, aborted transactions, look-ups by time.
 
-A read is decided in steps that wait for the disk (open a segment, load its index, look at a few headers). What was
-found is used only if nothing was truncated or removed meanwhile; else it is decided again. An offset whose segment went
-is then out of range: the next segment upward never takes its place.
+A read takes steps that wait for the disk (open a segment, load its index, read a few headers). The result is used only
+if nothing was truncated or removed meanwhile; otherwise the read is repeated. An offset whose segment was removed is
+then out of range: the next segment never takes its place.
 
-| offset asked for | answer |
+| requested offset | result |
 |---|---|
-| below the local log start, or above the log end | OFFSET_OUT_OF_RANGE; the caller looks into the tier |
+| below the local log start, or above the log end | OFFSET_OUT_OF_RANGE; the caller reads from the tier |
 | from `max_offset` (high watermark, last stable offset) to the log end | an empty slice |
-| of a record that compaction removed | the next batch, which may be in a later segment |
+| offset of a record that compaction removed | the next batch, which may be in a later segment |
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .state import LogState
 T = TypeVar("T")
 
 ATTEMPTS_MAX: Final = 10
-"""Each further attempt follows a truncation or a removal that happened during the one before."""
+"""The limit of attempts; each further one follows a truncation or removal during the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class TimestampAndOffset:
 
 
 class _Moved(Exception):
-    """What was looked at has changed: decide again."""
+    """The log has changed during the read: repeat it."""
 
 
 class Reader:
@@ -52,32 +52,34 @@ class Reader:
         self._state = state
 
     async def read(self, offset: int, *, max_bytes: int, max_offset: int, min_one_batch: bool = True) -> LogSlice:
-        """Whole batches from the one that holds `offset` on, all below `max_offset`, all from one segment.
+        """Return whole batches from the one that holds `offset` on, all below `max_offset`, all from one segment.
 
-        At most `max_bytes`, except that with `min_one_batch` a first batch that is larger comes whole.
+        At most `max_bytes`, except that with `min_one_batch` a larger first batch is returned whole.
         """
-        found = self._at_end(offset, max_bytes, max_offset)
-        if found is not None:
-            return found
-        return await self._settled(lambda removals: self._read(removals, offset, max_bytes, max_offset, min_one_batch))
+        log_slice = self._tail_slice(offset, max_bytes, max_offset)
+        if log_slice is not None:
+            return log_slice
+        return await self._with_retries(
+            lambda removals: self._read(removals, offset, max_bytes, max_offset, min_one_batch)
+        )
 
     async def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Those that overlap `[start_offset, end_offset)`, by the offset of their marker."""
+        """Return the aborted transactions that overlap `[start_offset, end_offset)`, by the offset of their marker."""
         try:
-            return await self._settled(lambda removals: self._aborted(removals, start_offset, end_offset))
+            return await self._with_retries(lambda removals: self._aborted(removals, start_offset, end_offset))
         except CorruptFileError as error:
             raise KafkaError(ErrorCode.kafka_storage_error, f"{self._state.topic_partition}: {error}") from error
 
     async def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
-        """The first record of the local log that is not older than `timestamp_ms`."""
-        return await self._settled(lambda removals: self._offset_for_timestamp(removals, timestamp_ms))
+        """Return the first record of the local log that is not older than `timestamp_ms`, or None."""
+        return await self._with_retries(lambda removals: self._offset_for_timestamp(removals, timestamp_ms))
 
     async def max_timestamp_offset(self) -> TimestampAndOffset | None:
-        """The first record of the local log with the largest timestamp; None if no record has one."""
-        return await self._settled(self._max_timestamp_offset)
+        """Return the first record of the local log with the largest timestamp; None if no record has one."""
+        return await self._with_retries(self._max_timestamp_offset)
 
-    def _at_end(self, offset: int, max_bytes: int, max_offset: int) -> LogSlice | None:
-        """What `read` finds, if all is in memory and is read at once: so it is for whoever follows the log closely."""
+    def _tail_slice(self, offset: int, max_bytes: int, max_offset: int) -> LogSlice | None:
+        """Return the result of `read` if memory suffices, as for readers close to the log's end; otherwise None."""
         state = self._state
         state.check_usable()
         segment = state.segments.active
@@ -89,8 +91,8 @@ class Reader:
             return None
         return segment.hold(*span, first_offset=offset, end_offset=end_offset)
 
-    async def _settled(self, attempt: Callable[[int], Awaitable[T]]) -> T:
-        """The result of an attempt during which nothing was taken away. It gets the number of removals before it."""
+    async def _with_retries(self, attempt: Callable[[int], Awaitable[T]]) -> T:
+        """Return the result of an attempt without a concurrent removal. It gets the number of removals before it."""
         state = self._state
         for _ in range(ATTEMPTS_MAX):
             state.check_usable()
@@ -100,11 +102,12 @@ class Reader:
             except _Moved:
                 continue
             except (FileNotFoundError, CorruptRecordError):
+                # A file or batch may be missing because it was removed during the attempt: that is not damage.
                 if removals == state.removals:
                     raise
-        raise KafkaError(ErrorCode.not_leader_or_follower, f"{state.topic_partition} is being cut: ask again")
+        raise KafkaError(ErrorCode.not_leader_or_follower, f"{state.topic_partition} is being truncated: retry")
 
-    def _check_still(self, removals: int) -> None:
+    def _check_unmoved(self, removals: int) -> None:
         if removals != self._state.removals:
             raise _Moved
 
@@ -130,7 +133,7 @@ class Reader:
                 end = start
                 if start < limit:
                     end = await segment.slice_end(start, limit, max_bytes=max_bytes, min_one_batch=min_one_batch)
-                self._check_still(removals)
+                self._check_unmoved(removals)
                 if start < limit:
                     if start == end:
                         return LogSlice.empty(offset)
@@ -139,38 +142,38 @@ class Reader:
         return LogSlice.empty(offset)
 
     async def _aborted(self, removals: int, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        found: list[AbortedTransaction] = []
+        transactions: list[AbortedTransaction] = []
         for segment in self._state.segments.from_offset(start_offset):
             if not segment.has_transaction_index:
                 continue
             with segment.pinned():
                 aborted, is_complete = (await segment.transaction_index()).collect(start_offset, end_offset)
-            self._check_still(removals)
-            found += aborted
+            self._check_unmoved(removals)
+            transactions += aborted
             if is_complete:
                 break
-        return found
+        return transactions
 
     async def _offset_for_timestamp(self, removals: int, timestamp_ms: int) -> TimestampAndOffset | None:
         for segment in self._state.segments.as_tuple():
             if segment.max_timestamp_ms < timestamp_ms:
                 continue
-            found = await self._search(segment, timestamp_ms)
-            self._check_still(removals)
-            if found is not None:
-                return found
+            record = await self._search(segment, timestamp_ms)
+            self._check_unmoved(removals)
+            if record is not None:
+                return record
         return None
 
     async def _max_timestamp_offset(self, removals: int) -> TimestampAndOffset | None:
         segment = max(self._state.segments, key=lambda segment: segment.max_timestamp_ms)
         if segment.max_timestamp_ms < 0:
             return None
-        found = await self._search(segment, segment.max_timestamp_ms)
-        self._check_still(removals)
-        return found
+        record = await self._search(segment, segment.max_timestamp_ms)
+        self._check_unmoved(removals)
+        return record
 
     async def _search(self, segment: LogSegment, timestamp_ms: int) -> TimestampAndOffset | None:
-        """The first visible record of a segment, at or above the log start, that is not older than `timestamp_ms`."""
+        """Return the first record of a segment at or above the log start that is not older than `timestamp_ms`."""
         with segment.pinned():
             indexes = await segment.indexes()
             file = await segment.file()

@@ -1,41 +1,41 @@
-"""Opens the directory of a partition: finds out what is in it, mends what a crash may leave, refuses what it may not.
+"""Opens the directory of a partition: repairs what a crash may leave, and rejects damage that no crash can explain.
 
 After a clean shutdown nothing is scanned: the active segment is read from its last index entry on. Otherwise every
 segment that reaches the recovery point is scanned whole (`segment.scan`): below the recovery point everything was
-flushed. One that ends right there may have been flushed while it was the active one: its index files, and the name of
-the segment behind it, can be older than that. The table, with a test for each row:
+flushed. A segment that ends exactly there may have been flushed while it was active: its index files, and the name of
+the next segment, can be older than the recovery point. The table, with a test for each row:
 
 | found                                                   | done                                                     |
 |---------------------------------------------------------|----------------------------------------------------------|
 | torn tail: a segment ends, at or above the recovery     | cut there; later segments, which a power failure may     |
-|   point, in bytes that are no valid batch, or offsets   | leave whole, are removed; reported with offset and bytes |
+|   point, in bytes that are not a valid batch, or offsets| leave whole, are removed; reported with offset and bytes |
 |   are missing between it and the next                   |                                                          |
-| the same below the recovery point                       | refused: these bytes had been flushed                    |
-| `.index` or `.timeindex` impossible                     | made anew from the log                                   |
-| `.index` or `.timeindex` missing, `.txnindex` impossible| the segments from there on are scanned: without the two  |
-|                                                         | it was not saved either                                  |
+| the same below the recovery point                       | rejected: these bytes had been flushed                   |
+| `.index` or `.timeindex` impossible                     | rebuilt from the log                                     |
+| `.index` or `.timeindex` missing, `.txnindex` impossible| the log is scanned from that segment on: without the     |
+|                                                         | other two the `.txnindex` was not saved either           |
 | an index without a log: an interrupted removal          | removed                                                  |
 | a snapshot above the log's end                          | removed                                                  |
-| a damaged snapshot                                      | removed; an older one and a longer replay instead        |
-| `leader-epoch-checkpoint` missing or damaged            | made anew from the batches; refused where the log begins |
-|                                                         |   in the tier, for those epochs are not in local batches |
+| a damaged snapshot                                      | removed; an older one is used, with a longer replay      |
+| `leader-epoch-checkpoint` missing or damaged            | rebuilt from the batches; rejected if the log begins in  |
+|                                                         |   the tier: local batches do not have those epochs       |
 | epochs at or above the log's end                        | dropped: the checkpoint was ahead of the data            |
 | epochs within scanned segments                          | replaced by those of the batches                         |
-| the log ends below its start                            | all of it was deleted data: removed, begins anew there   |
+| the log ends below its start                            | all of it was deleted data: removed; begins there, empty |
 | no segment: a new directory, a removal of everything    | an empty one at the log start                            |
 | a recovery point above the log's end: a crash in a      | lowered                                                  |
 |   truncation                                            |                                                          |
-| `unsynced`: an fsync has failed, and what it was to     | the scanned segments are written again, byte for byte,   |
-|   write may be in the page cache alone                  |   flushed, and read from the device; then removed        |
+| `unsynced`: an fsync has failed, and its data may be in | the scanned segments are rewritten, byte for byte,       |
+|   the page cache only                                   |   flushed, and read from the device; then removed        |
 | `.deleted`, `.cleaned`, `.tmp`                          | removed                                                  |
-| `.swap`: a compaction that was interrupted after it was | finished (table in `segment.swap`); refused if the new   |
-|   committed                                             |   segment is not whole                                   |
+| `.swap`: a compaction that was interrupted after it was | finished (table in `segment.swap`); rejected if the new  |
+|   committed                                             |   segment is incomplete                                  |
 | any other file                                          | left alone, named in the report                          |
-| `partition.metadata` missing, damaged                   | topic id unknown, refused                                |
+| `partition.metadata` missing, damaged                   | topic id unknown, rejected                               |
 | a tiered log without a log-start entry whose first      | log start 0 and `log_start_known` false until the remote |
-|   local offset is not 0                                 |   log metadata tells it: it must not be guessed          |
+|   local offset is not 0                                 |   log metadata gives it: it must not be guessed          |
 
-Nothing is cut or removed before all segments were found to be servable, except leftovers and indexes without a log.
+Nothing is cut or removed before every segment has proven servable, except leftovers and indexes without a log.
 """
 
 from __future__ import annotations
@@ -80,15 +80,15 @@ from .recovery_report import RecoveryReport
 from .replay import load_producers, replay
 from .state import LogKeeper, LogState
 
-WRITE_AGAIN_BYTES: Final = 1024 * 1024
-"""At a time."""
+REWRITE_BYTES: Final = 1024 * 1024
+"""The number of bytes that are read and rewritten at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLocation:
-    """What is known of a log before its directory is looked into; the offsets come from the checkpoints.
+    """The location of a log, and what is known before its directory is read; the offsets come from the checkpoints.
 
-    `log_start_offset` is None without an entry. A `high_watermark` without an entry is 0.
+    `log_start_offset` is None without a checkpoint entry; `high_watermark` is 0 without one.
     """
 
     topic_partition: TopicPartition
@@ -106,31 +106,31 @@ class LogLocation:
 
 
 async def load(location: LogLocation) -> tuple[LogState, RecoveryReport]:
-    """Open the log of a directory that exists. CorruptLogError if it must not be served; OSError."""
+    """Open the log of an existing directory. Raise CorruptLogError if it must not be served, OSError from the disk."""
     return await _Loader(location).load()
 
 
 class _Loader:
-    """One opening, from the listing to the state."""
+    """One opening of a log, from the directory listing to the state."""
 
     def __init__(self, location: LogLocation) -> None:
-        self._at = location
+        self._location = location
         self._name = str(location.topic_partition)
         self._report = RecoveryReport()
         self._names_changed = False
         self._saved_epochs: tuple[EpochEntry, ...] = ()
         self._is_unsynced = False
         self._unsaved_from: int | None = None
-        """Base of the first scanned segment, whose indexes are to be saved by the next flush."""
+        """The base offset of the first scanned segment, whose indexes the next flush saves; None without a scan."""
 
     async def load(self) -> tuple[LogState, RecoveryReport]:
-        at = self._at
+        location = self._location
         await self._finish_compaction()
-        listing = classify(await at.disk.list_directory(at.directory))
+        listing = classify(await location.disk.list_directory(location.directory))
         topic_id = await self._topic_id(listing)
         await self._sweep(listing)
         segments = self._segments(listing)
-        snapshots = ProducerSnapshots(at.disk, at.directory, listing.snapshots)
+        snapshots = ProducerSnapshots(location.disk, location.directory, listing.snapshots)
         self._is_unsynced = listing.is_unsynced
         scan_from = await self._scan_from(segments, listing)
         closed = segments[:-1] if scan_from is None else segments[: segments.index(scan_from)]
@@ -143,19 +143,21 @@ class _Loader:
         state = await self._assemble(topic_id, segments, snapshots, epochs, producers)
         state.is_adopted, state.is_thin = listing.is_adopted, listing.is_thin
         if listing.is_unsynced:
-            await at.disk.remove(at.directory / UNSYNCED_FILE)
+            await location.disk.remove(location.directory / UNSYNCED_FILE)
         return state, self._report
 
     async def _finish_compaction(self) -> None:
-        at = self._at
+        location = self._location
         try:
-            if await finish_swaps(at.disk, at.directory, await at.disk.list_directory(at.directory)):
-                self._report.note(f"{self._name}: a compaction had been interrupted, and is finished")
+            if await finish_swaps(
+                location.disk, location.directory, await location.disk.list_directory(location.directory)
+            ):
+                self._report.note(f"{self._name}: an interrupted compaction was finished")
         except CorruptRecordError as error:
             raise CorruptLogError(
-                f"{self._name}: what an interrupted compaction left is damaged: {error.message}. Remove the directory "
-                f"to have the partition replicated again",
-                path=at.directory,
+                f"{self._name}: the output of an interrupted compaction is damaged: {error.message}. Remove the "
+                f"directory to have the partition replicated again",
+                path=location.directory,
             ) from error
 
     # The small files.
@@ -163,29 +165,32 @@ class _Loader:
     async def _topic_id(self, listing: Listing) -> UUID | None:
         if not listing.has_metadata:
             return None
-        path = self._at.directory / PARTITION_METADATA
+        path = self._location.directory / PARTITION_METADATA
         try:
-            return decode_partition_metadata(await self._at.disk.read_file(path), name=str(path))
+            return decode_partition_metadata(await self._location.disk.read_file(path), name=str(path))
         except CorruptFileError as error:
-            raise CorruptLogError(f"{self._name}: {error}; whose data this is cannot be known", path=path) from error
+            raise CorruptLogError(
+                f"{self._name}: {error}; the topic id is unknown: restore the file or remove the directory",
+                path=path,
+            ) from error
 
     async def _sweep(self, listing: Listing) -> None:
         orphans = [
-            offset_file(self._at.directory, offset, suffix)
+            offset_file(self._location.directory, offset, suffix)
             for offset, suffix in sorted(listing.indexes)
             if offset not in listing.log_bytes
         ]
-        for path in [*orphans, *(self._at.directory / name for name in listing.leftovers)]:
-            await self._at.disk.remove(path)
+        for path in [*orphans, *(self._location.directory / name for name in listing.leftovers)]:
+            await self._location.disk.remove(path)
             self._names_changed = True
         for name in listing.foreign:
-            self._report.note(f"{self._name}: {name} is no file of a Kafka log, and is left alone")
+            self._report.note(f"{self._name}: {name} is not a file of a Kafka log and is left alone")
 
     async def _epochs(self, listing: Listing, segments: list[LogSegment]) -> LeaderEpochCache:
-        path = self._at.directory / LEADER_EPOCH_CHECKPOINT
+        path = self._location.directory / LEADER_EPOCH_CHECKPOINT
         if listing.has_epochs:
             try:
-                data = await self._at.disk.read_file(path)
+                data = await self._location.disk.read_file(path)
                 self._saved_epochs = decode_leader_epochs(data, name=str(path))
                 return LeaderEpochCache(self._saved_epochs)
             except CorruptFileError as error:
@@ -195,13 +200,13 @@ class _Loader:
         else:
             return LeaderEpochCache()
         first = segments[0].base_offset if segments else 0
-        if (self._at.log_start_offset or 0) < first and self._at.config.remote_storage_enable:
+        if (self._location.log_start_offset or 0) < first and self._location.config.remote_storage_enable:
             raise CorruptLogError(
-                f"{self._name}: {problem}, and the epochs below offset {first} are in no local batch: remove the "
-                f"directory to have the replica built from the tier again",
+                f"{self._name}: {problem}, and no local batch has the leader epochs below offset {first}: remove "
+                f"the directory to have the replica rebuilt from the tier",
                 path=path,
             )
-        self._report.note(f"{self._name}: {problem}; the leader epochs are taken from the batches")
+        self._report.note(f"{self._name}: {problem}; the leader epochs are rebuilt from the batches")
         epochs = LeaderEpochCache()
         for segment in segments:
             with segment.pinned():
@@ -217,12 +222,12 @@ class _Loader:
         following = dict(pairwise(bases))
         return [
             LogSegment(
-                self._at.disk,
-                self._at.directory,
+                self._location.disk,
+                self._location.directory,
                 base,
-                config=self._at.config,
-                open_segments=self._at.open_segments,
-                now_ms=self._at.now_ms(),
+                config=self._location.config,
+                open_segments=self._location.open_segments,
+                now_ms=self._location.now_ms(),
                 size_bytes=listing.log_bytes[base],
                 next_offset=following.get(base),
                 has_transaction_index=(base, TRANSACTION_INDEX_SUFFIX) in listing.indexes,
@@ -231,21 +236,22 @@ class _Loader:
         ]
 
     async def _scan_from(self, segments: list[LogSegment], listing: Listing) -> LogSegment | None:
-        """The first segment to be scanned; None after a clean shutdown that left no damage in sight."""
+        """Return the first segment to scan, or None after a clean shutdown without visible damage."""
         for segment in segments:
             following = segment.next_offset if segment is not segments[-1] else None
-            is_unflushed = following is None or following >= self._at.recovery_point
-            if is_unflushed and (self._is_unsynced or not self._at.is_clean):
+            # A segment that ends exactly at the recovery point counts too: its indexes may be older than its data.
+            is_unflushed = following is None or following >= self._location.recovery_point
+            if is_unflushed and (self._is_unsynced or not self._location.is_clean):
                 return segment
             indexes = {(segment.base_offset, OFFSET_INDEX_SUFFIX), (segment.base_offset, TIME_INDEX_SUFFIX)}
             if missing := sorted(suffix for _, suffix in indexes - listing.indexes):
-                self._report.note(f"{segment.path}: without {' and '.join(missing)}, made anew from the log")
+                self._report.note(f"{segment.path}: {' and '.join(missing)} missing, rebuilt from the log")
                 return segment
             try:
                 if segment.has_transaction_index:
                     await segment.transaction_index()
             except (CorruptFileError, FileNotFoundError) as error:
-                self._report.note(f"{self._name}: {error}; the segments from there on are scanned")
+                self._report.note(f"{self._name}: {error}; the log is scanned from that segment on")
                 return segment
         return None
 
@@ -262,7 +268,7 @@ class _Loader:
         epochs: LeaderEpochCache,
         scan_from: LogSegment | None,
     ) -> ProducerStateManager:
-        """Find the log's end, and the producer state there."""
+        """Find the log's end, and return the producer state there."""
         if scan_from is None and not await self._is_whole(segments[-1]):
             scan_from = segments[-1]
         known_end = segments[-1].next_offset if scan_from is None else scan_from.base_offset
@@ -270,9 +276,10 @@ class _Loader:
         try:
             await replay(producers, LogSegments(segments), known_end)
         except CorruptRecordError as error:
-            raise CorruptLogError(f"{self._name}: {error.message}", path=self._at.directory) from error
+            raise CorruptLogError(f"{self._name}: {error.message}", path=self._location.directory) from error
         if scan_from is not None:
             self._unsaved_from = scan_from.base_offset
+            # The checkpoint may be ahead of the data: in the scanned part only the batches are believed.
             epochs.truncate_from_end(scan_from.base_offset)
             await self._scan(segments, scan_from, snapshots, epochs, producers)
         return producers
@@ -291,10 +298,10 @@ class _Loader:
         epochs: LeaderEpochCache,
         producers: ProducerStateManager,
     ) -> None:
-        """Scan the log from there on; `producers` stand on its base offset. What lies behind a cut is removed."""
+        """Scan the log from `scan_from` on; `producers` end at its base offset. Segments after a cut are removed."""
         scanned = segments[segments.index(scan_from) :]
         for segment in scanned if self._is_unsynced else ():
-            await _write_again(segment)
+            await _rewrite(segment)
         for segment, following in zip(scanned, [*scanned[1:], None], strict=True):
             file_bytes = segment.size_bytes
             if segment is not scan_from:
@@ -306,7 +313,7 @@ class _Loader:
                     producers,
                     epochs,
                     end_offset_max=following.base_offset if following is not None else None,
-                    now_ms=self._at.now_ms(),
+                    now_ms=self._location.now_ms(),
                 )
             self._report.scanned_segments += 1
             if following is not None:
@@ -314,40 +321,46 @@ class _Loader:
             if fault is not None:
                 await self._cut(segment, fault, file_bytes)
             if fault is not None and following is not None and segment.next_offset != following.base_offset:
-                await self._remove_behind(segments, segment)
+                # Whole segments after a hole are removed too: offsets without their predecessors are never served.
+                await self._remove_after(segments, segment)
                 return
             if following is not None:
                 segment.deactivate(following.base_offset)
 
     def _hole(self, segment: LogSegment, following: LogSegment) -> SegmentFault | None:
-        """Offsets that are missing between two segments. Compaction leaves such holes, and so do distant offsets."""
+        """Return the fault if offsets are missing between two segments, or None. Compaction and distant offsets leave
+        legitimate holes.
+        """
         is_reachable = following.base_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
-        if segment.next_offset == following.base_offset or self._at.config.is_compacted or not is_reachable:
+        if segment.next_offset == following.base_offset or self._location.config.is_compacted or not is_reachable:
             return None
         return SegmentFault(
-            segment.size_bytes, f"it ends there, offsets [{segment.next_offset}, {following.base_offset}) are missing"
+            segment.size_bytes,
+            f"the segment ends there, offsets [{segment.next_offset}, {following.base_offset}) are missing",
         )
 
     async def _cut(self, segment: LogSegment, fault: SegmentFault, file_bytes: int) -> None:
-        if segment.next_offset < self._at.recovery_point:
+        # Flushed data cannot be torn by a crash: the disk has damaged it, and cutting would lose acknowledged records.
+        if segment.next_offset < self._location.recovery_point:
             raise self._corrupt(segment, fault)
         file = await segment.file()
         await file.truncate(fault.position)
         try:
             await file.sync()
         except OSError:
-            await self._at.disk.write_file(self._at.directory / UNSYNCED_FILE, b"")
+            # The next opening must not trust what the page cache shows after this failed fsync.
+            await self._location.disk.write_file(self._location.directory / UNSYNCED_FILE, b"")
             raise
         self._report.cut_bytes = file_bytes - fault.position
         self._report.note(
             f"{segment.path}: cut at byte {fault.position} (offset {segment.next_offset}), "
-            f"{self._report.cut_bytes} bytes behind it are gone: {fault.reason}"
+            f"{self._report.cut_bytes} bytes after it are removed: {fault.reason}"
         )
 
-    async def _remove_behind(self, segments: list[LogSegment], last: LogSegment) -> None:
+    async def _remove_after(self, segments: list[LogSegment], last: LogSegment) -> None:
         while segments[-1] is not last:
             segment = segments.pop()
-            self._report.note(f"{segment.path}: removed with its {segment.size_bytes} bytes, the log ends below it now")
+            self._report.note(f"{segment.path}: removed with its {segment.size_bytes} bytes: the log now ends below it")
             await self._remove(segment)
 
     async def _remove(self, segment: LogSegment) -> None:
@@ -358,22 +371,23 @@ class _Loader:
     def _corrupt(self, segment: LogSegment, fault: SegmentFault) -> CorruptLogError:
         return CorruptLogError(
             f"{self._name}: {segment.path} is damaged at byte {fault.position} (offset {segment.next_offset}): "
-            f"{fault.reason}. Nothing from there on can be served, and data behind it is not dropped silently: restore "
-            f"the file, or remove the directory to have the partition replicated again",
+            f"{fault.reason}. The log is not served, and flushed data is never dropped silently: restore the file, or "
+            f"remove the directory to have the partition replicated again",
             path=segment.path,
             position=fault.position,
         )
 
-    # Putting it together.
+    # Assembling the state.
 
     def _log_start(self, segments: list[LogSegment]) -> tuple[int, bool]:
-        """The log start, and whether it is known: a tiered log may begin below its first local segment."""
-        known = self._at.log_start_offset
+        """Return the log start and whether it is known: a tiered log may begin below its first local segment."""
+        known = self._location.log_start_offset
         first = segments[0].base_offset if segments else 0
-        if not self._at.config.remote_storage_enable:
+        if not self._location.config.remote_storage_enable:
             return max(known or 0, first), True
+        # Guessing the first local offset would make everything below it in the tier unreadable, and expire it.
         if known is None and first > 0:
-            self._report.note(f"{self._name}: its log start is not known until the remote log metadata tells it")
+            self._report.note(f"{self._name}: the log start is unknown until the remote log metadata gives it")
             return 0, False
         return known or 0, True
 
@@ -385,7 +399,7 @@ class _Loader:
         epochs: LeaderEpochCache,
         producers: ProducerStateManager,
     ) -> LogState:
-        at = self._at
+        location = self._location
         log_start_offset, log_start_known = self._log_start(segments)
         if segments and segments[-1].next_offset < log_start_offset:
             await self._remove_all(segments, snapshots, log_start_offset)
@@ -400,23 +414,23 @@ class _Loader:
             self._names_changed = True
         epochs.truncate_from_end(end_offset)
         epochs.truncate_from_start(log_start_offset)
-        if at.recovery_point > end_offset:
-            self._report.note(f"{self._name}: ends at {end_offset}, below its recovery point {at.recovery_point}")
-        # What is not local any more was committed: deleted by its owners, or tiered.
-        high_watermark = min(max(at.high_watermark, log_start_offset, segments[0].base_offset), end_offset)
+        if location.recovery_point > end_offset:
+            self._report.note(f"{self._name}: ends at {end_offset}, below its recovery point {location.recovery_point}")
+        # What is no longer local was committed: it was deleted by retention or DeleteRecords, or is tiered.
+        high_watermark = min(max(location.high_watermark, log_start_offset, segments[0].base_offset), end_offset)
         producers.on_high_watermark(high_watermark)
         if self._names_changed:
-            await at.disk.sync_directory(at.directory)
+            await location.disk.sync_directory(location.directory)
         is_saved = epochs.entries == self._saved_epochs
         state = LogState(
-            topic_partition=at.topic_partition,
+            topic_partition=location.topic_partition,
             topic_id=topic_id,
-            directory=at.directory,
-            config=at.config,
-            disk=at.disk,
-            keeper=at.keeper,
-            open_segments=at.open_segments,
-            now_ms=at.now_ms,
+            directory=location.directory,
+            config=location.config,
+            disk=location.disk,
+            keeper=location.keeper,
+            open_segments=location.open_segments,
+            now_ms=location.now_ms,
             segments=LogSegments(segments),
             epochs=epochs,
             producers=producers,
@@ -426,21 +440,22 @@ class _Loader:
             high_watermark=high_watermark,
             log_end_offset=end_offset,
             recovery_point=self._recovery_point(end_offset),
-            clean_end_offset=min(at.clean_end_offset, end_offset),
-            names_changed=int(is_new or not at.is_clean),  # a process that died may have synced none
+            clean_end_offset=min(location.clean_end_offset, end_offset),
+            names_changed=int(is_new or not location.is_clean),  # a process that died may have synced no name
             epochs_saved=epochs.version if is_saved else -1,
         )
         await state.save_epochs()
         return state
 
     def _recovery_point(self, end_offset: int) -> int:
-        flushed = end_offset if self._at.is_clean else min(self._at.recovery_point, end_offset)
+        # The scanned part has unsaved indexes, so the next flush must begin there, whatever was flushed before.
+        flushed = end_offset if self._location.is_clean else min(self._location.recovery_point, end_offset)
         return flushed if self._unsaved_from is None else min(flushed, self._unsaved_from)
 
     async def _remove_all(self, segments: list[LogSegment], snapshots: ProducerSnapshots, log_start: int) -> None:
         self._report.note(
-            f"{self._name}: ends at {segments[-1].next_offset}, below its log start {log_start}: what is left was "
-            f"deleted, and is removed"
+            f"{self._name}: ends at {segments[-1].next_offset}, below its log start {log_start}: the rest was deleted "
+            f"data and is removed"
         )
         while segments:
             await self._remove(segments.pop())
@@ -449,25 +464,25 @@ class _Loader:
 
     async def _first_segment(self, base_offset: int) -> LogSegment:
         segment = LogSegment(
-            self._at.disk,
-            self._at.directory,
+            self._location.disk,
+            self._location.directory,
             base_offset,
-            config=self._at.config,
-            open_segments=self._at.open_segments,
-            now_ms=self._at.now_ms(),
+            config=self._location.config,
+            open_segments=self._location.open_segments,
+            now_ms=self._location.now_ms(),
         )
         await segment.start()
         return segment
 
 
-async def _write_again(segment: LogSegment) -> None:
-    """What is read from it becomes dirty in the page cache, so that the fsync writes it, or fails. What the scan finds
-    afterwards it reads from the device, as far as the kernel lets it (`DiskFile.drop_cache`).
+async def _rewrite(segment: LogSegment) -> None:
+    """Rewrite a segment with its own bytes: they become dirty in the page cache, so the fsync writes them or fails. The
+    scan then reads from the device, as far as the kernel permits (`DiskFile.drop_cache`).
     """
     with segment.pinned():
         file = await segment.file()
-        for position in range(0, segment.size_bytes, WRITE_AGAIN_BYTES):
-            count = min(WRITE_AGAIN_BYTES, segment.size_bytes - position)
+        for position in range(0, segment.size_bytes, REWRITE_BYTES):
+            count = min(REWRITE_BYTES, segment.size_bytes - position)
             await file.write(position, await file.read(position, count))
         await file.sync()
         await file.drop_cache()

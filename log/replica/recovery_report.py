@@ -1,4 +1,4 @@
-"""What the opening of a log has to say."""
+"""The report of what the opening of a log found and did."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What opening found and did, in sentences for a person; empty if there was nothing to say."""
+    """The findings and repairs of one opening, in sentences for an operator; empty if there were none."""
 
     messages: list[str] = field(default_factory=list)
     scanned_segments: int = 0

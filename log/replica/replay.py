@@ -1,7 +1,7 @@
-"""Rebuilds producer state: from the newest usable snapshot, and the batches behind it.
+"""Rebuilds producer state from the newest usable snapshot and the batches after it.
 
-Used after a truncation, at start-up, and for a snapshot that is asked for and was never taken. Where no snapshot is
-left, all that is local is replayed; what lies below the local log is unknown then, as it is to Kafka.
+Used after a truncation, at start-up, and for a requested snapshot that was never taken. If no snapshot is left, the
+whole local log is replayed; producer state from below the local log is then unknown, as in Kafka.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ logger = logging.getLogger(__name__)
 
 
 async def load_producers(snapshots: ProducerSnapshots, start_offset: int, end_offset: int) -> ProducerStateManager:
-    """The state of the newest usable snapshot in `[start_offset, end_offset]`; an empty one at the start without any.
+    """Return the state of the newest usable snapshot in `[start_offset, end_offset]`, or an empty one at the start.
 
-    A damaged snapshot is removed: the next older one is taken, and more is replayed.
+    A damaged snapshot is removed; the next older one is used, and more is replayed.
     """
     for offset in reversed(snapshots.offsets):
         if not start_offset <= offset <= end_offset:
@@ -50,7 +50,7 @@ async def replay(producers: ProducerStateManager, segments: LogSegments, end_off
 
 
 def apply_chunk(producers: ProducerStateManager, chunk: BatchChunk) -> list[CompletedTransaction]:
-    """Apply batches; the transactions that they ended."""
+    """Apply the batches of a chunk; return the transactions that they completed."""
     completed = []
     for position, header in chunk.batches:
         if header.producer_id >= 0:

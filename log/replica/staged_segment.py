@@ -1,10 +1,10 @@
-"""A segment that is written beside a log before it counts: what a cleaning leaves, or one that comes from the tier.
+"""A segment that is written beside a log before it becomes part of it: the output of a cleaning, or a tier segment.
 
-open_log       an empty `.log`, as `.cleaned`; of an earlier try nothing is left
-save_indexes   `indexes` and `transactions` as they were learned, as `.cleaned`
-commit         to `.swap`, the log's gate being held: from now on it holds (the table of `segment.swap`)
-make_live      to the live names
-discard        what `commit` has not begun with; from then on an error fails the log, and its next start finishes it
+open_log       creates an empty `.log.cleaned`; files of an earlier attempt are removed
+save_indexes   writes `indexes` and `transactions`, as `.cleaned`
+commit         renames to `.swap` under the log's gate: the segment is now valid (table of `segment.swap`)
+make_live      renames to the live names
+discard        removes the files unless `commit` has begun; after that an error fails the log, and recovery ends it
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ..segment.swap import cleaned_file, commit_cleaned, discard_cleaned, make_l
 from .state import LogState
 
 
-class NewSegment:
-    """One segment of the log whose state it is given."""
+class StagedSegment:
+    """One staged segment of the log whose state it is given."""
 
     def __init__(self, state: LogState, base_offset: int, *, index_bytes_max: int = INDEX_BYTES_MAX) -> None:
         self._state = state
@@ -58,7 +58,7 @@ class NewSegment:
         await make_live(self._state.disk, self._state.directory, self._base_offset, self._suffixes)
 
     def live(self, *, size_bytes: int, next_offset: int, now_ms: int) -> LogSegment:
-        """For the log's list of segments."""
+        """Return the segment as an entry of the log's segment list."""
         state = self._state
         segment = LogSegment(
             state.disk,

@@ -1,21 +1,21 @@
-"""What the parts of one open log share: appending, reading, truncating, retention. One object, changed between awaits.
+"""The state that the parts of one open log share (append, read, truncate, retain): one object, changed between awaits.
 
 Offsets, and what holds after every change:
 
     log_start_offset <= local_log_start_offset <= log_end_offset <= next_offset
     last_stable_offset <= high_watermark <= log_end_offset
 
-* `log_start_offset`: the first offset of the partition, which may lie in the tier; only rises.
-* `local_log_start_offset`: the first one that is here.
-* `log_end_offset`: behind the last batch whose bytes are in the file; `next_offset`: behind the last one decided on.
-* `high_watermark`: below it is committed. Rises, except that a truncation takes it along. It and the last stable offset
-  may lie below the local log start, where nothing is looked up by them.
-* `recovery_point`: below it everything was flushed.
-* `settled_end_offset`: behind the last record that may count as stored here, by `flush.messages`.
+* `log_start_offset`: the first offset of the partition, which may be in the tier; it only rises.
+* `local_log_start_offset`: the first offset on this disk.
+* `log_end_offset`: the offset after the last batch written. `next_offset`: the offset after the last batch accepted.
+* `high_watermark`: records below it are committed. It rises; only a truncation lowers it. The high watermark and the
+  last stable offset may be below the local log start, where no look-up uses them.
+* `recovery_point`: everything below it was flushed.
+* `settled_end_offset`: the offset after the last record that counts as stored here under `flush.messages`.
 
-Who may change what: structure (segments, epochs, producer state, roll, truncation, removal) only under `gate`; files of
-closed segments and snapshots only under `flush_lock`, taken after the gate. A log that `failure` describes takes and
-serves nothing more: its memory may be ahead of its files, or its files are not to be trusted.
+Locks: the structure (segments, epochs, producer state, roll, truncation, removal) changes only under `gate`; files of
+closed segments and snapshots change only under `flush_lock`, taken after the gate. A log with a `failure` rejects every
+append and read: its memory may be ahead of its files, or its files cannot be trusted.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ from ..segment.snapshot_files import ProducerSnapshots
 
 
 class LogKeeper(Protocol):
-    """Who keeps the log: what lies outside the partition's directory, and when to flush."""
+    """The keeper of the log: it saves what is outside the partition's directory, and schedules flushes."""
 
     async def save_log_start_offsets(self) -> None:
         """Make the log start offsets of all logs durable."""
 
     async def ensure_log_start_saved(self, partition: TopicPartition) -> None:
-        """Make that of one log durable; where it is already nothing is written, which a full disk may not take."""
+        """Make the log start offset of one log durable; write nothing if it is already, as the disk may be full."""
 
     async def save_recovery_points(self) -> None:
         """Make the recovery points and high watermarks of all logs durable."""
 
     def segment_closed(self) -> None:
-        """A segment was rolled and waits to be flushed. Does not wait."""
+        """Note that a segment was rolled and must be flushed. Does not wait."""
 
 
 class LogOffsets(NamedTuple):
-    """Where a log begins, locally too, and how far it may be read."""
+    """The offsets of one log at one instant: where it begins, also locally, and how far it may be read."""
 
     log_start_offset: int
     local_log_start_offset: int
@@ -90,29 +90,29 @@ class LogState:
     log_end_offset: int
     recovery_point: int
     is_adopted: bool = False
-    """Whether it was rebuilt from the tier and nobody has confirmed it since."""
+    """Whether the log was rebuilt from the tier and has not been confirmed since (`confirm_adoption`)."""
     is_thin: bool = False
-    """Whether it was rebuilt from the tier, and holds less than others would since."""
+    """Whether the log was rebuilt from the tier and still holds less than other replicas (`confirm_warmed`)."""
     clean_end_offset: int = 0
-    """Compaction has been through everything below it, at least once."""
+    """The offset below which everything was compacted at least once."""
     failure: str | None = None
-    """Why the log takes and serves nothing more, in words."""
+    """The reason why the log rejects every append and read, in words; None while it is usable."""
     failed_append_bytes: int = 0
-    """Size of the appends that the failure took along."""
+    """The size of the appends that failed with the log."""
     failure_listeners: list[Callable[[], None]] = field(default_factory=list)
-    """Called once, when the log fails; not when it is closed."""
+    """Callbacks that run once, when the log fails; not when it is closed."""
     leader_epoch_floor: int = 0
-    """Appends of leaders below it are refused: they decided before leadership moved on."""
+    """The lowest leader epoch whose appends are accepted: lower leaders decided before the leadership changed."""
     read_limit: int | None = None
-    """While a truncation waits for readers, nobody begins to read at or above its offset."""
+    """The offset at or above which no read begins while a truncation waits for readers; None without one."""
     removals: int = 0
-    """How often segments or bytes were taken away: what was looked up before is looked up again."""
+    """The number of removals of segments or bytes so far: a look-up that a removal overtakes is repeated."""
     retired: list[LogSegment] = field(default_factory=list)
-    """Removed segments that a reader still holds."""
+    """The removed segments that a reader still holds."""
     names_changed: int = 0
-    """How often a name in the directory was made."""
+    """The number of names created in the directory so far."""
     names_synced: int = 0
-    """How many of these changes are durable."""
+    """How many of these names are durable."""
     epochs_saved: int = 0
     listeners: list[Callable[[], None]] = field(default_factory=list)
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -143,7 +143,7 @@ class LogState:
 
     @property
     def offsets(self) -> LogOffsets:
-        """All at this instant."""
+        """The offsets at this instant."""
         log_start_offset, first_base_offset = self.log_start_offset, self.segments.first_base_offset
         return LogOffsets(
             log_start_offset,
@@ -154,17 +154,17 @@ class LogState:
         )
 
     def check_usable(self) -> None:
-        """KAFKA_STORAGE_ERROR if the log has failed or was closed."""
+        """Raise KAFKA_STORAGE_ERROR if the log has failed or was closed."""
         if self.failure is not None:
             raise self.storage_error()
 
     def fail(self, error: BaseException) -> BaseException:
-        """Close the log to everybody after a failed write; returns what those who wait for it are told."""
+        """Fail the log after a failed write; return the error for the callers that wait for the write."""
         if not isinstance(error, OSError):
-            self._fail_because(f"it was stopped by {error!r}")
+            self._fail_because(f"stopped by an internal error: {error!r}")
             return error
         reason = f"{error.filename or self.directory}: {error.strerror or error}"
-        self._fail_because(f"a write failed ({reason}); it must be opened anew")
+        self._fail_because(f"a write failed ({reason}); it must be reopened")
         return self.storage_error()
 
     def _fail_because(self, reason: str) -> None:
@@ -174,19 +174,19 @@ class LogState:
                 listener()
 
     async def fail_sync(self, error: OSError) -> KafkaError:
-        """The same after what may be a failed fsync. The kernel takes what it could not write for written: it is read
-        as if it were there, and no later fsync writes it. So a mark tells whoever opens the log to write it again.
+        """Fail the log after an error that may be a failed fsync. The kernel marks the pages that it could not write as
+        clean: reads return them and no later fsync writes them. A marker file makes the next opening rewrite the tail.
         """
         self.fail(error)
         try:
             await self.disk.write_file(self.directory / UNSYNCED_FILE, b"")
         except OSError as refusal:
-            self.failure = f"{self.failure}; nor could {UNSYNCED_FILE} be written ({refusal.strerror})"
+            self.failure = f"{self.failure}; {UNSYNCED_FILE} could not be written either ({refusal.strerror})"
         return self.storage_error()
 
     @asynccontextmanager
     async def all_or_failed(self) -> AsyncIterator[None]:
-        """What is done inside leaves memory and files in step only if it ends: an error fails the log."""
+        """Fail the log on any error inside: memory and files agree only after the whole block."""
         try:
             yield
         except OSError as error:
@@ -201,14 +201,15 @@ class LogState:
         )
 
     def publish(self, segment: LogSegment, published: Published) -> None:
-        """The bytes of `segment` up to there are in its file: let readers see them."""
+        """Make the bytes of `segment` up to `published` visible to readers; they are in its file."""
         assert published.end_offset > self.log_end_offset, (self.topic_partition, self.log_end_offset, published)
+        # The log end moves only now: a reader or a high watermark must never pass bytes that are not in the file.
         segment.publish(published)
         self.log_end_offset = published.end_offset
         self.notify()
 
     def notify(self) -> None:
-        """Tell the listeners that an offset has moved."""
+        """Call the listeners: an offset has moved."""
         for listener in tuple(self.listeners):
             listener()
 
@@ -223,7 +224,7 @@ class LogState:
         )
 
     async def save_epochs(self) -> None:
-        """Make the leader epochs durable if they have changed since."""
+        """Make the leader epochs durable if they have changed since they were saved."""
         version = self.epochs.version
         if version == self.epochs_saved:
             return
@@ -232,12 +233,12 @@ class LogState:
         self.epochs_saved = version
 
     async def retire(self, removed: list[LogSegment]) -> None:
-        """Close segments that were removed, now or when the last reader lets go of them."""
+        """Close removed segments, now or when their last reader releases them."""
         self.retired += removed
         await self.reap()
 
     async def reap(self) -> None:
-        """Close removed segments that nobody holds any more."""
+        """Close the removed segments that no reader holds any longer."""
         free = [segment for segment in self.retired if segment.pins == 0]
         self.retired = [segment for segment in self.retired if segment.pins]
         for segment in free:

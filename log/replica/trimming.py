@@ -1,14 +1,14 @@
-"""Takes away from the start of the log: raises the log start, removes the oldest segments.
+"""Trims the start of the log: raises the log start, removes the oldest segments.
 
-* The log start is durable before anything that lies below it goes, and before the call returns: who expires the tier
-  relies on it. Only retention of an untiered log writes it afterwards: there the first segment tells it, and a full
-  disk must not keep retention from freeing it.
-* Segments go oldest first, so that a crash leaves no hole; what is left of the files of one is swept at the next start.
-  One that cannot be removed fails the log: those behind it must not go before it.
-* What the log begins with afterwards is durable before: a tiered log, which nothing else would tell where it goes on,
-  is flushed up to there, its producers' state with it; of another the state is saved if the disk has room.
-* The local log start follows the segments; the log start follows them only where the log is not tiered.
-* Readers keep what they hold.
+* The log start is durable before anything below it is removed, and before the call returns: the expiry of the tier
+  relies on it. Only retention of an untiered log writes it afterwards: there the first segment gives the log start,
+  and a full disk must not keep retention from freeing it.
+* Segments are removed oldest first, so that a crash leaves no hole; remaining files of a segment are swept at the next
+  start. A segment that cannot be removed fails the log: no later one may be removed before it.
+* The new beginning of the log is durable before the removal: a tiered log is flushed up to there with its producer
+  state, because nothing else records where the local log continues; an untiered log's state is saved if there is room.
+* The local log start follows the segments; the log start follows them only if the log is not tiered.
+* Readers keep the slices that they hold.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ class Trimming:
         self._flusher = flusher
 
     async def increment_log_start_offset(self, offset: int) -> bool:
-        """Raise the log start, durably; False if it is there already. OFFSET_OUT_OF_RANGE above the high watermark."""
+        """Raise the log start, durably; return False if it was there. OFFSET_OUT_OF_RANGE above the high watermark."""
         state = self._state
         async with state.gate:
             state.check_usable()
+            # Records above the high watermark may be truncated again: only committed ones may be deleted.
             if offset > state.high_watermark:
                 raise KafkaError(
                     ErrorCode.offset_out_of_range,
@@ -44,8 +45,8 @@ class Trimming:
             return await self._raise_log_start(offset)
 
     async def follow_log_start_offset(self, offset: int) -> bool:
-        """The same where the leader has raised its own, at most to the log end. A high watermark that lies lower rises
-        after the log start: the records that it passes need not be the leader's.
+        """Raise the log start to the leader's, at most to the log end; return False if it was there. A lower high
+        watermark rises with it: the records that it passes need not equal the leader's.
         """
         state = self._state
         async with state.gate:
@@ -54,7 +55,7 @@ class Trimming:
             return await self._raise_log_start(offset)
 
     async def set_log_start_from_ledger(self, offset: int) -> None:
-        """Where the first remote segment begins, or the local log if there is none; for a log that does not know."""
+        """Set an unknown log start: the start of the first remote segment, or of the local log if there is none."""
         state = self._state
         async with state.gate:
             state.check_usable()
@@ -65,28 +66,29 @@ class Trimming:
                 await state.keeper.save_log_start_offsets()
 
     async def delete_local_segments(self, up_to_offset: int) -> int:
-        """Remove closed segments that lie wholly below `up_to_offset`; the log start stays. Returns how many."""
+        """Remove the closed segments wholly below `up_to_offset`; the log start stays. Return how many."""
         state = self._state
         async with state.gate, state.flush_lock:
             state.check_usable()
-            # First what needs nothing of a disk that may be full: all behind it was flushed.
+            # First the segments whose successors are flushed: removing them needs no write, and the disk may be full.
             removed = await self._remove_below(min(up_to_offset, state.recovery_point - 1))
             return removed + await self._remove_below(up_to_offset)
 
     async def delete_old_segments_by_log_start(self) -> int:
-        """Remove closed segments that lie wholly below the log start."""
+        """Remove the closed segments wholly below the log start. Return how many."""
         return await self.delete_local_segments(self._state.log_start_offset)
 
     async def delete_old_segments(self) -> int:
-        """Remove what retention lets go of; returns how many segments."""
+        """Remove the segments that retention has expired. Return how many."""
         state = self._state
         async with state.gate, state.flush_lock:
             state.check_usable()
             decision = self._expired()
             if decision.roll_first:
-                with suppress(OSError):  # then the active segment stays until it can be rolled
+                with suppress(OSError):  # the active segment then stays until it can be rolled
                     await self._appender.roll_locked()
             count = min(decision.count, len(state.segments) - 1)
+            # A tiered log keeps its log start: the removed records are still readable from the tier.
             if count == 0 or state.config.remote_storage_enable:
                 return await self._remove_first(count)
             self._note_log_start(max(state.log_start_offset, state.segments.as_tuple()[count].base_offset))
@@ -109,7 +111,7 @@ class Trimming:
         )
 
     async def _raise_log_start(self, offset: int) -> bool:
-        """An OSError leaves the log start as it was, in memory and on the disk, or raises it in both."""
+        """Raise the log start in memory and on disk; after an OSError both are unchanged, or both are raised."""
         state = self._state
         before = state.log_start_offset
         if offset <= before:
@@ -127,6 +129,7 @@ class Trimming:
     def _note_log_start(self, offset: int) -> None:
         state = self._state
         state.log_start_offset = offset
+        # What is below the log start is committed, so a high watermark that was learned late follows it.
         if state.high_watermark < offset:
             state.high_watermark = offset
             state.producers.on_high_watermark(offset)
@@ -135,7 +138,7 @@ class Trimming:
         state.notify()
 
     async def _flush_up_to(self, base_offset: int) -> None:
-        """Almost always it has been done when the segment before was closed."""
+        """Flush up to a base offset; almost always the roll of the segment before has done so."""
         state = self._state
         if state.recovery_point < base_offset or state.snapshots.is_staged(base_offset):
             await self._flusher.flush_locked(min(base_offset, state.log_end_offset))
@@ -145,6 +148,7 @@ class Trimming:
         assert count < len(state.segments), (state.topic_partition, count, len(state.segments))
         if count == 0:
             return 0
+        # After the removal no file says where a tiered log began: its log start must be durable before.
         if state.config.remote_storage_enable:
             await state.keeper.ensure_log_start_saved(state.topic_partition)
             await self._flush_up_to(state.segments.as_tuple()[count].base_offset)

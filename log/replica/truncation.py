@@ -1,8 +1,8 @@
-"""Takes away bytes at the end of the log, or all of it, under the gate and the flush lock, in this order:
+"""Truncates the end of the log, or all of it, under the gate and the flush lock, in this order:
 
-    stop new readers above the cut, wait for or abort those that are there
+    stop new readers above the cut, wait for the present ones or abort them
     -> in memory, at once: log end, high watermark, recovery point, leader epochs
-    -> segments above the cut go, newest first, durably -> the active one is cut -> snapshots above the cut go
+    -> remove segments above the cut, newest first, durably -> cut the active one -> remove snapshots above the cut
     -> leader epochs are saved -> names are durable -> the keeper's checkpoints -> producer state is rebuilt
 
 | crash | what the next start finds |
@@ -10,13 +10,13 @@
 | between two segments | a log that ends at the cut or above it, without a hole |
 | before the epochs are saved | entries that begin at or above the log's end, which load drops |
 | before the checkpoints are saved | a recovery point above the log's end, which load lowers |
-| of a log that is to begin anew, its higher log start saved | all of the log below its log start, which load removes |
+| of an emptied log, after its higher log start is saved | all of the log below its log start, which load removes |
 
-Nothing is appended before all of it is durable: what a snapshot or a recovery point says of the cut batches would be
-taken to be said of their successors. An error half-way fails the log.
+Nothing is appended before all of it is durable: a snapshot or a recovery point that describes the cut batches would be
+applied to their successors. An error half-way fails the log.
 
-Removed segments stay readable to those who hold them. Readers of the bytes that are cut off a file are waited for, then
-aborted.
+Removed segments stay readable for the readers that hold them. Readers of bytes that are cut off a file are waited for,
+then aborted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .write_pipeline import WritePipeline
 
 NO_OFFSET: Final = -1
 READER_WAIT_S: Final = 1.0
-"""How long a truncation waits for readers above its cut before it aborts them."""
+"""The time in s that a truncation waits for readers above its cut before it aborts them."""
 
 
 class Truncation:
@@ -43,10 +43,10 @@ class Truncation:
         self._pipeline = pipeline
 
     async def truncate_to(self, offset: int) -> int:
-        """Cut every batch that holds `offset` or more; returns the new log end, which may lie lower.
+        """Cut every batch that holds `offset` or more; return the new log end, which may be lower.
 
         Below the local log start nothing is left: the log is empty and begins at `offset`. At or above the log's end
-        only epochs that have no data go: their leader may have been another one there.
+        only epochs without data are dropped: another leader may have had them.
         """
         state = self._state
         async with state.gate, state.flush_lock:
@@ -63,7 +63,7 @@ class Truncation:
             return state.log_end_offset
 
     async def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None) -> None:
-        """Empty the log; its next batch is at `offset`. The log start is `offset` unless a lower one is given."""
+        """Empty the log; the next batch is at `offset`. The log start is `offset` unless a lower one is given."""
         state = self._state
         assert log_start_offset is None or log_start_offset <= offset, (offset, log_start_offset)
         async with state.gate, state.flush_lock:
@@ -80,14 +80,17 @@ class Truncation:
         try:
             await self._wait_for_readers(keep, await keep.position_of(offset))
             removed = state.segments.remove_from(keep.base_offset + 1)
+            # Memory first, without an await: from here on no reader can find the bytes that are about to be cut.
             self._lower_end(offset)
             await self._remove(removed)
             if removed:
                 await state.disk.sync_directory(state.directory)
             await keep.truncate_to(offset)
+            # The cut is at a batch, so the log may end below `offset`.
             self._lower_end(keep.next_offset)
             await state.snapshots.remove_above(keep.next_offset)
             await self._make_durable()
+            # Rebuilt, not rolled back: an entry keeps too few batches to undo the ones that were cut.
             state.producers = await load_producers(state.snapshots, state.segments.first_base_offset, keep.next_offset)
             await replay(state.producers, state.segments, keep.next_offset)
             state.producers.on_high_watermark(state.high_watermark)
@@ -96,10 +99,11 @@ class Truncation:
         state.notify()
 
     def _lower_end(self, offset: int) -> None:
-        """The log ends at `offset`, in memory."""
+        """Lower the log end, and every offset above it, to `offset`; in memory only."""
         state = self._state
         state.removals += 1
         state.log_end_offset = offset
+        # A high watermark above the log end would commit records that are still to come.
         state.high_watermark = min(state.high_watermark, offset)
         state.recovery_point = min(state.recovery_point, offset)
         state.clean_end_offset = min(state.clean_end_offset, offset)
@@ -116,12 +120,14 @@ class Truncation:
         is_raised = log_start_offset > state.log_start_offset
         state.log_start_offset, state.log_start_known = log_start_offset, True
         state.producers = ProducerStateManager(offset)
+        # A higher log start is saved first: a crash then finds only records below it, which load removes.
         if is_raised:
             await state.keeper.save_log_start_offsets()
         await self._remove(removed)
         await state.snapshots.remove_above(NO_OFFSET)
         await segment.start()
         await self._make_durable()
+        # A lower one is saved last: until the segments are replaced, the checkpoint must fit the old log.
         if not is_raised:
             await state.keeper.save_log_start_offsets()
         state.notify()
@@ -134,13 +140,13 @@ class Truncation:
         await state.keeper.save_recovery_points()
 
     async def _remove(self, removed: list[LogSegment]) -> None:
-        """Newest first, so that a crash leaves no hole."""
+        """Remove the files of segments, newest first, so that a crash leaves no hole."""
         for segment in removed:
             await segment.remove_files()
         await self._state.retire(removed)
 
     async def _wait_for_readers(self, segment: LogSegment, position: int) -> None:
-        """Until nobody reads bytes of the segment from `position` on."""
+        """Wait until no reader holds bytes of the segment from `position` on; abort the readers that take too long."""
         slices = segment.slices
         try:
             async with asyncio.timeout(READER_WAIT_S):

@@ -1,25 +1,24 @@
-"""Puts a segment from the tier in front of a local log that begins behind it.
+"""Warms a thin replica: puts a segment from the tier in front of the local log.
 
-A replica that began behind the tier serves what lies below its local start from there. This brings such segments back,
-newest first, one at a time, so that the local log grows downwards without a hole. Everything is built aside and checked
-before the log is touched; a segment comes in by the renames of `segment.swap`, so that it is here whole or not at all:
+A thin replica serves offsets below its local start from the tier. Warming brings such segments back, newest first, one
+at a time, so that the local log grows downwards without a hole. A segment is built aside and checked before the log is
+touched; the renames of `segment.swap` then add it completely or not at all:
 
-    step                                                          a crash, or an error of the disk, then leaves
+    step                                                          a crash or a disk error then leaves
     ------------------------------------------------------------  --------------------------------------------------
-    1 write `.cleaned` files; fsync them                          files that the next start, or the next try, removes
+    1 write `.cleaned` files; fsync them                          files that the next start or attempt removes
     2 check every batch: CRC, offsets, the epochs of this log     the same
-    3 the producer state at its base offset, as a `.snapshot`     a snapshot below the log, which nothing reads
+    3 the producer state at its base offset, as a `.snapshot`     a snapshot below the log, which is never read
     4 under the log's locks: does it still fit? rename to `.swap` the old log (`.cleaned` is there) or the new one
     5 rename to the live names; the local log start falls         the new one: the start finishes the renames
 
-It fits if the log still begins where the segment ends, none of its epochs have changed, and the log start is not
-behind it. A log that was cut, trimmed or closed meanwhile refuses it. The log start, the high watermark and the
-recovery point stay: all that comes in was committed, and is durable before it counts.
+The segment fits if the log still begins where it ends, none of its epochs have changed, and the log start is not above
+it. A log that was truncated, trimmed or closed meanwhile rejects it. The log start, the high watermark and the recovery
+point stay: every record that comes in was committed, and is durable before it counts.
 
-What is checked is what makes the segment part of this log, whatever the tier says about it: its batches rise from its
-base offset, each has the epoch that this replica's epoch cache has for it, and the last ends where the local log
-begins. Where the segment reaches above that, the rest of it is left out; so is its beginning, where somebody wants it
-from an offset within it on.
+The checks prove that the segment is part of this log, whatever the tier claims: its batches rise from its base offset,
+each has the epoch that this replica's epoch cache has for it, and the last one ends where the local log begins. If the
+segment reaches above that, the rest is left out; so is its beginning if only the part from an offset on is requested.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ from ..core.epochs import LeaderEpochCache
 from ..core.index import TransactionIndex
 from ..core.producers import ProducerStateManager
 from ..disk.port import DiskFile
-from ..disk.run_to_completion import uninterrupted
+from ..disk.run_to_completion import run_to_completion
 from ..segment.batch_scan import BatchScan
-from .staged_segment import NewSegment
+from .staged_segment import StagedSegment
 from .state import LogState
 
 CHUNK_BYTES: Final = 4 << 20
@@ -45,8 +44,8 @@ CHUNK_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentToWarm:
-    """A segment from elsewhere. `read(start, end)` gives bytes of its `.log`; `transactions` is its `.txnindex`, empty
-    without one; `producers` the `.snapshot` at its base offset, None if the log begins there.
+    """A segment from the tier. `read(start, end)` returns bytes of its `.log`; `transactions` is its `.txnindex`, empty
+    without one; `producers` is the `.snapshot` at its base offset, None if the log begins there.
     """
 
     base_offset: int
@@ -55,7 +54,7 @@ class SegmentToWarm:
     transactions: bytes
     producers: bytes | None
     begins_below: bool = False
-    """Whether its `.log` has batches below `base_offset`, which are left out."""
+    """Whether the `.log` has batches below `base_offset`, which are left out."""
 
 
 class Warming:
@@ -65,8 +64,8 @@ class Warming:
         self._state = state
 
     async def prepend(self, source: SegmentToWarm) -> int:
-        """Bytes that came in. CorruptRecordError if they are no part of this log, CorruptFileError for what belongs to
-        them; NOT_LEADER_OR_FOLLOWER if the log has changed meanwhile; OSError; whatever `read` raises.
+        """Add one segment; return its size in bytes. Raise CorruptRecordError or CorruptFileError if it is not part of
+        this log, NOT_LEADER_OR_FOLLOWER if the log has changed meanwhile, OSError, and whatever `read` raises.
         """
         state = self._state
         state.check_usable()
@@ -82,7 +81,7 @@ class Warming:
 
 
 class _Building:
-    """One segment on its way."""
+    """The building of one segment."""
 
     def __init__(self, state: LogState, source: SegmentToWarm) -> None:
         self._state = state
@@ -92,7 +91,7 @@ class _Building:
         self._log_start_offset = state.log_start_offset
         self._size_bytes = 0
         self._next_offset = source.base_offset
-        self.segment = NewSegment(state, source.base_offset)
+        self.segment = StagedSegment(state, source.base_offset)
 
     async def run(self) -> int:
         file = await self.segment.open_log()
@@ -107,14 +106,14 @@ class _Building:
         return self._size_bytes
 
     async def _copy(self, file: DiskFile) -> int:
-        """The bytes that were copied."""
+        """Copy the segment's bytes; return how many."""
         begin = await self._position_of_base() if self._source.begins_below else 0
         for start in range(begin, self._source.size_bytes, CHUNK_BYTES):
             await file.write(start - begin, await self._read(start))
         return self._source.size_bytes - begin
 
     async def _position_of_base(self) -> int:
-        """Of the batch that begins at the base offset: none may reach across."""
+        """Return the position of the batch that begins at the base offset. CorruptRecordError if a batch crosses it."""
         position, next_offset = 0, -1
         while position < self._source.size_bytes:
             data, start = await self._read(position), position
@@ -125,17 +124,17 @@ class _Building:
                 position, next_offset = position + header.size_bytes, max(next_offset, header.next_offset)
             if position == start:
                 break
-        raise CorruptRecordError(f"{self._name}: no batch begins there", position)
+        raise CorruptRecordError(f"{self._name}: no batch begins at its base offset", position)
 
     async def _read(self, start: int) -> bytes:
         end = min(start + CHUNK_BYTES, self._source.size_bytes)
         data = await self._source.read(start, end)
         if len(data) != end - start:
-            raise CorruptRecordError(f"{self._name}: {len(data)} bytes where {end - start} were asked for", start)
+            raise CorruptRecordError(f"{self._name}: expected {end - start} bytes, read {len(data)}", start)
         return data
 
     async def _check(self, file: DiskFile, copied_bytes: int) -> None:
-        """Learn the segment's indexes from its batches, up to where the local log begins."""
+        """Check every batch up to the start of the local log, and build the segment's indexes from them."""
         async for chunk in BatchScan(file, 0, copied_bytes, check_crc=True):
             for position, header in chunk.batches:
                 if header.base_offset >= self._end_offset:
@@ -146,7 +145,7 @@ class _Building:
                 self._size_bytes = position + header.size_bytes
         if self._next_offset != self._end_offset:
             raise CorruptRecordError(
-                f"{self._name}: it ends at offset {self._next_offset}, and the log begins at {self._end_offset}",
+                f"{self._name}: it ends at offset {self._next_offset}, the local log begins at {self._end_offset}",
                 self._size_bytes,
             )
         for aborted in TransactionIndex.decode(self._source.transactions, name=self._name):
@@ -158,14 +157,14 @@ class _Building:
     def _check_batch(self, position: int, header: BatchHeader) -> None:
         if header.base_offset < self._next_offset:
             raise CorruptRecordError(
-                f"{self._name}: offset {header.base_offset} where {self._next_offset} or more is expected", position
+                f"{self._name}: offset {header.base_offset}, expected {self._next_offset} or more", position
             )
         epoch = self._epochs.epoch_for_offset(header.base_offset)
-        # Below the log start epochs are forgotten; such offsets are never served.
+        # Epochs below the log start are forgotten; such offsets are never served.
         if epoch != header.partition_leader_epoch and header.base_offset >= self._log_start_offset:
             raise CorruptRecordError(
-                f"{self._name}: offset {header.base_offset} has leader epoch {header.partition_leader_epoch}, and "
-                f"{epoch} in the history of this replica",
+                f"{self._name}: offset {header.base_offset} has leader epoch {header.partition_leader_epoch}, "
+                f"expected {epoch} as in the epoch history of this replica",
                 position,
             )
 
@@ -173,11 +172,12 @@ class _Building:
     def _name(self) -> str:
         return f"segment {self._source.base_offset} of {self._state.topic_partition} from the tier"
 
-    @uninterrupted
+    @run_to_completion
     async def _commit(self) -> None:
         state = self._state
         async with state.gate, state.flush_lock:
             state.check_usable()
+            # The build held no lock: a truncation or a new epoch meanwhile may have made the segment foreign.
             if not self._still_fits():
                 raise _changed(state)
             if self._source.producers is not None:
@@ -201,4 +201,7 @@ class _Building:
 
 
 def _changed(state: LogState) -> KafkaError:
-    return KafkaError(ErrorCode.not_leader_or_follower, f"{state.topic_partition} has changed while it was warmed")
+    return KafkaError(
+        ErrorCode.not_leader_or_follower,
+        f"{state.topic_partition} has changed during warming; the next attempt begins again",
+    )

@@ -1,11 +1,11 @@
 """The writes of one log, in the order in which their offsets were assigned.
 
-An append decides without an await, submits its bytes here, and waits. One write is under way at a time; what queues up
-behind it and is small goes into the file as one write. A write is published, which makes its offsets visible, once its
-bytes and all before them are in the file. When one fails, it and everything behind it fail: none of them is ever
-acknowledged, and the log takes no more (`fail` sees to that) until it is opened anew.
+An append decides without an await, submits its bytes here, and waits. One write is under way at a time; small writes
+that queue up after it are joined into one. A write is published, which makes its offsets visible, once its bytes and
+all bytes before them are in the file. When a write fails, it and every write after it fail: none of them is ever
+acknowledged, and the log (through `fail`) rejects appends until it is reopened.
 
-Bytes belong to the pipeline from `submit` until the write ended, also when who submitted them was cancelled.
+Bytes belong to the pipeline from `submit` until the write has ended, also if the caller was cancelled.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ..disk.port import Buffer
 from ..segment.segment import LogSegment, Published
 
 QUEUED_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Above this an append waits until all is written."""
+"""The queue length in bytes above which an append waits until all is written."""
 JOINED_BYTES_MAX: Final = 256 * 1024
-"""Small writes are copied into one of at most this size: cheaper than a thread's turn for each."""
+"""The largest write that small writes are joined into: one copy is cheaper than a thread switch for each."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,7 +36,7 @@ class _Write:
 
 
 class WritePipeline:
-    """`publish(segment, published)` and `fail(error)` do not wait; `fail` gives what the appenders are told."""
+    """The write queue of one log. `publish` and `fail` do not wait; `fail` returns the appenders' error."""
 
     def __init__(
         self, publish: Callable[[LogSegment, Published], None], fail: Callable[[BaseException], BaseException]
@@ -45,13 +45,13 @@ class WritePipeline:
         self._fail = fail
         self._queue: deque[_Write] = deque()
         self._under_way: asyncio.Future[None] | None = None
-        """The disk's, of the write that takes the first of the queue."""
+        """The disk's future of the write at the head of the queue; None while the queue is empty."""
         self._group: list[_Write] = []
-        """What that write takes."""
+        """The queued writes that the write under way joins."""
         self.queued_bytes = 0
 
     def submit(self, segment: LogSegment, data: Buffer, published: Published) -> asyncio.Future[None]:
-        """Queue what the active segment has just accounted for; the future is done once it is published."""
+        """Queue the bytes that the active segment has just accounted for; the future is done at publication."""
         size_bytes = len(data)
         done = asyncio.get_running_loop().create_future()
         self._queue.append(_Write(segment, published.end_position - size_bytes, data, published, done))
@@ -66,7 +66,7 @@ class WritePipeline:
             await asyncio.wait([self._under_way])
 
     def _begin(self) -> None:
-        """Write what is first in the queue. Without a task: nobody's cancellation reaches it."""
+        """Write the head of the queue. There is no task, so no caller's cancellation can stop a write."""
         first = self._queue[0]
         group = self._group = self._take_group() if len(self._queue) > 1 else [first]
         data = first.data if len(group) == 1 else b"".join(write.data for write in group)
@@ -80,7 +80,7 @@ class WritePipeline:
         self._under_way.add_done_callback(self._ended)
 
     def _ended(self, written: asyncio.Future[None]) -> None:
-        """Publish it and go on; or tell all who wait why it failed."""
+        """Publish the write and begin the next; after a failure fail every queued write."""
         group, error = self._group, None
         segment = group[0].segment
         segment.pins -= 1
@@ -88,6 +88,7 @@ class WritePipeline:
             written.result()
             self._publish(segment, group[-1].published)
         except BaseException as failure:  # noqa: BLE001 - the supervisor of the writes
+            # Offsets are assigned already: a later write would leave a hole in the file, so all of them fail.
             group, error = list(self._queue), self._fail(failure)
         self._under_way = None
         self._settle(group, error)
@@ -116,4 +117,4 @@ class WritePipeline:
                 write.done.set_result(None)
             else:
                 write.done.set_exception(error)
-                write.done.exception()  # mark it as seen: who waited for it may have been cancelled
+                write.done.exception()  # mark it as retrieved: its caller may have been cancelled

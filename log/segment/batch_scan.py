@@ -1,6 +1,6 @@
 """Walks over the batches of a `.log` file through the `Disk` port.
 
-* `HeaderScan` reads little: it looks for one batch, and skips what lies between the headers.
+* `HeaderScan` reads little: it searches for one batch, and skips the bytes between the headers.
 * `BatchScan` reads all: recovery, rebuilding of producer state, look-ups by time.
 
 Positions are absolute in the file. Both stop silently at an incomplete tail, which the caller sees because the last
@@ -37,7 +37,7 @@ class BatchChunk:
 
 
 def end_transaction_marker(buf: Buffer, position: int, header: BatchHeader) -> EndTransactionMarker | None:
-    """The COMMIT or ABORT that a batch holds; None for data and for other control records."""
+    """Return the COMMIT or ABORT that a batch holds; None for data and for other control records."""
     if not header.is_control or not header.has_producer_id:
         return None
     record = next(iter_records(buf, position, header), None)
@@ -47,7 +47,7 @@ def end_transaction_marker(buf: Buffer, position: int, header: BatchHeader) -> E
 
 
 class HeaderScan:
-    """`async for position, header` over the complete batches in `[start, end)`; the CRC is not looked at.
+    """`async for position, header` over the complete batches in `[start, end)`; the CRC is not checked.
 
     A class, not a generator, so that leaving the loop early leaves nothing behind.
     """
@@ -94,7 +94,7 @@ class BatchScan:
         self._check_crc = check_crc
         self._fault: CorruptRecordError | None = None
         self.position = start
-        """Where the batches given out so far end."""
+        """The position after the last batch returned."""
 
     def __aiter__(self) -> Self:
         return self
@@ -102,10 +102,10 @@ class BatchScan:
     async def __anext__(self) -> BatchChunk:
         if self._fault is not None:
             raise self._fault
-        wanted = BATCH_READ_BYTES
+        read_bytes = BATCH_READ_BYTES
         while self.position + BATCH_HEADER_SIZE <= self._end:
             start = self.position
-            data = await self._file.read(start, min(wanted, self._end - start))
+            data = await self._file.read(start, min(read_bytes, self._end - start))
             batches, self._fault = _walk(data, start, check_crc=self._check_crc)
             if batches:
                 self.position = batches[-1][0] + batches[-1][1].size_bytes
@@ -114,8 +114,8 @@ class BatchScan:
                 raise self._fault
             if len(data) < BATCH_HEADER_SIZE:
                 break
-            wanted = parse_header(data).size_bytes
-            if wanted <= len(data) or start + wanted > self._end:
+            read_bytes = parse_header(data).size_bytes
+            if read_bytes <= len(data) or start + read_bytes > self._end:
                 break
         raise StopAsyncIteration
 

@@ -1,4 +1,4 @@
-"""The slices that readers hold of one segment, and a truncation that waits for them to be let go."""
+"""The slices that readers hold of one segment, and a truncation that waits for their release."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .slices import LogSlice
 
 
 class HeldSlices:
-    """`changed` is told by each slice when a transfer of it ends and when it is released."""
+    """The held slices of one segment; each slice calls `changed` when its transfer ends and on release."""
 
     __slots__ = ("_slices", "_waiter")
 
@@ -26,11 +26,11 @@ class HeldSlices:
             self._waiter.set_result(None)
 
     def above(self, position: int) -> list[LogSlice]:
-        """Those that reach beyond a byte position."""
+        """Return the slices that reach beyond a byte position."""
         return [log_slice for log_slice in self._slices if log_slice.end_position > position]
 
     async def wait(self) -> None:
-        """Until one of them has changed; for one caller at a time."""
+        """Wait until a slice has changed; for one caller at a time."""
         assert self._waiter is None, self._slices
         self._waiter = asyncio.get_running_loop().create_future()
         try:

@@ -1,4 +1,4 @@
-"""Reads, makes anew and writes the `.index` and `.timeindex` files of one segment."""
+"""Reads, rebuilds and writes the `.index` and `.timeindex` files of one segment."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def write_indexes(disk: Disk, directory: Path, indexes: SegmentIndexes) ->
 
 
 async def read_largest_timestamp(disk: Disk, directory: Path, base_offset: int) -> TimestampOffset | None:
-    """The last entry of the time index of a closed segment; None if the file does not tell it."""
+    """The last entry of the time index of a closed segment; None if the file does not have it."""
     try:
         file = await disk.open(offset_file(directory, base_offset, TIME_INDEX_SUFFIX))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""How many closed segments of one node keep their file open and their indexes in memory: a bounded, recently-used set.
+"""The limit of closed segments of one node with an open file and indexes in memory: a bounded, recently-used set.
 
 A closed segment opens its file and loads its indexes when it is read, and parks again when newer ones push it out.
 Active segments, pinned ones and those whose indexes are not in files yet are never parked; while there are more of
@@ -13,7 +13,7 @@ SEGMENTS_MAX: Final = 256
 
 
 class Parkable(Protocol):
-    """What a closed segment offers here."""
+    """A closed segment that can be parked."""
 
     @property
     def can_park(self) -> bool: ...
@@ -22,7 +22,7 @@ class Parkable(Protocol):
 
 
 class OpenSegments:
-    """One for all logs of a node; `opened` is called at each use."""
+    """The open closed segments of all logs of a node; a segment calls `opened` at each use."""
 
     def __init__(self, segments_max: int = SEGMENTS_MAX) -> None:
         self._segments_max = segments_max
@@ -32,7 +32,7 @@ class OpenSegments:
         return len(self._segments)
 
     async def opened(self, segment: Parkable) -> None:
-        """Mark as the most recently used one, and park what is too much."""
+        """Mark a segment as the most recently used one, and park those over the limit."""
         self.forget(segment)
         self._segments[segment] = None
         while len(self._segments) > self._segments_max:

@@ -1,8 +1,8 @@
-"""Scans one segment after a crash: every batch is checked, and everything that is known of a segment is learnt anew.
+"""Scans one segment after a crash: every batch is checked, and all facts about the segment are rebuilt.
 
-A batch counts if it is whole, its CRC is right, its offsets lie behind those of the batch before and below the next
-segment, and its control record, if it is one, can be read. The first that does not ends the segment: what to do about
-it is the caller's decision, who knows which segment this is and what was flushed.
+A batch is valid if it is complete, its CRC is right, its offsets are after those of the batch before and below the next
+segment, and its control record, if it has one, can be read. The first invalid batch ends the segment; the caller, which
+knows the recovery point, decides what to do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .segment import LogSegment
 
 
 class CorruptLogError(KafkaError):
-    """A partition that must not be served (KAFKA_STORAGE_ERROR): a file of it is not what it must be, or is missing.
+    """A partition that must not be served (KAFKA_STORAGE_ERROR): one of its files is damaged or missing.
 
     `position` is the first byte in question, if there is one.
     """
@@ -48,7 +48,7 @@ async def recover_segment(
     end_offset_max: int | None,
     now_ms: int,
 ) -> SegmentFault | None:
-    """Scan `segment`, on whose base offset `producers` stand; both, and the epochs, are brought up to its valid end.
+    """Scan `segment`; bring it, the epochs, and the producer state (which ends at its base offset) to its valid end.
 
     `end_offset_max` is the base of the next segment. The file is not changed: a fault's position is where to cut it.
     """
@@ -70,7 +70,9 @@ async def recover_segment(
         fault = SegmentFault(error.position, error.reason)
     segment.publish_all()
     if fault is None and segment.size_bytes < file_bytes:
-        fault = SegmentFault(segment.size_bytes, f"{file_bytes - segment.size_bytes} bytes that are no whole batch")
+        fault = SegmentFault(
+            segment.size_bytes, f"{file_bytes - segment.size_bytes} bytes that are not a complete batch"
+        )
     assert fault is None or fault.position == segment.size_bytes, (segment, fault)
     return fault
 
@@ -79,7 +81,7 @@ _Valid = list[tuple[BatchHeader, EndTransactionMarker | None]]
 
 
 def _valid_batches(chunk: BatchChunk, next_offset: int, limit: int) -> tuple[_Valid, SegmentFault | None]:
-    """The batches of a chunk up to the first whose offsets or control record are impossible."""
+    """Return the batches of a chunk before the first with impossible offsets or control record, and that fault."""
     valid: _Valid = []
     for position, header in chunk.batches:
         end_offset = header.base_offset + header.last_offset_delta + 1

@@ -9,11 +9,11 @@
 
 Invariants:
 
-* `written_bytes <= size_bytes`: batches are accounted for (`account`) before they are written, and nobody reads beyond
-  `written_bytes`. The largest timestamp is that of what is written.
+* `written_bytes <= size_bytes`: batches are accounted for (`account`) before they are written, and no read goes beyond
+  `written_bytes`. The largest timestamp is that of the written batches.
 * The indexes of an active segment are never needed after a crash: recovery scans every segment that was not flushed
   whole. They are saved when the segment is closed and flushed, and at a clean close.
-* An index file that is missing, or cannot be one, is made anew from the log by whoever needs it first.
+* An index file that is missing or damaged is rebuilt from the log at its first use.
 * While a pin is held the file stays open; a slice is a pin that truncation also waits for.
 """
 
@@ -48,7 +48,7 @@ REFINE_SHARE: Final = 8
 
 @value
 class Published:
-    """How far a segment is visible: what had been accounted for when a write was submitted."""
+    """The visible end of a segment: the batches that were accounted for when a write was submitted."""
 
     end_position: int
     end_offset: int
@@ -57,7 +57,7 @@ class Published:
 
 
 class Pinned:
-    """`with segment.pinned():`, for every read."""
+    """The context manager of `with segment.pinned():`, for every read."""
 
     __slots__ = ("_segment",)
 
@@ -72,7 +72,7 @@ class Pinned:
 
 
 class LogSegment:
-    """Offsets `[base_offset, next_offset)`; for a closed segment `next_offset` is the base of the one behind it."""
+    """Offsets `[base_offset, next_offset)`; for a closed segment `next_offset` is the base of the next one."""
 
     __slots__ = (
         "_config",
@@ -112,7 +112,7 @@ class LogSegment:
         next_offset: int | None = None,
         has_transaction_index: bool = False,
     ) -> None:
-        """A closed segment whose contents are not looked at; `config` gives the interval and limit of its indexes."""
+        """Create a closed segment without reading its files; `config` gives the interval and limit of its indexes."""
         self._disk = disk
         self._directory = directory
         self._config = config
@@ -122,7 +122,7 @@ class LogSegment:
         self._indexes_saved = True
         self._transaction_index: TransactionIndex | None = None
         self.recent: RecentBatches | None = None
-        """Of the active segment."""
+        """The positions of the last batches of the active segment; None otherwise."""
         self.slices = HeldSlices()
         self.base_offset = base_offset
         self.next_offset = base_offset if next_offset is None else next_offset
@@ -146,7 +146,7 @@ class LogSegment:
 
     @property
     def largest_timestamp_ms(self) -> int:
-        """What retention by time goes by: the largest timestamp, or the time of the last change if there is none."""
+        """The time for retention in ms: the largest timestamp, or the time of the last change without one."""
         return self.max_timestamp_ms if self.max_timestamp_ms >= 0 else self.last_modified_ms
 
     @property
@@ -156,7 +156,7 @@ class LogSegment:
     # Appending: no await, for the active segment.
 
     def fitting(self, headers: Sequence[BatchHeader], now_ms: int, config: LogConfig) -> int:
-        """How many of these batches belong into this segment, counted from the first; behind them a new one begins.
+        """Return how many of these batches, counted from the first, fit in this segment; after them a new one begins.
 
         An empty segment takes any batch, unless its base offset is too far below.
         """
@@ -182,8 +182,8 @@ class LogSegment:
         return len(headers)
 
     def account(self, headers: Sequence[BatchHeader], now_ms: int) -> Published:
-        """Take note of batches that are about to be written at `size_bytes`, one behind another; returns what
-        `publish` takes once they are.
+        """Account for consecutive batches that will be written at `size_bytes`; return the argument of `publish`
+        for when they are.
         """
         indexes = self._active_indexes()
         if self.size_bytes == 0:
@@ -201,7 +201,7 @@ class LogSegment:
         return self._accounted(indexes)
 
     def publish_all(self) -> None:
-        """All that is accounted for is in the file already."""
+        """Publish every accounted batch: all of them are in the file already."""
         indexes = self._active_indexes()
         if self.size_bytes > self.written_bytes:
             self.publish(self._accounted(indexes))
@@ -210,14 +210,14 @@ class LogSegment:
         return Published(self.size_bytes, self.next_offset, indexes.max_timestamp_ms, indexes.max_timestamp_offset)
 
     def publish(self, published: Published) -> None:
-        """The file holds its bytes up to there."""
+        """Make the batches up to `published` visible: their bytes are in the file."""
         assert self.written_bytes < published.end_position <= self.size_bytes, (self, published)
         self.written_bytes = published.end_position
         self.max_timestamp_ms = published.max_timestamp_ms
         self.max_timestamp_offset = published.max_timestamp_offset
 
     def account_aborted(self, aborted: AbortedTransaction) -> None:
-        """Take note of an aborted transaction whose marker lies in this segment."""
+        """Account for an aborted transaction whose marker is in this segment."""
         assert self._transaction_index is not None, self
         self._transaction_index.append(aborted)
         self.has_transaction_index = True
@@ -233,14 +233,14 @@ class LogSegment:
     # Becoming active, closing, cutting.
 
     async def start(self) -> None:
-        """Make the file of a new segment, and the segment the active one."""
+        """Create the file of a new segment, and make it the active one."""
         self.rebuild_from_nothing()
         self._file = await self._disk.open(self.path, create=True)
         size = await self._file.size()
-        assert size == 0, f"{self.path} is to be made, and exists with {size} bytes"
+        assert size == 0, f"{self.path} must not exist yet, and has {size} bytes"
 
     def rebuild_from_nothing(self) -> None:
-        """Forget all that is known of the batches: `account` tells it again, batch for batch."""
+        """Forget all facts about the batches; `account` rebuilds them batch by batch."""
         self._open_segments.forget(self)
         self._indexes = self._new_indexes()
         self._transaction_index = TransactionIndex()
@@ -254,9 +254,9 @@ class LogSegment:
         self._note_timestamps(self._indexes)
 
     async def activate(self) -> int:
-        """Make it the segment that is appended to; returns where its batches end, `size_bytes` if none is torn.
+        """Make it the active segment; return where its batches end, which is `size_bytes` if none is torn.
 
-        CorruptRecordError if there are bytes behind the last index entry that are no batch.
+        Raise CorruptRecordError if bytes after the last index entry are not a batch.
         """
         self.is_active = True
         self._open_segments.forget(self)
@@ -272,7 +272,7 @@ class LogSegment:
         self.next_offset = next_base_offset
 
     def finish(self) -> None:
-        """Nothing is appended any more."""
+        """End appending: the segment is no longer active."""
         self._active_indexes().close()
         self.recent = None
         self.is_active = False
@@ -295,7 +295,7 @@ class LogSegment:
         await self._resume(indexes)
 
     async def _resume(self, indexes: SegmentIndexes) -> int:
-        """Learn from the batches behind the last index entry."""
+        """Read the batches after the last index entry; return where they end."""
         start = end = indexes.tail_position
         headers: list[BatchHeader] = []
         with self.pinned():
@@ -314,7 +314,7 @@ class LogSegment:
     # Indexes.
 
     async def indexes(self) -> SegmentIndexes:
-        """The offset and the time index, from memory, their files, or the log itself."""
+        """Return the offset and the time index, from memory, their files, or the log itself."""
         indexes = self._indexes
         if indexes is None:
             loaded = await self._load_indexes()
@@ -323,7 +323,7 @@ class LogSegment:
         return indexes
 
     async def transaction_index(self) -> TransactionIndex:
-        """Raises CorruptFileError if the file cannot be one: only recovery with producer state can make it anew."""
+        """Return the transaction index. Raise CorruptFileError if it is damaged: only recovery can rebuild it."""
         index = self._transaction_index
         if index is None:
             loaded = TransactionIndex()
@@ -344,14 +344,14 @@ class LogSegment:
             await self._disk.write_file(self._path(TRANSACTION_INDEX_SUFFIX), self._transaction_index.encode())
         else:
             await self._disk.remove(self._path(TRANSACTION_INDEX_SUFFIX))
-        # Last: where they are there, the transaction index is right.
+        # Last, so that their presence proves that the transaction index was saved.
         await write_indexes(self._disk, self._directory, self._indexes)
         if not self.is_active:
             self._indexes_saved = True
             await self._open_segments.opened(self)
 
     async def load_largest_timestamp(self) -> None:
-        """For a closed segment at start-up: the end of its time index tells it, or else the whole segment does."""
+        """Load the largest timestamp of a closed segment from the end of its time index, or from the whole segment."""
         last = await read_largest_timestamp(self._disk, self._directory, self.base_offset)
         if last is not None:
             self.max_timestamp_ms, self.max_timestamp_offset = last.timestamp, last.offset
@@ -369,7 +369,7 @@ class LogSegment:
         try:
             return await read_indexes(self._disk, self._directory, self._new_indexes(), self.size_bytes)
         except (FileNotFoundError, CorruptFileError) as error:
-            logger.warning("%s: its indexes are made anew from the log: %s", self.path, error)
+            logger.warning("%s: the indexes are rebuilt from the log: %s", self.path, error)
             return await self._rebuild_indexes()
 
     async def _rebuild_indexes(self) -> SegmentIndexes:
@@ -382,7 +382,7 @@ class LogSegment:
     # Reading.
 
     async def position_of(self, offset: int) -> int:
-        """Where the first batch begins whose last offset is `offset` or above; `size_bytes` if there is none."""
+        """Return where the first batch begins whose last offset is `offset` or above; `size_bytes` without one."""
         offset = max(offset, self.base_offset)
         if self.recent is not None:
             recent = self.recent.position_of(offset)
@@ -397,7 +397,7 @@ class LogSegment:
         return self.size_bytes
 
     async def slice_end(self, start: int, limit: int, *, max_bytes: int, min_one_batch: bool) -> int:
-        """The last border between batches in `[start, min(limit, start + max_bytes)]`.
+        """Return the last border between batches in `[start, min(limit, start + max_bytes)]`.
 
         With `min_one_batch` at least the first batch's end. `start` and `limit` are borders themselves.
         """
@@ -413,7 +413,7 @@ class LogSegment:
                 with self.pinned():
                     first = await anext(HeaderScan(await self.file(), start, limit), None)
                 if first is None:
-                    raise CorruptRecordError(f"{self.path}: no whole batch where one begins", start)
+                    raise CorruptRecordError(f"{self.path}: expected a complete batch", start)
                 end = start + first[1].size_bytes
         return end
 
@@ -435,7 +435,7 @@ class LogSegment:
         return self._file
 
     async def file(self) -> DiskFile:
-        """The open `.log`; pin the segment before. FileNotFoundError if the segment was removed meanwhile."""
+        """Return the open `.log`; pin the segment before. FileNotFoundError if the segment was removed meanwhile."""
         assert self.is_active or self.pins, self
         file = self._file
         if file is None:
@@ -449,7 +449,7 @@ class LogSegment:
         return file
 
     def hold(self, position: int, end: int, *, first_offset: int, end_offset: int) -> LogSlice:
-        """A slice of `[position, end)` of a segment that is open and pinned; its offsets are below `end_offset`."""
+        """Return a slice of `[position, end)` of an open, pinned segment; its offsets are below `end_offset`."""
         assert self._file is not None, self
         assert 0 <= position < end <= self.written_bytes, (self, position, end)
         indexes = self._indexes if end < self.size_bytes else None
@@ -463,7 +463,7 @@ class LogSegment:
         return log_slice
 
     def pinned(self) -> Pinned:
-        """Keep the file open meanwhile."""
+        """Return a context manager that keeps the file open."""
         return Pinned(self)
 
     def slice_changed(self, log_slice: LogSlice, *, released: bool) -> None:
@@ -472,7 +472,7 @@ class LogSegment:
             self.pins -= 1
         self.slices.changed(log_slice, released=released)
 
-    # Going.
+    # Closing and removing.
 
     async def park(self) -> None:
         """Close the file and drop the indexes; both come back on demand."""

@@ -13,17 +13,17 @@ _base_of = attrgetter("base_offset")
 
 
 class LogSegments:
-    """Never empty once a log is open. Base offsets increase strictly."""
+    """The segments of one log: never empty once the log is open; base offsets increase strictly."""
 
     __slots__ = ("_segments", "active", "first_base_offset")
 
     active: LogSegment
-    """The last one; unset while there is none. Asked for very often, as is the next."""
+    """The last segment; unset while there is none. A plain attribute, as every append reads it."""
 
     def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
         self._segments = list(segments)
         self.first_base_offset = -1
-        """-1 while there is no segment."""
+        """The base offset of the first segment; -1 while there is none."""
         self._note_ends()
         assert all(a.base_offset < b.base_offset for a, b in pairwise(self._segments)), self._segments
 
@@ -49,7 +49,7 @@ class LogSegments:
         return self._segments[index - 1] if index else None
 
     def from_offset(self, offset: int) -> list[LogSegment]:
-        """The segment that covers `offset`, or the first one above it, and all behind."""
+        """Return the segment that covers `offset`, or the first one above it, and all segments after it."""
         index = bisect_right(self._segments, offset, key=_base_of)
         return self._segments[max(index - 1, 0) :]
 
@@ -58,13 +58,13 @@ class LogSegments:
         return self._segments[index] if index < len(self._segments) else None
 
     def replace_all(self, segment: LogSegment) -> list[LogSegment]:
-        """Begin anew with `segment`; returns those that were there, newest first."""
+        """Replace all segments by `segment`; return the old ones, newest first."""
         removed, self._segments = self._segments[::-1], [segment]
         self._note_ends()
         return removed
 
     def replace(self, old: Sequence[LogSegment], segment: LogSegment) -> None:
-        """Put `segment` in the place of neighbours, of whose offsets it has what is left."""
+        """Put `segment` in the place of neighbours, whose remaining records it has."""
         index = bisect_right(self._segments, segment.base_offset, key=_base_of) - 1
         assert self._segments[index : index + len(old)] == list(old), (self._segments, old)
         self._segments[index : index + len(old)] = [segment]
@@ -81,14 +81,14 @@ class LogSegments:
         self._note_ends()
 
     def remove_first(self, count: int) -> list[LogSegment]:
-        """Take away the oldest ones; returned oldest first."""
+        """Remove the oldest `count` segments; return them oldest first."""
         assert 0 <= count <= len(self._segments), (count, len(self._segments))
         removed, self._segments[:count] = self._segments[:count], []
         self._note_ends()
         return removed
 
     def remove_from(self, offset: int) -> list[LogSegment]:
-        """Take away those whose base offset is `offset` or above; returned newest first."""
+        """Remove the segments whose base offset is `offset` or above; return them newest first."""
         keep = bisect_right(self._segments, offset - 1, key=_base_of)
         removed = self._segments[keep:]
         del self._segments[keep:]

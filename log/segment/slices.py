@@ -3,8 +3,8 @@
 | state | bytes under it | ends by |
 |---|---|---|
 | held | stay as they are: truncation waits, deletion unlinks the name but keeps the file open | `release` |
-| aborted | may change: truncation stopped waiting | `read` and `send` refuse; `release` |
-| released | no longer ours | - |
+| aborted | may change: truncation stopped waiting | `read` and `send` raise; `release` |
+| released | no longer held | - |
 
 A truncation that has waited long enough aborts the slices above its cut: a `send` under way loses its connection (the
 peer would get a mixture of old and new bytes), a `read` under way ends by itself, and only then are the bytes cut.
@@ -21,7 +21,7 @@ from ..disk.port import DiskFile
 
 
 class SliceOwner(Protocol):
-    """The segment: told when a slice lets go of it, and when a transfer of an aborted one ended."""
+    """The segment of a slice: notified when the slice is released, and when a transfer of it has ended."""
 
     def slice_changed(self, log_slice: LogSlice, *, released: bool) -> None: ...
 
@@ -80,7 +80,7 @@ class LogSlice:
         return self._under_way
 
     async def read(self) -> bytes:
-        """The bytes, by `pread`. OSError if the file is shorter than it was."""
+        """Read the bytes. Raise OSError if the file has become shorter."""
         if self._file is None:
             return b""
         file = self._begin()
@@ -89,12 +89,12 @@ class LogSlice:
         finally:
             self._end()
         if len(data) != self.size:
-            raise OSError(f"{file.path}: {self.size} bytes expected at {self.position}, the file gave {len(data)}")
-        self._refuse_if_aborted()
+            raise OSError(f"{file.path}: expected {self.size} bytes at {self.position}, read {len(data)}")
+        self._check_not_aborted()
         return data
 
     def at_once(self) -> bytes | None:
-        """All bytes if they are in memory; None if they have to be read or sent, or that would fail."""
+        """Return all bytes if they are in memory; None if they must be read or sent, or if that would fail."""
         if self._file is None:
             return b""
         data = None if self._aborted else self._file.read_at_once(self.position, self.size)
@@ -113,13 +113,13 @@ class LogSlice:
             self._end()
 
     def abort(self) -> None:
-        """Refuse every further transfer, and cut the connection of one that is under way."""
+        """Reject every further transfer, and abort the connection of one that is under way."""
         self._aborted = True
         if self._transport is not None:
             self._transport.abort()
 
     def release(self) -> None:
-        """Idempotent."""
+        """Release the segment. Idempotent."""
         owner, self._owner, self._file = self._owner, None, None
         self.size = 0
         if owner is not None:
@@ -136,7 +136,7 @@ class LogSlice:
     def _begin(self) -> DiskFile:
         assert self._file is not None, "a released slice is used"
         assert not self._under_way, "a slice is used twice at the same time"
-        self._refuse_if_aborted()
+        self._check_not_aborted()
         self._under_way = True
         return self._file
 
@@ -145,9 +145,9 @@ class LogSlice:
         if self._owner is not None:
             self._owner.slice_changed(self, released=False)
 
-    def _refuse_if_aborted(self) -> None:
+    def _check_not_aborted(self) -> None:
         if self._aborted:
             raise KafkaError(
                 ErrorCode.not_leader_or_follower,
-                f"offset {self.first_offset} was truncated while it was being read: ask the leader again",
+                f"offset {self.first_offset} was truncated during the read: retry at the leader",
             )

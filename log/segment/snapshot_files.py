@@ -1,8 +1,8 @@
 """The `<offset>.snapshot` files of one log: the producer state at that offset.
 
 A roll takes a snapshot in memory (`stage`), because an append must not wait for a file; `save` makes it durable before
-the recovery point passes it. After a crash the newest one at or below the log's end is loaded, and the batches behind
-it are replayed; one that lies above the end describes batches that are gone, and goes before anything is appended.
+the recovery point passes it. After a crash the newest one at or below the log's end is loaded, and the batches after
+it are replayed; one above the end describes deleted batches, and is removed before anything is appended.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..disk.port import Disk
 
 
 class ProducerSnapshots:
-    """Files and staged snapshots by offset."""
+    """The snapshot files and staged snapshots of one log, by offset."""
 
     __slots__ = ("_directory", "_disk", "_offsets", "_staged")
 
@@ -27,7 +27,7 @@ class ProducerSnapshots:
 
     @property
     def offsets(self) -> list[int]:
-        """Rising; staged ones included."""
+        """The offsets of all snapshots, staged ones included, in rising order."""
         return sorted(self._offsets | self._staged.keys())
 
     @property
@@ -54,7 +54,7 @@ class ProducerSnapshots:
                 del self._staged[offset]
 
     async def read(self, offset: int) -> bytes | None:
-        """None if there is none at this offset."""
+        """Return the snapshot at this offset, or None."""
         staged = self._staged.get(offset)
         if staged is not None:
             return staged
@@ -69,12 +69,12 @@ class ProducerSnapshots:
             self._offsets.discard(offset)
 
     async def remove_below(self, offset: int) -> None:
-        for each in self.offsets:
-            if each < offset:
-                await self.remove(each)
+        for snapshot in self.offsets:
+            if snapshot < offset:
+                await self.remove(snapshot)
 
     async def remove_above(self, offset: int) -> None:
-        """Newest first."""
-        for each in reversed(self.offsets):
-            if each > offset:
-                await self.remove(each)
+        """Remove the snapshots above `offset`, newest first."""
+        for snapshot in reversed(self.offsets):
+            if snapshot > offset:
+                await self.remove(snapshot)

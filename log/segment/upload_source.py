@@ -1,4 +1,4 @@
-"""What the remote log manager uploads of a segment: readable pieces, and a hold on the segment's file."""
+"""The files of a segment that the remote log manager uploads, and a hold on the segment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .segment import LogSegment
 
 
 class FileSource:
-    """An open file that does not change any more."""
+    """An open file that no longer changes."""
 
     __slots__ = ("_file", "_size")
 
@@ -33,7 +33,7 @@ class FileSource:
 
 
 class BytesSource:
-    """Bytes in memory."""
+    """A file whose content is in memory."""
 
     __slots__ = ("_data",)
 
@@ -65,7 +65,7 @@ class SegmentFiles:
         segment.pins += 1
 
     def release(self) -> None:
-        """Idempotent."""
+        """Release the segment. Idempotent."""
         if self._segment is not None:
             self._segment.pins -= 1
             self._segment = None

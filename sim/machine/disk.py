@@ -445,7 +445,7 @@ class SimFile:
             raise error
 
     def _skipped(self) -> OSError:
-        return os_error(errno.ECANCELED, self._path, ": not done, because an earlier write failed")
+        return os_error(errno.ECANCELED, self._path, ": skipped: an earlier write failed")
 
     def _settled_s(self, end: int) -> float:
         """When the last of the earlier changes below `end` takes effect; 0 if all have."""
@@ -475,7 +475,7 @@ class SimFile:
     def _refuse_change(self) -> None:
         self._refuse_closed()
         if self._is_poisoned:
-            raise os_error(errno.EIO, self._path, ": refused after a failed fsync")
+            raise os_error(errno.EIO, self._path, ": rejected: an earlier fsync of this file failed")
 
 
 def is_partition_log(path: Path) -> bool:

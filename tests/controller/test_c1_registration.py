@@ -267,7 +267,7 @@ def test_C1_sessions_are_measured_without_a_wall_clock() -> None:
 
 def test_C1_a_controller_that_stood_still_fences_nobody_for_its_own_silence(cluster: Harness) -> None:
     cluster.now_ms += 10 * CONFIG.session_timeout_ms
-    cluster.core.was_held_up(cluster.now_ms)
+    cluster.core.on_pause(cluster.now_ms)
     cluster.sleep(CONFIG.session_timeout_ms - 1)
     assert not any(broker.fenced for broker in cluster.image.brokers.values())
     cluster.sleep(1)

@@ -211,7 +211,7 @@ def test_two_controllers_one_after_another_fence_a_minority_together() -> None:
 def test_after_this_process_stood_still_most_must_be_heard_anew() -> None:
     harness = cluster_of(3)
     harness.core.connection_lost(1)
-    harness.core.was_held_up(harness.now_ms)
+    harness.core.on_pause(harness.now_ms)
     assert probe(harness, 1, ProbeOutcome.OTHER_INCARNATION) is Verdict.WAIT
     assert harness.core.connection_lost(1) is Verdict.WAIT
     assert harness.register(1)["error_code"] is ErrorCode.duplicate_broker_registration

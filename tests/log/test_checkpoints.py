@@ -105,8 +105,8 @@ def test_empty_tables():
         (b"1\n0\n", "^E line 1: expected version 0, found '1'$"),
         (b"0\n", r"^E line 2: expected the number of rows \(0\.\.\d+\), found the end of the file$"),
         (b"0\nx\n", "^E line 2: expected the number of rows .*found 'x'$"),
-        (b"0\n2\n0 0\n", "^E line 2: 2 rows are announced, 1 follow$"),
-        (b"0\n0\n\n", "^E line 2: 0 rows are announced, 1 follow$"),
+        (b"0\n2\n0 0\n", "^E line 2: 2 rows expected, 1 follow$"),
+        (b"0\n0\n\n", "^E line 2: 0 rows expected, 1 follow$"),
         (b"0\n1\n0\n", "^E line 3: expected '<epoch> <start offset>', found '0'$"),
         (b"0\n2\n0 0\n1 -5\n", "^E line 4: expected a start offset .*found '-5'$"),
         (b"0\n1\n2147483648 0\n", r"^E line 3: expected an epoch \(0\.\.2147483647\), found '2147483648'$"),
@@ -125,7 +125,7 @@ def test_a_broken_epoch_checkpoint_says_what_and_where(data, message):
     [
         (b"0\n1\nt 0\n", "^O line 3: expected '<topic> <partition> <offset>', found 't 0'$"),
         (b"0\n1\n../t 0 1\n", "^O line 3: topic name '../t' is illegal"),
-        (b"0\n2\nt 0 1\nt 0 2\n", "^O line 4: partition t-0 is named a second time$"),
+        (b"0\n2\nt 0 1\nt 0 2\n", "^O line 4: partition t-0 is listed twice$"),
     ],
 )
 def test_a_broken_offset_checkpoint_says_what_and_where(data, message):
@@ -151,8 +151,8 @@ def test_broken_partition_metadata_says_what_and_where(data, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "version=1 is expected, found None"),
-        (b"version=0\nbroker.id=1\n", "version=1 is expected, found '0'"),
+        (b"", "expected version=1, found None"),
+        (b"version=0\nbroker.id=1\n", "expected version=1, found '0'"),
         (b"version=1\n", "cluster.id and node.id must be set"),
         (b"version=1\ncluster.id=c\nnode.id=-1", "node.id must be an integer >= 0, found '-1'"),
         (b"version=1\ncluster.id=c\nnode.id=1\ndirectory.id=x", "directory.id 'x' is not a Kafka uuid"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tierfetch.log.cleaner.cleaner import CleanerSettings, LogCleaner
-from tierfetch.log.cleaner.cleaning import REST_BYTES, Throttle
+from tierfetch.log.cleaner.cleaning import PAUSE_BYTES, Throttle
 from tierfetch.log.core.checkpoints import CLEANER_OFFSET_CHECKPOINT, decode_offsets
 from tierfetch.log.keeper.upkeep import UpkeepSettings
 from tierfetch.log.partition_log import PartitionLog
@@ -148,12 +148,12 @@ async def test_a_cleaner_that_is_switched_off_ends() -> None:
 
 async def test_a_walk_keeps_to_its_rate_and_to_half_of_the_time() -> None:
     loop = asyncio.get_running_loop()
-    throttle = Throttle(4 * REST_BYTES)
+    throttle = Throttle(4 * PAUSE_BYTES)
     throttle.begin()
     began = loop.time()
-    await throttle.walked(REST_BYTES // 2)
+    await throttle.walked(PAUSE_BYTES // 2)
     assert loop.time() - began < 0.1
-    await throttle.walked(REST_BYTES // 2)
+    await throttle.walked(PAUSE_BYTES // 2)
     assert loop.time() - began >= 0.25 * 0.9
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierfetch.log.cleaner.core.offset_map import ENTRY_BYTES, OffsetMap
-from tierfetch.log.cleaner.core.plan import Filth, find_filth, grouped, is_worth_cleaning
+from tierfetch.log.cleaner.core.plan import DirtyRange, find_dirty_range, grouped, is_worth_cleaning
 from tierfetch.log.core.config import LogConfig
 from tierfetch.protocol.records import (
     Record,
@@ -37,35 +37,39 @@ class Segment:
 SEGMENTS = [Segment(0, 10), Segment(10, 20), Segment(20, 30), Segment(30, 30, 0)]
 
 
-def filth(config: LogConfig = CONFIG, *, clean: int = 0, stable: int = 30, segments: list[Segment] = SEGMENTS) -> Filth:
-    return find_filth(segments, config, clean_end_offset=clean, stable_end_offset=stable, now_ms=NOW_MS)
+def dirty_range(
+    config: LogConfig = CONFIG, *, clean: int = 0, stable: int = 30, segments: list[Segment] = SEGMENTS
+) -> DirtyRange:
+    return find_dirty_range(segments, config, clean_end_offset=clean, stable_end_offset=stable, now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize(
     ("clean", "stable", "expected"),
     [
-        (0, 30, Filth(0, 120, 30, 0)),
-        (10, 30, Filth(40, 80, 30, 10)),
-        (15, 30, Filth(40, 80, 30, 10)),
-        (30, 30, Filth(120, 0, 30, None)),
-        (0, 29, Filth(0, 80, 20, 0)),
-        (0, 9, Filth(0, 0, 0, None)),
+        (0, 30, DirtyRange(0, 120, 30, 0)),
+        (10, 30, DirtyRange(40, 80, 30, 10)),
+        (15, 30, DirtyRange(40, 80, 30, 10)),
+        (30, 30, DirtyRange(120, 0, 30, None)),
+        (0, 29, DirtyRange(0, 80, 20, 0)),
+        (0, 9, DirtyRange(0, 0, 0, None)),
     ],
 )
-def test_what_may_be_cleaned(clean: int, stable: int, expected: Filth) -> None:
-    assert filth(clean=clean, stable=stable) == expected
+def test_what_may_be_cleaned(clean: int, stable: int, expected: DirtyRange) -> None:
+    assert dirty_range(clean=clean, stable=stable) == expected
 
 
 def test_min_compaction_lag_keeps_what_is_young_and_all_behind_it() -> None:
     young = [Segment(0, 10), Segment(10, 20, largest_timestamp_ms=NOW_MS - 50), Segment(20, 30), Segment(30, 30, 0)]
     config = replace(CONFIG, min_compaction_lag_ms=100)
-    assert filth(config, segments=young) == Filth(0, 40, 10, 0)
-    assert filth(config, segments=young, clean=20).end_offset == 30, "what was cleaned once is not young"
+    assert dirty_range(config, segments=young) == DirtyRange(0, 40, 10, 0)
+    assert dirty_range(config, segments=young, clean=20).end_offset == 30, "what was cleaned once is not young"
 
 
 def test_a_log_is_worth_it_above_the_ratio_or_when_it_is_overdue() -> None:
     def worth(dirty: int, oldest_ms: int | None = None, **config: object) -> bool:
-        return is_worth_cleaning(Filth(100, dirty, 0, 0), replace(CONFIG, **config), oldest_ms=oldest_ms, now_ms=NOW_MS)
+        return is_worth_cleaning(
+            DirtyRange(100, dirty, 0, 0), replace(CONFIG, **config), oldest_ms=oldest_ms, now_ms=NOW_MS
+        )
 
     assert [worth(99), worth(100), worth(101)] == [False, False, True]
     assert worth(1, min_cleanable_dirty_ratio=0.0)

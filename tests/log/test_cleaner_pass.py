@@ -79,7 +79,7 @@ async def test_the_active_segment_and_what_is_not_committed_stay_as_they_are() -
     await log.flush()
     before = await read_bytes(log)
     assert log.high_watermark == 0
-    assert log.filth().dirty_bytes == 0
+    assert log.dirty_range().dirty_bytes == 0
     await clean(log)
     assert await read_bytes(log) == before
     log.update_high_watermark(log.log_end_offset)
@@ -179,7 +179,7 @@ async def test_a_full_map_cleans_what_it_covers_and_the_next_pass_the_rest() -> 
     log = await filled(MemoryDisk(), *(put(f"k{i % 10}", f"v{i}") for i in range(100)))
     expected = last_values(await uncommitted_view(log))
     passes = 0
-    while log.filth().dirty_bytes:
+    while log.dirty_range().dirty_bytes:
         end = log.clean_end_offset
         await clean(log, map_bytes=4 * 200)
         assert log.clean_end_offset > end

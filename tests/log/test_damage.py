@@ -72,7 +72,9 @@ async def test_a_disk_that_damages_log_after_log_is_not_filled_with_them() -> No
             disk.put(path, data)
         manager = await loaded(disk, seed=number)
         if number == ASIDE_MAX:
-            with pytest.raises(KafkaError, match=r"is damaged at byte.* not put aside: 3 logs of t-0") as refused:
+            with pytest.raises(
+                KafkaError, match=r"is damaged at byte.* not moved aside: .* has 3 damaged logs of t-0"
+            ) as refused:
                 await put_damaged_aside(manager, TP)
             assert refused.value.code is ErrorCode.kafka_storage_error
             assert damage_of(manager, TP) is not None

@@ -254,27 +254,27 @@ def test_aborted_transactions_stop_at_the_first_that_proves_there_are_no_more():
         (lambda: TransactionIndex.decode(struct.pack(">hqqqq", 1, 0, 0, 0, 0)), "entry 0 of 1: version 1"),
         (
             lambda: TransactionIndex.decode(struct.pack(">hqqqqhqqqq", 0, 1, 2, 3, 2, 0, 1, 2, 3, 2)),
-            "entry 1 of 2: last offset 3 must lie above 3",
+            "entry 1 of 2: last offset 3 must be above 3",
         ),
         (
             lambda: OffsetIndex.decode(struct.pack(">iiii", 2, 5, 2, 6), 10).check(name="x"),
-            r"x: entry 1 of 2: .*\(12, 6\) must lie above \(12, 5\)",
+            r"x: entry 1 of 2: .*\(12, 6\) must be above \(12, 5\)",
         ),
         (
             lambda: OffsetIndex.decode(struct.pack(">iiii", 2, 5, 3, 5), 10).check(),
-            r"offset index: entry 1 of 2: .*\(13, 5\) must lie above \(12, 5\)",
+            r"offset index: entry 1 of 2: .*\(13, 5\) must be above \(12, 5\)",
         ),
         (
             lambda: TimeIndex.decode(struct.pack(">qiqi", 9, 5, 9, 6), 10).check(),
-            r"\(9, 16\) must lie above \(9, 15\)",
+            r"\(9, 16\) must be above \(9, 15\)",
         ),
         (
             lambda: TimeIndex.decode(struct.pack(">qiqi", 9, 5, 10, 4), 10).check(),
-            r"\(10, 14\) must lie above \(9, 15\)",
+            r"\(10, 14\) must be above \(9, 15\)",
         ),
         (
             lambda: TimeIndex.decode(struct.pack(">qiqi", 9, 5, 8, 6), 10).check(),
-            r"time index: entry 1 of 2: .*\(8, 16\) must lie above \(9, 15\)",
+            r"time index: entry 1 of 2: .*\(8, 16\) must be above \(9, 15\)",
         ),
     ],
 )

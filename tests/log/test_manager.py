@@ -215,7 +215,7 @@ async def test_a_foreign_directory_is_told_of_and_the_cache_of_remote_indexes_is
     await first.close()
     await (await loaded(disk)).close()
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        f"{LOG_DIR / 'lost+found'} is no directory of a partition, and is left alone"
+        f"{LOG_DIR / 'lost+found'} is not a partition directory and is left alone"
     ]
 
 
@@ -477,7 +477,7 @@ async def test_a_log_that_cannot_be_closed_in_order_to_be_deleted_is_not_forgott
         patch.setattr(log, "abandon", fail)
         with pytest.raises(OSError, match="Input/output"):
             await manager.delete(TP)
-    assert TP in manager.found
+    assert TP in manager.known_partitions
     again = await manager.create(TP, OTHER_ID)
     assert (again.topic_id, again.log_end_offset) == (OTHER_ID, 0)
     await manager.close()
@@ -807,7 +807,7 @@ async def test_a_fault_of_ours_in_one_log_does_not_stop_the_upkeep_of_others(
     monkeypatch.setattr(log, "flush", fail)
     await manager.upkeep.flush_due()
     assert not other.has_unflushed_segments
-    assert "t-0: its upkeep fails by a fault of ours" in caplog.text
+    assert "internal error in the upkeep of the log of t-0" in caplog.text
     await manager.close()
 
 

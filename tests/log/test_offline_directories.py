@@ -113,7 +113,9 @@ async def test_a_log_that_was_made_anew_meanwhile_is_the_one_that_the_cluster_na
     await again.create(partition, TOPIC, directory_id=None)
     await again.close()
     disk.before_effect = None
-    with pytest.raises(KafkaError, match=f"{partition} is in /first and in /second: remove one"):
+    with pytest.raises(
+        KafkaError, match=f"{partition} is in /first and in /second, and must be in one log directory: remove one"
+    ):
         await loaded(disk, log_dirs=(FIRST, SECOND))
     for kept in (0, 1):
         copy = disk.restart("kept")

@@ -70,7 +70,7 @@ async def test_a_failed_write_fails_everything_behind_it_and_the_log() -> None:
     ] * 3
     assert log.log_end_offset == 1
     for call in (lambda: append(log), lambda: log.read(0, max_bytes=1, max_offset=1), log.flush, log.roll):
-        with pytest.raises(KafkaError, match="opened anew") as raised:
+        with pytest.raises(KafkaError, match="must be reopened") as raised:
             await call()
         assert code_of(raised) is ErrorCode.kafka_storage_error
     await log.abandon()
@@ -167,7 +167,7 @@ async def test_a_failed_sync_fails_the_log() -> None:
     log = await open_log(disk)
     await append(log)
     disk.faults = FailNth(1, only=frozenset({"sync"}))
-    with pytest.raises(KafkaError, match="opened anew"):
+    with pytest.raises(KafkaError, match="must be reopened"):
         await log.flush()
-    with pytest.raises(KafkaError, match="opened anew"):
+    with pytest.raises(KafkaError, match="must be reopened"):
         await append(log)

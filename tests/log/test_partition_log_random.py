@@ -78,7 +78,7 @@ class Workload:
         """Leadership moves on; a part of the end goes."""
         async with self.structure:
             self.epoch += 1
-            self.log.refuse_leaders_below(self.epoch)
+            self.log.reject_leaders_below(self.epoch)
             self.cutting += 1
             offset = self.random.randrange(self.log.local_log_start_offset, self.log.log_end_offset + 1)
             end = await self.log.truncate_to(offset)

@@ -169,7 +169,7 @@ async def test_a_truncation_aborts_readers_that_do_not_let_go(monkeypatch: pytes
     log = await log_of_twelve(MemoryDisk())
     piece = await log.read(10, max_bytes=1000, max_offset=12)
     assert await log.truncate_to(10) == 10
-    with pytest.raises(KafkaError, match="offset 10 was truncated while it was being read") as raised:
+    with pytest.raises(KafkaError, match="offset 10 was truncated during the read") as raised:
         await piece.read()
     assert raised.value.code is ErrorCode.not_leader_or_follower
     piece.release()

@@ -417,7 +417,7 @@ def test_an_empty_snapshot():
 def test_a_snapshot_whose_transaction_begins_beyond_its_offset_is_refused(last_offset):
     batches = (BatchMetadata(0, last_offset, 0, 1000),)
     entry = ProducerStateEntry(7, 0, current_txn_first_offset=12 - last_offset, batches=batches)
-    with pytest.raises(CorruptFileError, match="producer 7 is known beyond offset 9"):
+    with pytest.raises(CorruptFileError, match="producer 7 has offsets at or above the snapshot offset 9"):
         ProducerStateManager.from_snapshot(encode_snapshot([entry]), 9)
     ProducerStateManager.from_snapshot(encode_snapshot([entry]), 10)
 
@@ -425,7 +425,7 @@ def test_a_snapshot_whose_transaction_begins_beyond_its_offset_is_refused(last_o
 def test_a_snapshot_beyond_its_offset_is_refused():
     manager = producers(batch(0), transactional(1, sequence=1))
     assert ProducerStateManager.from_snapshot(manager.snapshot(), 2).first_undecided_offset == 1
-    with pytest.raises(CorruptFileError, match="S: producer 7 is known beyond offset 1"):
+    with pytest.raises(CorruptFileError, match="S: producer 7 has offsets at or above the snapshot offset 1"):
         ProducerStateManager.from_snapshot(manager.snapshot(), 1, name="S")
 
 
@@ -437,13 +437,13 @@ def test_broken_snapshots_say_what_is_wrong():
     counted = {count: struct.pack(">i", count) + data[10:] for count in (-1, 1, 3)}
     miscounted = {count: struct.pack(">hI", 1, crc32c(body)) + body for count, body in counted.items()}
     for broken, message in [
-        (b"", "S: 0 bytes where at least 10 are expected"),
-        (b"\0\2" + data[2:], "S: version 2 where 1 is expected"),
-        (bytes(flipped), "S: CRC-32C 0x[0-9a-f]{8} is stated, the content has 0x"),
+        (b"", "S: 0 bytes, expected at least 10"),
+        (b"\0\2" + data[2:], "S: version 2, expected 1"),
+        (bytes(flipped), "S: CRC-32C 0x[0-9a-f]{8} expected, the content has 0x"),
         (data[:-1], "S: CRC-32C"),
         (twice, "S: a producer id is listed twice"),
-        *((each, f"S: {count} producers are stated, 92 bytes follow") for count, each in miscounted.items()),
-        (struct.pack(">hIi", 1, crc32c(struct.pack(">i", -1)), -1), "S: -1 producers are stated, 0 bytes follow"),
+        *((each, f"S: {count} producers expected, 92 bytes follow") for count, each in miscounted.items()),
+        (struct.pack(">hIi", 1, crc32c(struct.pack(">i", -1)), -1), "S: -1 producers expected, 0 bytes follow"),
     ]:
         with pytest.raises(CorruptFileError, match=message):
             decode_snapshot(broken, name="S")

@@ -133,7 +133,7 @@ async def test_row_damaged_middle_below_the_recovery_point_is_reported_and_not_s
     disk = await changed(_4_log=damage(whole))  # type: ignore[operator]
     before = disk.files()
     position = batch_starts(whole)[1]
-    with pytest.raises(CorruptLogError, match="data behind it is not dropped silently") as error:
+    with pytest.raises(CorruptLogError, match="flushed data is never dropped silently") as error:
         await open_log(disk, config=SMALL, recovery_point=7)
     assert error.value.path == name_of("_4_log")
     assert error.value.position == position
@@ -222,7 +222,7 @@ async def test_row_transaction_index_impossible(is_clean: bool) -> None:
     disk.put(path, right[:-3])
     again = await open_log(disk, config=SMALL, is_clean=is_clean, recovery_point=5, high_watermark=5)
     assert [aborted.first_offset for aborted in await again.aborted_transactions(0, 5)] == [0]
-    assert "the segments from there on are scanned" in again.recovery_report.messages[0]
+    assert "the log is scanned from that segment on" in again.recovery_report.messages[0]
     await again.close()
     assert disk.files()[path] == right
 
@@ -281,14 +281,14 @@ async def test_row_epochs_are_taken_from_the_batches(data: bytes | None) -> None
     disk = await changed(leader_epoch_checkpoint=data)
     log = await open_log(disk, config=SMALL, is_clean=True)
     assert epochs_of(log) == [(0, 0), (1, 4), (2, 8)]
-    assert "the leader epochs are taken from the batches" in log.recovery_report.messages[0]
+    assert "the leader epochs are rebuilt from the batches" in log.recovery_report.messages[0]
     assert disk.restart().files()[name_of("leader_epoch_checkpoint")] == b"0\n3\n0 0\n1 4\n2 8\n"
 
 
 async def test_row_epochs_of_a_log_that_begins_in_the_tier_cannot_be_made_anew() -> None:
     disk = await changed(leader_epoch_checkpoint=b"x", _0_log=None)
     tiered = LogConfig(segment_bytes=400, remote_storage_enable=True)
-    with pytest.raises(CorruptLogError, match="have the replica built from the tier again"):
+    with pytest.raises(CorruptLogError, match="have the replica rebuilt from the tier"):
         await open_log(disk, config=tiered, log_start_offset=0)
 
 
@@ -335,7 +335,7 @@ async def test_row_interrupted_compaction_is_refused_if_its_segment_is_not_whole
     disk = await changed()
     disk.put(DIRECTORY / "00000000000000000000.log.swap", b"left")
     before = disk.files()
-    with pytest.raises(CorruptLogError, match=r"an interrupted compaction left is damaged"):
+    with pytest.raises(CorruptLogError, match=r"output of an interrupted compaction is damaged"):
         await open_log(disk, config=SMALL)
     assert disk.files() == before
 
@@ -347,7 +347,7 @@ async def test_row_interrupted_compaction_is_finished() -> None:
     first = parse_header(whole)
     disk.put(segment.with_name(segment.name + ".swap"), whole[: first.size_bytes])
     log = await open_log(disk, config=replace(SMALL, cleanup_policy=frozenset({"compact"})))
-    assert "a compaction had been interrupted, and is finished" in log.recovery_report.messages[0]
+    assert "an interrupted compaction was finished" in log.recovery_report.messages[0]
     assert disk.files()[segment] == whole[: first.size_bytes]
     assert not [path for path in disk.files() if path.suffix == ".swap"]
 
@@ -367,7 +367,7 @@ async def test_row_partition_metadata() -> None:
     disk.put(DIRECTORY / "partition.metadata", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAABQ")
     assert (await open_log(disk, config=SMALL)).topic_id == UUID(int=5)
     disk.put(DIRECTORY / "partition.metadata", b"topic: who knows")
-    with pytest.raises(CorruptLogError, match="whose data this is cannot be known"):
+    with pytest.raises(CorruptLogError, match="the topic id is unknown"):
         await open_log(disk, config=SMALL)
 
 
@@ -599,5 +599,5 @@ async def test_a_mark_that_the_disk_does_not_take_is_told() -> None:
     log = await open_log(disk, config=SMALL)
     await append(log)
     disk.faults = FailNth(1, persistent=True)
-    with pytest.raises(KafkaError, match="nor could unsynced be written"):
+    with pytest.raises(KafkaError, match="unsynced could not be written either"):
         await log.flush()

@@ -201,7 +201,7 @@ async def test_it_is_not_taken_from_the_middle_of_a_batch(source: Source) -> Non
     async def read(start: int, end: int) -> bytes:
         return bytes(data[start:end])
 
-    with pytest.raises(CorruptRecordError, match="no batch begins there"):
+    with pytest.raises(CorruptRecordError, match="no batch begins at its base offset"):
         await log.prepend(replace(whole, read=read))
 
 
@@ -248,7 +248,7 @@ async def test_producer_state_of_another_point_does_not_come_in(source: Source) 
     _, log = await thin(MemoryDisk(), source)
     wanted = await source.segment(source.bases[-2])
     later = await source.log.producer_snapshot_at(source.log.log_end_offset)
-    with pytest.raises(CorruptFileError, match="known beyond"):
+    with pytest.raises(CorruptFileError, match="at or above the snapshot offset"):
         await log.prepend(
             SegmentToWarm(
                 base_offset=wanted.base_offset,

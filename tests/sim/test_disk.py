@@ -229,7 +229,7 @@ def test_each_handle_is_told_of_a_failed_sync_by_its_own_next_one():
             await one.sync()
         later = await disk.open(FILE)
         await other.write(1, b"y")
-        for call, why in ((other.sync, "another handle"), (other.sync, "refused"), (one.sync, "refused")):
+        for call, why in ((other.sync, "another handle"), (other.sync, "rejected"), (one.sync, "rejected")):
             with pytest.raises(OSError, match=why) as told:
                 await call()
             assert told.value.errno == errno.EIO
@@ -253,7 +253,7 @@ def test_handles_that_share_a_failed_sync_are_told_alike():
         results = await asyncio.gather(first, *calls, return_exceptions=True)
         assert [result is None for result in results] == [True, False, False]
         for each in (one, other):
-            with pytest.raises(OSError, match="refused"):
+            with pytest.raises(OSError, match="rejected"):
                 await each.write(1, b"y")
 
     run(work())

@@ -27,7 +27,7 @@ def test_what_a_fault_explains_is_tried_again(code: ErrorCode) -> None:
 @pytest.mark.parametrize("kind", [Producer, PipelinedProducer])
 def test_records_of_now_are_refused_only_where_a_clock_may_be_far_behind(kind: type[Producer]) -> None:
     def run(*, were_clocks_set: bool) -> None:
-        refusals = [KafkaError(ErrorCode.invalid_timestamp, "must lie in")]
+        refusals = [KafkaError(ErrorCode.invalid_timestamp, "must be in")]
 
         async def produce(*_: object) -> int:
             if refusals:

@@ -1,21 +1,21 @@
-"""What a cleaning leaves of each batch. Pure: bytes in, bytes out, in the order of the log.
+"""The records that a cleaning keeps of each batch. Pure: bytes in, bytes out, in the order of the log.
 
 A record survives if any of these holds:
 
-* it lies at or above the map's end: what comes behind it was not looked at;
+* its offset is at or above the map's end: newer records were not read;
 * no later record with its key is in the map's range, and it has a value;
-* the same, it is a tombstone, and the delete horizon of its batch has not come.
+* likewise for a tombstone, as long as the delete horizon of its batch has not passed.
 
-A record without a key goes. Of transactions (KIP-98, KIP-447):
+A record without a key is removed. Transactions (KIP-98, KIP-447):
 
 | batch | its records |
 |---|---|
-| data of an aborted transaction | go at once |
-| a marker, while data of its transaction was met in this pass | stays |
-| a marker of a transaction of which nothing is left | gets a delete horizon, and goes once that has come |
-| the last batch of a producer that the log remembers | may go; the header, with epoch and sequence, stays |
+| data of an aborted transaction | are removed at once |
+| a marker, if this pass has met data of its transaction | is kept |
+| a marker of a transaction without any data left | gets a delete horizon, and is removed once that has passed |
+| the last batch of a producer that the log remembers | may be removed; the header, with epoch and sequence, is kept |
 
-An aborted transaction stays in the transaction index as long as data of it was met: consumers need it no longer
+An aborted transaction stays in the transaction index as long as the pass meets data of it; consumers do not need it
 afterwards.
 """
 
@@ -35,16 +35,16 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Transactions:
-    """The transactions that a walk over the log passes through, told from the transaction indexes it was given."""
+    """The transactions that a pass over the log meets, given the aborted ones from the transaction indexes."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        self._to_come = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+        self._upcoming = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
         self._open_aborted: dict[int, AbortedTransaction] = {}
         self._met_aborted: set[int] = set()
         self._met_committed: set[int] = set()
 
     def pass_data(self, header: BatchHeader) -> bool:
-        """Whether a data batch belongs to an aborted transaction."""
+        """Pass a data batch; return whether it belongs to an aborted transaction."""
         self._open_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -55,7 +55,7 @@ class Transactions:
         return False
 
     def pass_marker(self, header: BatchHeader, marker: Record | None) -> tuple[bool, AbortedTransaction | None]:
-        """Whether nothing is left of the transaction that a marker ended; what the transaction index keeps of it."""
+        """Pass a marker; return whether its transaction has no data left, and the entry to keep in the index."""
         self._open_up_to(header.last_offset)
         kind = ControlType.UNKNOWN if marker is None else control_type(marker)
         if kind is ControlType.ABORT:
@@ -70,13 +70,13 @@ class Transactions:
         return marker is None, None
 
     def _open_up_to(self, offset: int) -> None:
-        while self._to_come and self._to_come[-1].first_offset <= offset:
-            aborted = self._to_come.pop()
+        while self._upcoming and self._upcoming[-1].first_offset <= offset:
+            aborted = self._upcoming.pop()
             self._open_aborted.setdefault(aborted.producer_id, aborted)
 
 
 def note_keys(offset_map: OffsetMap, transactions: Transactions, header: BatchHeader, data: Buffer, at: int) -> bool:
-    """Take a batch into the map, from the map's end on; False once it is full."""
+    """Add the keys of a batch to the map, from the map's end on; return False once it is full."""
     if header.is_control:
         transactions.pass_marker(header, next(iter_records(data, at, header), None))
     elif not transactions.pass_data(header):
@@ -90,7 +90,7 @@ def note_keys(offset_map: OffsetMap, transactions: Transactions, header: BatchHe
 
 @dataclass(slots=True)
 class BatchCleaner:
-    """One pass over the log, from its first batch to the last one that is cleaned."""
+    """The cleaning of one log in one pass, from its first batch to the last one in the range."""
 
     offset_map: OffsetMap
     transactions: Transactions
@@ -98,10 +98,10 @@ class BatchCleaner:
     now_ms: int
     delete_retention_ms: int
     kept_aborted: list[AbortedTransaction] = field(default_factory=list)
-    """For the transaction index of the segment that is being written; taken by who writes it."""
+    """The entries for the transaction index of the new segment; the writer of the segment takes them."""
 
     def clean(self, header: BatchHeader, data: Buffer, at: int) -> Buffer | None:
-        """What is left of the batch at `at`: its own bytes if nothing changes, None if nothing is left."""
+        """Return the rest of the batch at position `at`: its own bytes if nothing changes, None if nothing is left."""
         original = memoryview(data)[at : at + header.size_bytes]
         records = list(iter_records(data, at, header))
         if header.is_control:
@@ -111,6 +111,7 @@ class BatchCleaner:
             kept = [] if is_done and self._is_past_horizon(header) else records
             wants_horizon = is_done and bool(records)
         elif self.transactions.pass_data(header):
+            # A read-committed consumer would skip these records anyway.
             kept, wants_horizon = [], False
         else:
             kept = [record for record in records if self._survives(header, record)]
@@ -126,6 +127,7 @@ class BatchCleaner:
         return compacted_batch(header, kept, delete_horizon_ms=horizon_ms)
 
     def _survives(self, header: BatchHeader, record: Record) -> bool:
+        # Above the map's end a newer record may or may not exist: keep everything.
         if record.offset >= self.offset_map.end_offset:
             return True
         if record.key is None or record.offset < self.offset_map.last_offset_of(record.key):
@@ -137,10 +139,11 @@ class BatchCleaner:
         return horizon_ms is not None and horizon_ms <= self.now_ms
 
     def _remains(self, header: BatchHeader, original: Buffer, *, had_records: bool) -> Buffer | None:
-        """Of a batch without records: its header, as long as it is the last that its producer wrote."""
+        """Return the header of a batch without records if it is its producer's last one, else None."""
         entry = self.producers.get(header.producer_id) if header.has_producer_id else None
         if entry is None:
             return None
+        # Without it, a recovery from the log would forget the sequence and append a retried batch twice.
         if entry.batches:
             is_last = entry.batches[-1].last_offset == header.last_offset
         else:

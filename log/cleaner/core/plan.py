@@ -3,10 +3,10 @@
     log start ----- cleaned before ----- clean end ----- dirty ----- cleanable end ----- active segment -----
                                                                   at most the last stable offset and the flushed end
 
-* Whole closed segments only, and only what is committed, stable and flushed: what may still be cut off again, or be
-  the beginning of a transaction that is open, is not looked at.
-* A record is not cleaned before `min.compaction.lag.ms`; after `max.compaction.lag.ms` it is, however little it is.
-* Otherwise a log is cleaned once its dirty part is more than `min.cleanable.dirty.ratio` of what could be clean then.
+* Whole closed segments only, and only committed, stable and flushed records: records that may still be truncated, or
+  belong to an open transaction, are not read.
+* A record is not cleaned before `min.compaction.lag.ms`; after `max.compaction.lag.ms` it is, however few there are.
+* Otherwise a log is cleaned once its dirty part exceeds `min.cleanable.dirty.ratio` of its clean and dirty bytes.
 * Neighbours become one segment within the limits of `segment.bytes`, of its indexes and of relative offsets.
 """
 
@@ -20,11 +20,11 @@ from ...core.config import LogConfig
 from ...core.index import RELATIVE_OFFSET_MAX
 
 INDEX_ENTRY_BYTES = 12
-"""Of the time index, whose entries are the larger ones."""
+"""The entry size of the time index, which is larger than that of the offset index."""
 
 
 class SegmentView(Protocol):
-    """What is looked at; `next_offset` is exclusive."""
+    """The facts about a segment that the plan needs; `next_offset` is exclusive."""
 
     @property
     def base_offset(self) -> int: ...
@@ -43,29 +43,29 @@ S = TypeVar("S", bound=SegmentView)
 
 
 @dataclass(frozen=True, slots=True)
-class Filth:
-    """How dirty a log is. `end_offset` is the cleanable end."""
+class DirtyRange:
+    """The dirty part of a log: its size beside the clean part's, and `end_offset`, the cleanable end."""
 
     clean_bytes: int
     dirty_bytes: int
     end_offset: int
     first_dirty_base: int | None
-    """Base offset of the first dirty segment that has data; how old that is, is in its batches."""
+    """The base offset of the first dirty segment with data, whose first batch gives its age; None without one."""
 
     @property
     def ratio(self) -> float:
         return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes) if self.dirty_bytes else 0.0
 
 
-def find_filth(
+def find_dirty_range(
     segments: Sequence[SegmentView],
     config: LogConfig,
     *,
     clean_end_offset: int,
     stable_end_offset: int,
     now_ms: int,
-) -> Filth:
-    """`stable_end_offset`: the last stable offset, or the flushed end if that lies lower."""
+) -> DirtyRange:
+    """Return the dirty range. `stable_end_offset` is the last stable offset, or the flushed end if that is lower."""
     clean_bytes = dirty_bytes = 0
     end_offset = segments[0].base_offset
     first_dirty_base: int | None = None
@@ -81,19 +81,21 @@ def find_filth(
         dirty_bytes += segment.size_bytes
         if first_dirty_base is None and segment.size_bytes:
             first_dirty_base = segment.base_offset
-    return Filth(clean_bytes, dirty_bytes, end_offset, first_dirty_base)
+    return DirtyRange(clean_bytes, dirty_bytes, end_offset, first_dirty_base)
 
 
-def is_worth_cleaning(filth: Filth, config: LogConfig, *, oldest_ms: int | None, now_ms: int) -> bool:
-    """`oldest_ms`: the time of the first dirty batch, None where that is not known or does not count."""
-    if filth.dirty_bytes == 0:
+def is_worth_cleaning(dirty_range: DirtyRange, config: LogConfig, *, oldest_ms: int | None, now_ms: int) -> bool:
+    """Return whether a log should be cleaned now. `oldest_ms` is the timestamp of the first dirty batch; None if it is
+    unknown or irrelevant.
+    """
+    if dirty_range.dirty_bytes == 0:
         return False
     is_overdue = oldest_ms is not None and now_ms - oldest_ms > config.max_compaction_lag_ms
-    return is_overdue or filth.ratio > config.min_cleanable_dirty_ratio
+    return is_overdue or dirty_range.ratio > config.min_cleanable_dirty_ratio
 
 
 def grouped(segments: Sequence[S], config: LogConfig) -> list[list[S]]:
-    """Neighbours that become one segment, in order; every segment is in exactly one group."""
+    """Group the neighbours that become one segment, in order; every segment is in exactly one group."""
     groups: list[list[S]] = []
     size_bytes = 0
     for segment in segments:
