@@ -38,7 +38,7 @@ from ..remote.metadata import RemoteLogMetadataError
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .aux_state import AskAgainError, LedgerBehindError
 from .bootstrap_runner import Attempt, Bootstrapper, ReadyToAdopt
-from .core.bootstrap import AdoptFromTier, ResumeFetch, RetryLater, StartAt, Trigger, TruncateTo
+from .core.bootstrap import AdoptFromTier, Decision, ResumeFetch, RetryLater, StartAt, Trigger, TruncateTo
 from .core.fetch_outcome import BackOff, Begin, Cut, Stop, outcome_of
 from .core.fetched_records import base_offset_of, whole_batches
 from .core.replication_quota import FollowerThrottle, NoThrottle
@@ -222,9 +222,9 @@ class ReplicaFetcher:
             case ReadyToAdopt():
                 await self._bootstrapper.commit(partition, prepared)
                 replica.progress.bytes_from_tier += prepared.aux.bytes_from_tier
-        replica.progress.bootstrap_ended_at = self._wall_clock()
-        _log.info("%s begins at %d: %s", partition.topic_id_partition, partition.log_end_offset, prepared)
-        replica.state = ReplicaState.FETCHING
+        replica.end_bootstrap(self._wall_clock())
+        key, offset = partition.topic_id_partition, partition.log_end_offset
+        _log.info("%s: replication starts at offset %d: %s", key, offset, _summary(prepared))
         self._became_ready()
 
     # --- fetches ----------------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ class ReplicaFetcher:
         self._fetch_failures += 1
         delay_s = self._delay_s(self._fetch_failures)
         fault = None if isinstance(error, RETRIABLE) else error
-        text = f"fetching from broker {self._leader.broker_id} failed, again in {delay_s:.2f} s: {error!r}"
+        text = f"fetching from broker {self._leader.broker_id} failed, retrying in {delay_s:.2f} s: {error!r}"
         _log.warning(text, exc_info=fault)
         await asyncio.sleep(delay_s)
 
@@ -441,17 +441,32 @@ class ReplicaFetcher:
             await work(replica, *args)
         except RETRIABLE as error:
             replica.tier_failures += isinstance(error, TIER_FAILURES)
+            if _is_of_tier(error):
+                self._report_tier_outage(replica, told(error))
             self._back_off(replica, told(error), resume)
         except Exception as error:  # noqa: BLE001 - the supervisor of this replica's work
             replica.fail(f"{type(error).__name__}: {error}")
-            _log.exception("%s is not replicated any more", replica.partition.topic_id_partition)
+            key = replica.partition.topic_id_partition
+            _log.exception("internal error in the replication of %s; it stops until the broker is restarted", key)
+
+    def _report_tier_outage(self, replica: FollowedReplica, reason: str) -> None:
+        """Warn once for each bootstrap: the attempts that follow may go on for hours, and are logged at INFO."""
+        if replica.is_tier_outage_reported:
+            return
+        replica.is_tier_outage_reported = True
+        _log.warning(
+            "%s: the bootstrap waits for the tier, and the replica stays out of the ISR until then: %s; check that this"
+            " broker reaches the remote store and the remote log metadata topic",
+            replica.partition.topic_id_partition,
+            reason,
+        )
 
     def _back_off(self, replica: FollowedReplica, reason: str, resume: ReplicaState) -> None:
         loop = asyncio.get_running_loop()
         delay_s = self._delay_s(replica.failures)
         level = logging.DEBUG if reason == replica.reason else logging.INFO
         key = replica.partition.topic_id_partition
-        _log.log(level, "%s: %s, again in %.2f s: %s", key, resume.value, delay_s, reason)
+        _log.log(level, "%s: %s, retrying in %.2f s: %s", key, resume.value, delay_s, reason)
         replica.back_off(reason, resume, loop.call_later(delay_s, self._end_back_off, replica))
 
     def _end_back_off(self, replica: FollowedReplica) -> None:
@@ -472,3 +487,15 @@ class ReplicaFetcher:
         self._ready.set()
         if self._long_fetch is not None:
             self._long_fetch.end()
+
+
+def _is_of_tier(error: Exception) -> bool:
+    """Return whether the tier or its metadata failed, and not the leader or the local disk."""
+    return isinstance(error, RemoteStorageError | RemoteLogMetadataError | LedgerBehindError)
+
+
+def _summary(prepared: Decision | ReadyToAdopt) -> str:
+    """Describe a bootstrap's outcome in one line for the log: an adopted producer snapshot may be of many megabytes."""
+    if isinstance(prepared, ReadyToAdopt):
+        return f"{prepared.policy_name} adopted the log up to there from the tier, {prepared.aux.bytes_from_tier} bytes"
+    return prepared.reason
