@@ -4,7 +4,7 @@ BOOTSTRAPPING --decided--> FETCHING <--> TRUNCATING
       ^   |                  |   |
       |   +--retry--> BACKOFF <--+       (BACKOFF remembers the state to go back to)
       +---refused------------+
-any --fetch fenced, or a fault of our own--> FAILED   (until the replica is removed and added again)
+any --fetch fenced, or an internal error--> FAILED   (until the replica is removed and added again)
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class ReplicaFetcher:
         self._begin(replica, Trigger.ASSIGNED)
 
     async def remove(self, key: TopicIdPartition) -> ReplicaProgress | None:
-        """Follow no more. When this returns no effect on the local log is under way or will come."""
+        """Stop following. When this returns, no effect on the local log is under way or will come."""
         replica = self._replicas.pop(key, None)
         if replica is None:
             return None
@@ -150,7 +150,7 @@ class ReplicaFetcher:
                 self._end_back_off(replica)
 
     async def run(self) -> None:
-        """Until cancelled. Whoever wants local effects to end in an orderly way removes the replicas before."""
+        """Fetch until cancelled. To let local effects end in an orderly way, remove the replicas first."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
@@ -230,7 +230,7 @@ class ReplicaFetcher:
     # --- fetches ----------------------------------------------------------------------------------------------------
 
     def _begin_to_fetch(self) -> None:
-        """In a task of its own, which takes the turn of the one before."""
+        """Fetch in a new task, which takes the turn of the previous one."""
         if self._group is not None and not (self._fetching is not None and self._fetching.cancelling()):
             self._fetching = self._group.create_task(self._fetch_while_it_may())
 
@@ -245,7 +245,7 @@ class ReplicaFetcher:
         self._became_ready()  # the replica whose effect was late
 
     async def _wait_ready(self) -> None:
-        """Until there may be somebody to fetch."""
+        """Wait until there may be a replica to fetch."""
         self._ready.clear()
         try:
             async with asyncio.timeout(self._wanted.held_back_s):
@@ -314,13 +314,13 @@ class ReplicaFetcher:
             late.cancel()
 
     async def _wait_for(self, effects: list[asyncio.Task[None]]) -> None:
-        """Unless there are none, or another task fetches by now."""
+        """Wait for the effects of a round, unless another task fetches by now."""
         if effects and self._fetching is asyncio.current_task():
             _, late = await asyncio.wait(effects, timeout=self._effect_wait_max_s)
             self._fetch_again_after(late)
 
     def _fetch_again_after(self, effects: Iterable[asyncio.Task[None]]) -> None:
-        """The replicas that they were begun for are left out until they end."""
+        """Fetch again when these effects end; until then their replicas are left out."""
         for effect in effects:
             effect.add_done_callback(lambda _: self._became_ready())
 
@@ -436,7 +436,7 @@ class ReplicaFetcher:
     async def _supervised(
         self, replica: FollowedReplica, resume: ReplicaState, work: Callable[..., Awaitable[None]], *args: object
     ) -> None:
-        """What is retriable backs off; a fault of our own stops this replica and no other."""
+        """Back off after a retriable error; an internal error stops this replica and no other."""
         try:
             await work(replica, *args)
         except RETRIABLE as error:
