@@ -195,7 +195,7 @@ class AuxStateBuilder:
         if log_size != segment.segment_size_in_bytes:
             raise RemoteStorageCorruptError(
                 f"segment {segment.segment_id}: the tier holds {log_size} bytes of log,"
-                f" {segment.segment_size_in_bytes} were uploaded"
+                f" but {segment.segment_size_in_bytes} were uploaded"
             )
         epochs = _verified_epochs(segment, epoch_index, adoption.log_start_offset)
         _verify_snapshot(segment, snapshot)
@@ -245,7 +245,7 @@ class AuxStateBuilder:
             except TimeoutError:
                 break
         return RemoteResourceNotFoundError(
-            f"the remote log metadata says that segment {segment.segment_id} was copied, but the tier says: {error}"
+            f"segment {segment.segment_id} is finished in the remote log metadata, but not in the tier: {error}"
         )
 
     async def _wait_newer(self, partition: TopicIdPartition, version: int, deadline: float, missing: str) -> None:
@@ -254,7 +254,7 @@ class AuxStateBuilder:
                 await self._metadata.wait_newer(partition, version)
         except TimeoutError as error:
             raise LedgerBehindError(
-                f"{partition}: after {self._ledger_wait_s} s the remote log metadata (version {version}) still names no"
+                f"{partition}: after {self._ledger_wait_s} s the remote log metadata (version {version}) still has no"
                 f" finished segment for {missing}"
             ) from error
 
@@ -296,7 +296,7 @@ def _verified_epochs(segment: RemoteLogSegmentMetadata, epoch_index: bytes, log_
     epochs = LeaderEpochCache(recorded.range(log_start_offset, end_offset))
     earliest = epochs.earliest_entry
     if earliest is None:
-        raise RemoteStorageCorruptError(f"{name} has no epoch from offset {log_start_offset} on: {recorded}")
+        raise RemoteStorageCorruptError(f"{name} has no epoch for offset {log_start_offset} and above: {recorded}")
     for epoch, first, last in reversed([*segment.epoch_ranges()]):
         first = max(first, log_start_offset)
         if first <= last and first < earliest.start_offset:

@@ -106,7 +106,7 @@ class Bootstrapper:
             return decision
         if self._aux_states is None:
             raise RemoteStorageError(
-                f"{partition}: the leader has moved offsets below {decision.start_offset} to its tier, but this broker"
+                f"{partition}: the leader has only tiered records below offset {decision.start_offset}, but this broker"
                 " has none: set remote.log.storage.system.enable and its plugin"
             )
         aux = await self._aux_states.build(partition, decision, leader, leader_epoch)

@@ -4,7 +4,7 @@ BOOTSTRAPPING --decided--> FETCHING <--> TRUNCATING
       ^   |                  |   |
       |   +--retry--> BACKOFF <--+       (BACKOFF remembers the state to go back to)
       +---refused------------+
-any --fetch fenced, or a fault of our own--> FAILED   (until the replica is removed and added again)
+any --fetch fenced, or an internal error--> FAILED   (until the replica is removed and added again)
 """
 
 from __future__ import annotations
@@ -56,9 +56,11 @@ class FollowedReplica:
     bootstrap_began_at: float = 0.0
     is_removed: bool = False
     is_caught_up: bool = False
-    """At its last answer it had all that was committed."""
+    """Whether the replica had every committed record at its last answer."""
+    is_tier_outage_reported: bool = False
+    """Whether the operator was warned that this bootstrap waits for the tier."""
     asked: PartitionToFetch | None = None
-    """What was last fetched: the same value while it is the same."""
+    """The last fetch request of this replica; the same object while nothing in it changes."""
     task: asyncio.Task[None] | None = None
     effects: asyncio.Lock = field(default_factory=asyncio.Lock)
     _resume: ReplicaState = ReplicaState.FETCHING
@@ -74,6 +76,12 @@ class FollowedReplica:
         self.trigger = trigger
         self.reason = trigger.value
         self.bootstrap_began_at = now
+
+    def end_bootstrap(self, now: float) -> None:
+        """Fetch from now on. `now` is the wall clock's time in seconds."""
+        self.progress.bootstrap_ended_at = now
+        self.state = ReplicaState.FETCHING
+        self.is_tier_outage_reported = False
 
     def back_off(self, reason: str, resume: ReplicaState, timer: asyncio.TimerHandle) -> None:
         self._stop_timer()

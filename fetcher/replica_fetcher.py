@@ -38,7 +38,7 @@ from ..remote.metadata import RemoteLogMetadataError
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .aux_state import AskAgainError, LedgerBehindError
 from .bootstrap_runner import Attempt, Bootstrapper, ReadyToAdopt
-from .core.bootstrap import AdoptFromTier, ResumeFetch, RetryLater, StartAt, Trigger, TruncateTo
+from .core.bootstrap import AdoptFromTier, Decision, ResumeFetch, RetryLater, StartAt, Trigger, TruncateTo
 from .core.fetch_outcome import BackOff, Begin, Cut, Stop, outcome_of
 from .core.fetched_records import base_offset_of, whole_batches
 from .core.replication_quota import FollowerThrottle, NoThrottle
@@ -130,7 +130,7 @@ class ReplicaFetcher:
         self._begin(replica, Trigger.ASSIGNED)
 
     async def remove(self, key: TopicIdPartition) -> ReplicaProgress | None:
-        """Follow no more. When this returns no effect on the local log is under way or will come."""
+        """Stop following. When this returns, no effect on the local log is under way or will come."""
         replica = self._replicas.pop(key, None)
         if replica is None:
             return None
@@ -150,7 +150,7 @@ class ReplicaFetcher:
                 self._end_back_off(replica)
 
     async def run(self) -> None:
-        """Until cancelled. Whoever wants local effects to end in an orderly way removes the replicas before."""
+        """Fetch until cancelled. To let local effects end in an orderly way, remove the replicas first."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
@@ -222,15 +222,15 @@ class ReplicaFetcher:
             case ReadyToAdopt():
                 await self._bootstrapper.commit(partition, prepared)
                 replica.progress.bytes_from_tier += prepared.aux.bytes_from_tier
-        replica.progress.bootstrap_ended_at = self._wall_clock()
-        _log.info("%s begins at %d: %s", partition.topic_id_partition, partition.log_end_offset, prepared)
-        replica.state = ReplicaState.FETCHING
+        replica.end_bootstrap(self._wall_clock())
+        key, offset = partition.topic_id_partition, partition.log_end_offset
+        _log.info("%s: replication starts at offset %d: %s", key, offset, _summary(prepared))
         self._became_ready()
 
     # --- fetches ----------------------------------------------------------------------------------------------------
 
     def _begin_to_fetch(self) -> None:
-        """In a task of its own, which takes the turn of the one before."""
+        """Fetch in a new task, which takes the turn of the previous one."""
         if self._group is not None and not (self._fetching is not None and self._fetching.cancelling()):
             self._fetching = self._group.create_task(self._fetch_while_it_may())
 
@@ -245,7 +245,7 @@ class ReplicaFetcher:
         self._became_ready()  # the replica whose effect was late
 
     async def _wait_ready(self) -> None:
-        """Until there may be somebody to fetch."""
+        """Wait until there may be a replica to fetch."""
         self._ready.clear()
         try:
             async with asyncio.timeout(self._wanted.held_back_s):
@@ -314,13 +314,13 @@ class ReplicaFetcher:
             late.cancel()
 
     async def _wait_for(self, effects: list[asyncio.Task[None]]) -> None:
-        """Unless there are none, or another task fetches by now."""
+        """Wait for the effects of a round, unless another task fetches by now."""
         if effects and self._fetching is asyncio.current_task():
             _, late = await asyncio.wait(effects, timeout=self._effect_wait_max_s)
             self._fetch_again_after(late)
 
     def _fetch_again_after(self, effects: Iterable[asyncio.Task[None]]) -> None:
-        """The replicas that they were begun for are left out until they end."""
+        """Fetch again when these effects end; until then their replicas are left out."""
         for effect in effects:
             effect.add_done_callback(lambda _: self._became_ready())
 
@@ -328,7 +328,7 @@ class ReplicaFetcher:
         self._fetch_failures += 1
         delay_s = self._delay_s(self._fetch_failures)
         fault = None if isinstance(error, RETRIABLE) else error
-        text = f"fetching from broker {self._leader.broker_id} failed, again in {delay_s:.2f} s: {error!r}"
+        text = f"fetching from broker {self._leader.broker_id} failed, retrying in {delay_s:.2f} s: {error!r}"
         _log.warning(text, exc_info=fault)
         await asyncio.sleep(delay_s)
 
@@ -436,22 +436,37 @@ class ReplicaFetcher:
     async def _supervised(
         self, replica: FollowedReplica, resume: ReplicaState, work: Callable[..., Awaitable[None]], *args: object
     ) -> None:
-        """What is retriable backs off; a fault of our own stops this replica and no other."""
+        """Back off after a retriable error; an internal error stops this replica and no other."""
         try:
             await work(replica, *args)
         except RETRIABLE as error:
             replica.tier_failures += isinstance(error, TIER_FAILURES)
+            if _is_of_tier(error):
+                self._report_tier_outage(replica, told(error))
             self._back_off(replica, told(error), resume)
         except Exception as error:  # noqa: BLE001 - the supervisor of this replica's work
             replica.fail(f"{type(error).__name__}: {error}")
-            _log.exception("%s is not replicated any more", replica.partition.topic_id_partition)
+            key = replica.partition.topic_id_partition
+            _log.exception("internal error in the replication of %s; it stops until the broker is restarted", key)
+
+    def _report_tier_outage(self, replica: FollowedReplica, reason: str) -> None:
+        """Warn once for each bootstrap: the attempts that follow may go on for hours, and are logged at INFO."""
+        if replica.is_tier_outage_reported:
+            return
+        replica.is_tier_outage_reported = True
+        _log.warning(
+            "%s: the bootstrap waits for the tier, and the replica stays out of the ISR until then: %s; check that this"
+            " broker reaches the remote store and the remote log metadata topic",
+            replica.partition.topic_id_partition,
+            reason,
+        )
 
     def _back_off(self, replica: FollowedReplica, reason: str, resume: ReplicaState) -> None:
         loop = asyncio.get_running_loop()
         delay_s = self._delay_s(replica.failures)
         level = logging.DEBUG if reason == replica.reason else logging.INFO
         key = replica.partition.topic_id_partition
-        _log.log(level, "%s: %s, again in %.2f s: %s", key, resume.value, delay_s, reason)
+        _log.log(level, "%s: %s, retrying in %.2f s: %s", key, resume.value, delay_s, reason)
         replica.back_off(reason, resume, loop.call_later(delay_s, self._end_back_off, replica))
 
     def _end_back_off(self, replica: FollowedReplica) -> None:
@@ -472,3 +487,15 @@ class ReplicaFetcher:
         self._ready.set()
         if self._long_fetch is not None:
             self._long_fetch.end()
+
+
+def _is_of_tier(error: Exception) -> bool:
+    """Return whether the tier or its metadata failed, and not the leader or the local disk."""
+    return isinstance(error, RemoteStorageError | RemoteLogMetadataError | LedgerBehindError)
+
+
+def _summary(prepared: Decision | ReadyToAdopt) -> str:
+    """Describe a bootstrap's outcome in one line for the log: an adopted producer snapshot may be of many megabytes."""
+    if isinstance(prepared, ReadyToAdopt):
+        return f"{prepared.policy_name} adopted the log up to there from the tier, {prepared.aux.bytes_from_tier} bytes"
+    return prepared.reason

@@ -83,7 +83,7 @@ class Inventory(Cluster):
         try:
             return cls.from_yaml(path.read_text(encoding="utf-8"))
         except UnicodeDecodeError:
-            raise InventoryError([f"{path}: no text in UTF-8"]) from None
+            raise InventoryError([f"{path}: not UTF-8 text"]) from None
         except InventoryError as error:
             raise InventoryError([f"{path}: {problem}" for problem in error.problems]) from None
 
@@ -136,7 +136,7 @@ def _unfilled(key: str, places: list[str]) -> str:
     more = f" and {len(places) - NAMED_MAX} more" if len(places) > NAMED_MAX else ""
     example = "10 Gbit/s or 500 MiB/s" if key.endswith("_per_s") else "2 TiB" if key.endswith("_bytes") else "16"
     where = ", ".join(places[:NAMED_MAX]) + more
-    return f"{key} of {where} is not filled in: put what it is in place of {FILL_IN}, such as {example}"
+    return f"{key} of {where} is not filled in: replace {FILL_IN} by a value such as {example}"
 
 
 def _place(document: Mapping[str, Any], loc: Sequence[int | str]) -> list[str]:

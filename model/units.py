@@ -26,14 +26,14 @@ def parse_bytes(value: object) -> object:
     ValueError shows examples.
     """
     if isinstance(value, bool):
-        raise ValueError(f"{str(value).lower()} is no quantity")
+        raise ValueError(f"{str(value).lower()} is not a quantity")
     if not isinstance(value, str):
         return value
     if value.strip().upper() == FILL_IN:
-        raise ValueError(f'is not filled in: put what it is in place of {FILL_IN}, such as "10 Gbit/s" or "2 TiB"')
+        raise ValueError(f'is not filled in: replace {FILL_IN} by a value such as "10 Gbit/s" or "2 TiB"')
     found = _QUANTITY.fullmatch(value.strip())
     if found is None:
-        raise ValueError(f'{value!r} is no quantity: give bytes, or such as "1.5 GB", "64 MiB", "10 Gbit/s"')
+        raise ValueError(f'{value!r} is not a quantity: give bytes, or such as "1.5 GB", "64 MiB", "10 Gbit/s"')
     number, prefix, unit, per_s = found.groups()
     if unit == "b" and per_s:
         raise ValueError(f'{value!r} may be bits or bytes: say "Gbit/s" or "GB/s", "Mbit/s" or "MB/s"')

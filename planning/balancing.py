@@ -28,7 +28,7 @@ from .sharing import Limits, share_out
 RATIO_BUCKETS: Final = 8
 """Classes of bytes to copy for a byte on disk: 1, 1/2, 1/4 ... and less."""
 MARGIN: Final = 1.01
-"""Of bytes that are wanted: samples differ a little."""
+"""The factor on the bytes to choose: samples differ a little."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -32,7 +32,7 @@ LEAST = 0.5
 SAMPLE_MAX = 1024
 PRICE_MAX = 4.0
 STEPS = 14
-"""Of the search for the best price; each leaves two thirds of the range."""
+"""The number of steps in the search for the best price; each leaves two thirds of the range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +139,8 @@ class _Before:
         return max(0, int(self._need(self._counts, self._counts_after, numbers)[group].sum() - forced))
 
     def least(self, group: Bools, numbers: Band, disks: Band, fewest: int, most: int) -> _Least:
-        """Of the brokers of one group: what those above their bands give, or what those below take, if that is more;
-        the latter in `fewest` to `most` moves.
+        """Return what one group's brokers above their bands give, or what those below take, if that is more; the latter
+        in `fewest` to `most` moves.
         """
         placement = self._placement
         given = self._given(group, numbers, disks)

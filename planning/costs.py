@@ -10,6 +10,6 @@ from ..model.inventory_parts import Policy
 
 
 def new_replicas(arrays: ClusterArrays, policy: Policy) -> Bootstraps:
-    """Of a new replica of each partition, [P]."""
+    """Return what a new replica of each partition would copy, [P]."""
     partitions = np.arange(arrays.partition_count, dtype=np.int32)
     return bootstraps(arrays, partitions, np.zeros(arrays.partition_count), policy)

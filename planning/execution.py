@@ -43,7 +43,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class SetConfigs:
-    """Of topics and brokers; a topic that is gone is passed over."""
+    """Set configs of topics and brokers; a deleted topic is skipped."""
 
     values: tuple[ConfigValue, ...]
 

@@ -51,13 +51,13 @@ class Goal:
         named = {*self.leaving, *self.successors.values(), *self.joining}
         assert all(0 <= broker < broker_count for broker in named), (named, broker_count)
         if set(self.successors.values()) & self.leaving:
-            raise PlanError("a broker that is to leave cannot take over from another")
+            raise PlanError("a broker that leaves cannot replace another one")
         if self.joining & self.leaving:
             raise PlanError("a broker cannot be added and removed at once")
         if named_closed := self.closed & {*self.successors.values(), *self.joining}:
-            raise PlanError(f"{len(named_closed)} of the brokers that are to take replicas are not alive")
+            raise PlanError(f"{len(named_closed)} of the brokers that should get replicas are not alive")
         if len(self.leaving | self.closed) == broker_count:
-            raise PlanError("all brokers are to leave: nobody would hold anything")
+            raise PlanError("all brokers would leave: no broker would hold a replica")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ def safe_throttle(arrays: ClusterArrays, sources: Ints, targets: Ints, headroom:
         tightest = int(brokers[np.argmin(bytes_per_s[brokers])])
         if bytes_per_s[tightest] <= 0:
             raise PlanError(
-                f"broker {arrays.broker_ids[tightest]} has nothing to spare: {byte_text.rate(load[tightest])} {way}"
+                f"broker {arrays.broker_ids[tightest]} has no capacity to spare: {byte_text.rate(load[tightest])} {way}"
                 f" now, and {headroom:.0%} more for growth; lower the headroom, or give a throttle"
             )
         spare = min(spare, float(bytes_per_s[tightest]))

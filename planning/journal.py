@@ -221,11 +221,14 @@ def parse_journal(data: bytes, source: str) -> Journal:
     """JournalError names file and line."""
     lines = data.split(b"\n")[:-1]
     if not lines:
-        raise JournalError(f"{source}: no journal: it is empty, or its first line was torn by a crash; begin anew")
+        raise JournalError(
+            f"{source}: not a journal: it is empty, or its first line was torn by a crash;"
+            " start again with `reassign execute`"
+        )
     try:
         journal = Journal.of(Header.model_validate_json(lines[0]))
     except ValidationError as error:
-        raise JournalError(f"{source}: line 1: no journal of a reassignment: {located(error.errors()[0])}") from None
+        raise JournalError(f"{source}: line 1: not a journal of a reassignment: {located(error.errors()[0])}") from None
     for number, line in enumerate(lines[1:], 2):
         journal = journal.apply(parse_event(line, f"{source}: line {number}"))
     return journal

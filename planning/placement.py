@@ -55,7 +55,7 @@ class Placement:
         return self.arrays.broker_count
 
     def rack_of(self, brokers: Ints) -> Ints:
-        """Of each broker; NONE for an empty slot."""
+        """Return the rack of each broker; NONE for an empty slot."""
         racks: Ints = self._rack_of[brokers]
         return racks
 

@@ -157,7 +157,7 @@ def _balance(placement: Placement, goal: Goal, options: PlanOptions) -> tuple[Ba
 
 
 def _moves(arrays: ClusterArrays, replicas: Ints, changed: Ints) -> Moves:
-    """Of the partitions that change alone: the others need not be looked at."""
+    """Return the moves of the partitions that change; the others need no look."""
     rows = replace(arrays, replicas=arrays.replicas[changed])
     found = moves_between(rows, replicas[changed])
     return replace(found, partition=changed[found.partition])
@@ -205,7 +205,7 @@ def _waves(
 
 
 def _more_targets(targets: list[int], first: Indexes, count: Indexes) -> dict[int, list[int]]:
-    """By place, of the runs that are longer than one, all but their first."""
+    """Return all but the first target of each run that is longer than one, by place."""
     several = np.flatnonzero(count > 1)
     starts, ends = (first + 1)[several].tolist(), (first + count)[several].tolist()
     return {place: targets[start:end] for place, start, end in zip(several.tolist(), starts, ends, strict=True)}

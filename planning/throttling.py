@@ -32,7 +32,7 @@ def throttle_configs(
     *,
     returns: bool,
 ) -> tuple[ConfigValue, ...]:
-    """For a wave of these entries, forward or back."""
+    """Return the throttle configs for a wave of these entries, forward or back."""
     sends: dict[str, list[str]] = {}
     receives: dict[str, list[str]] = {}
     brokers: set[int] = set()

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Final
 
 CATCH_UP: Final = 0.5
-"""Of the throttle, what producers of moving partitions may take."""
+"""The share of the throttle that producers of moving partitions may take."""
 WHOLE: Final = 1_000_000
 """Units of load that a broker has in a wave: sums of whole numbers are exact."""
 NOTHING: Final[Mapping[int, Sequence[int]]] = MappingProxyType({})

@@ -61,7 +61,7 @@ def refuse_credentials(key: str, url: str | None, instead: str) -> None:
     parts = urlsplit(url or "")
     is_container = parts.scheme in CONTAINER_SCHEMES and parts.password is None
     if "@" in parts.netloc and not is_container:
-        raise ValueError(f"{key}: credentials do not belong into it; {instead}")
+        raise ValueError(f"{key}: must not contain credentials; {instead}")
 
 
 class StorageConfig(BaseModel):

@@ -98,7 +98,7 @@ def storage_errors(what: str) -> Iterator[None]:
         if code in NOT_FOUND_CODES:
             raise RemoteResourceNotFoundError(f"{what}: not in the bucket ({code})") from None
         kind = RemoteStorageRefusedError if code in REFUSED_CODES else RemoteStorageError
-        raise kind(f"{what}: the S3 server refused with {code or 'no code'}") from error
+        raise kind(f"{what}: the S3 server rejected the request with {code or 'no code'}") from error
     except (NoCredentialsError, PartialCredentialsError) as error:
         raise RemoteStorageRefusedError(f"{what}: {error}") from error
     except BotoCoreError as error:
@@ -128,7 +128,7 @@ class S3ObjectStore:
         try:
             return await self._calls.run(what, on_thread)
         except AbandonedError as error:
-            raise RemoteStorageError(f"{what}: abandoned before it began") from error
+            raise RemoteStorageError(f"{what}: cancelled before it began") from error
 
     async def put(self, key: str, source: SegmentSource) -> None:
         if source.size <= self._config.part_bytes:
@@ -228,9 +228,7 @@ class S3ObjectStore:
             return True
         stored = await self.size(key)
         if stored != size:
-            raise RemoteStorageCorruptError(
-                f"{key}: an object of {stored} bytes is there already, {size} were to be stored"
-            )
+            raise RemoteStorageCorruptError(f"{key}: an object of {stored} bytes already exists, expected {size} bytes")
         return False
 
     async def _abort(self, key: str, upload_id: str) -> None:
@@ -342,7 +340,9 @@ def secret(value: SecretStr | None) -> str | None:
 async def read_exactly(source: SegmentSource, position: int, count: int) -> bytes:
     data = await source.read(position, count)
     if len(data) != count:
-        raise RemoteStorageError(f"{source.path}: {len(data)} of {count} bytes at {position}: shorter than stated")
+        raise RemoteStorageError(
+            f"{source.path}: {len(data)} of {count} bytes at {position}: the file is shorter than stated"
+        )
     return data
 
 

@@ -204,7 +204,7 @@ class ControllerConfig(ControllerKeys, ClusterKeys, QuorumKeys):
         return Endpoint(listener.name, listener.host, listener.port)
 
     @model_validator(mode="after")
-    def _hangs_together(self) -> Self:
+    def _check_consistency(self) -> Self:
         if "controller" not in self.process_roles:
             raise ValueError("process.roles does not name controller: this is a broker's configuration")
         names = {listener.name for listener in self.listeners}

@@ -68,7 +68,9 @@ async def _has_abort_marker(segment: RemoteLogSegmentMetadata, storage: ReadsSeg
         except CorruptRecordError as error:
             raise RemoteStorageCorruptError(f"{segment.segment_id}: {error.message}") from error
         if read == 0 and (end == segment.segment_size_in_bytes or len(data) < end - position):
-            raise RemoteStorageCorruptError(f"{segment.segment_id}: the log ends within a batch at byte {position}")
+            raise RemoteStorageCorruptError(
+                f"{segment.segment_id}: the log ends in the middle of a batch at byte {position}"
+            )
         size_bytes = SCAN_BYTES if read else 2 * size_bytes
         position += read
     return False

@@ -88,7 +88,7 @@ async def _check_log(
         except CorruptRecordError as error:
             raise error.at(position + error.position) from None
         if read == 0 and len(data) < size_bytes:
-            raise CorruptRecordError("the log ends within a batch", position)
+            raise CorruptRecordError("the log ends in the middle of a batch", position)
         size_bytes = SCAN_BYTES if read else 2 * size_bytes
         position += read
     if next_offset != segment.end_offset + 1:
@@ -128,7 +128,7 @@ async def _check_indexes(segment: RemoteLogSegmentMetadata, storage: ReadsSegmen
         if producer.batches and producer.batches[-1].last_offset > last:
             raise CorruptFileError(
                 f"producer snapshot: producer {producer.producer_id} at offset {producer.batches[-1].last_offset}, "
-                f"behind the segment's end {last}"
+                f"after the segment's end {last}"
             )
     await _check_epochs(segment, storage)
     return {entry.position: entry.offset for entry in offsets}
@@ -146,7 +146,7 @@ async def _check_epochs(segment: RemoteLogSegmentMetadata, storage: ReadsSegment
 def _expect_within(what: str, segment: RemoteLogSegmentMetadata, offsets: list[int]) -> None:
     for offset in offsets:
         if not segment.start_offset <= offset <= segment.end_offset:
-            raise CorruptFileError(f"{what}: offset {offset}, which is none of the segment's")
+            raise CorruptFileError(f"{what}: offset {offset}, which is outside the segment")
 
 
 def _corrupt(segment: RemoteLogSegmentMetadata, error: Exception) -> Finding:

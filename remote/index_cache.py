@@ -182,7 +182,7 @@ class RemoteIndexCache:
             data = await self._disk.read_file(path)
             index = _decode(metadata, index_type, data, is_checked=key not in self._unchecked)
         except (OSError, RemoteStorageCorruptError) as error:
-            _log.warning("cached index %s is of no use, fetching it again: %s", path.name, error)
+            _log.warning("cached index %s is unusable, fetching it again: %s", path.name, error)
             if self._files.pop(key) is not None:
                 await self._remove([path])
             return None
@@ -205,7 +205,7 @@ class RemoteIndexCache:
         try:
             await self._disk.write_file(path, data)
         except OSError as error:
-            _log.warning("cannot keep index %s in the cache: %s", path.name, error)
+            _log.warning("cannot write index %s to the index cache: %s", path.name, error)
             self._files.pop(key)
         if self._files.peek(key) is None:
             await self._remove([path])
@@ -264,7 +264,9 @@ def _decode(metadata: RemoteLogSegmentMetadata, index_type: IndexType, data: byt
     except CorruptFileError as error:
         raise RemoteStorageCorruptError(str(error)) from error
     if last_offset > metadata.end_offset:
-        raise RemoteStorageCorruptError(f"{name}: names offset {last_offset}, which is above {metadata.end_offset}")
+        raise RemoteStorageCorruptError(
+            f"{name}: its last entry has offset {last_offset}, the segment ends at {metadata.end_offset}"
+        )
     return index
 
 
@@ -276,8 +278,8 @@ def _check_transactions(index: TransactionIndex, metadata: RemoteLogSegmentMetad
         is_here = metadata.start_offset <= each.last_offset <= metadata.end_offset
         if each.producer_id < 0 or not is_here or not 0 <= each.first_offset <= each.last_offset:
             raise RemoteStorageCorruptError(
-                f"{name}: {each} is no transaction that ended in [{metadata.start_offset}, {metadata.end_offset}]"
+                f"{name}: {each} is not a transaction that ended in [{metadata.start_offset}, {metadata.end_offset}]"
             )
         if each.last_stable_offset > each.last_offset + 1:
-            raise RemoteStorageCorruptError(f"{name}: the last stable offset of {each} lies above its end")
+            raise RemoteStorageCorruptError(f"{name}: the last stable offset of {each} is above its end")
     return index

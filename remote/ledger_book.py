@@ -146,7 +146,11 @@ class LedgerBook:
         page.is_ready = True
         page.wake()
         if page.refused_count:
-            _log.warning("%s: skipped %d illegal events in the remote log metadata", partition, page.refused_count)
+            _log.warning(
+                "%s: skipped %d illegal events in the remote log metadata",
+                partition,
+                page.refused_count,
+            )
             page.refused_count = 0
 
     @staticmethod
@@ -159,4 +163,6 @@ class LedgerBook:
 
 
 def _not_followed(partition: TopicIdPartition) -> RemoteLogMetadataError:
-    return RemoteLogMetadataError(f"{partition}: its remote log metadata is not followed by this broker (any more)")
+    return RemoteLogMetadataError(
+        f"{partition}: this broker does not follow, or no longer follows, its remote log metadata"
+    )

@@ -66,7 +66,7 @@ def _load(group: str, name: str) -> Any:
         missing = f"; install it: pip install {error.name}" if isinstance(error, ModuleNotFoundError) else ""
         raise PluginError(f"plugin {name!r} ({entry.value}) cannot be imported: {error}{missing}") from error
     except AttributeError as error:
-        raise PluginError(f"plugin {name!r} ({entry.value}) is not there: {error}; reinstall its package") from error
+        raise PluginError(f"plugin {name!r} ({entry.value}) does not exist: {error}; reinstall its package") from error
     if not (isinstance(plugin, type) and issubclass(getattr(plugin, "Config", type(None)), BaseModel)):
         raise PluginError(f"plugin {name!r} ({entry.value}) has no class attribute Config that is a pydantic model")
     return plugin

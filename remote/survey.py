@@ -265,7 +265,9 @@ def _named(segment_id: RemoteLogSegmentId, parts: Parts) -> RemoteLogSegmentMeta
     """What the listing tells. RemoteStorageError."""
     log = parts[None]
     if log.start_offset is None:
-        raise RemoteStorageError(f"{log.key}: the name does not tell the start offset; ask for remote log metadata")
+        raise RemoteStorageError(
+            f"{log.key}: the object's name does not contain the start offset; use the remote log metadata"
+        )
     return RemoteLogSegmentMetadata(
         segment_id=segment_id,
         start_offset=log.start_offset,

@@ -111,7 +111,7 @@ class TopicBasedRemoteLogMetadataManager:
         assert self._finder_task is None, "started already"
         if self._config.topic_retention_ms != KEEP_EVERYTHING:
             _log.warning(
-                "%s=%d: what the tier holds longer than that is forgotten by brokers of Apache Kafka; set -1",
+                "%s=%d: brokers of Apache Kafka forget remote segments after that time; set it to -1",
                 _kafkas_key("topic_retention_ms"),
                 self._config.topic_retention_ms,
             )
@@ -185,13 +185,13 @@ class TopicBasedRemoteLogMetadataManager:
                 _check_count(count, config)
                 self._partition_count = count
             except MetadataMismatchError as error:
-                _log.error("the remote log metadata cannot be used: %s", error)
-                self._give_up(f"the remote log metadata cannot be used: {error}")
+                _log.error("remote log metadata is unusable: %s; correct the topic, then restart the broker", error)
+                self._give_up(f"remote log metadata is unusable: {error}")
                 return
             except OUTSIDE_ERRORS as error:
-                _log.warning("cannot reach the remote log metadata topic, trying again: %s", told(error))
+                _log.warning("cannot reach the remote log metadata topic, retrying: %s", told(error))
             except Exception:  # noqa: BLE001 the supervisor of this task
-                _log.exception("bug in finding the remote log metadata topic; trying again")
+                _log.exception("internal error while looking up the remote log metadata topic; retrying")
             if self._partition_count is None:
                 await asyncio.sleep(backoff.next_delay_ms() / 1000)
         self._read_for(sorted(self._assigned))
@@ -217,7 +217,7 @@ class TopicBasedRemoteLogMetadataManager:
         except TimeoutError as error:
             raise RemoteLogMetadataError(
                 f"{partition_of(event)}: a {type(event).__name__} was not read back within "
-                f"{self._config.consume_wait_ms} ms; whether it is written is not known"
+                f"{self._config.consume_wait_ms} ms; it may or may not be written"
             ) from error
 
     async def _write_and_read_back(self, event: RemoteLogEvent, *, also_if_known: bool) -> None:
@@ -239,5 +239,5 @@ class TopicBasedRemoteLogMetadataManager:
                     await self._topic.append(number, value)
                 return
             except OUTSIDE_ERRORS as error:
-                _log.warning("cannot write to metadata partition %d, trying again: %s", number, told(error))
+                _log.warning("cannot write to metadata partition %d, retrying: %s", number, told(error))
             await asyncio.wait([arrival], timeout=backoff.next_delay_ms() / 1000)

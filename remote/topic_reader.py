@@ -114,12 +114,12 @@ class MetadataPartitionReader:
                 await step()
                 backoff.reset()
             except OUTSIDE_ERRORS as error:
-                _log.warning("cannot read metadata partition %d, trying again: %s", self._partition, told(error))
+                _log.warning("cannot read metadata partition %d, retrying: %s", self._partition, told(error))
                 if isinstance(error, KafkaError) and error.code is ErrorCode.offset_out_of_range:
                     self._begin_anew()
                 await self._pause(backoff, asked)
             except Exception:  # noqa: BLE001 the supervisor of this task
-                _log.exception("bug in reading metadata partition %d; trying again", self._partition)
+                _log.exception("internal error while reading metadata partition %d; retrying", self._partition)
                 await asyncio.sleep(backoff.next_delay_ms() / 1000)
 
     async def _pause(self, backoff: Backoff, asked: Hashable) -> None:
@@ -134,7 +134,8 @@ class MetadataPartitionReader:
         """A task that is at a former cursor finds it without partitions, and then not in its place any more."""
         known = [partition for cursor in self._cursors() for partition in cursor.partitions]
         _log.error(
-            "metadata partition %d lost records that were read before; reading it from its start for %d partitions",
+            "metadata partition %d lost records that this broker had read; rereading it from its start for %d"
+            " partitions (an unclean election, or deleted records)",
             self._partition,
             len(known),
         )

@@ -148,7 +148,7 @@ class RemoteChunks:
             data = await self._storage.fetch_log_segment(segment, start, end)
             if len(data) != end - start:
                 raise RemoteStorageCorruptError(
-                    f"{segment.segment_id}: the tier gave {len(data)} bytes for [{start}, {end}) of "
+                    f"{segment.segment_id}: the tier returned {len(data)} bytes for [{start}, {end}) of "
                     f"{segment.segment_size_in_bytes}"
                 )
         except BaseException:

@@ -119,7 +119,7 @@ class SegmentCopier:
         if stored != segment.segment_size_in_bytes:
             found = "nothing" if stored is None else f"{stored} bytes"
             raise RemoteStorageCorruptError(
-                f"{segment.segment_id}: {segment.segment_size_in_bytes} bytes were uploaded, the tier holds {found}"
+                f"{segment.segment_id}: {segment.segment_size_in_bytes} bytes were uploaded, but the tier holds {found}"
             )
 
     def _check_custom_metadata(self, segment: RemoteLogSegmentMetadata, custom_metadata: bytes | None) -> None:
@@ -133,6 +133,7 @@ class SegmentCopier:
 def _check_wanted(segment: RemoteLogSegmentMetadata, is_wanted: Callable[[], bool]) -> None:
     if not is_wanted():
         raise CopySupersededError(
-            f"{segment.segment_id}: the offsets {segment.start_offset} to {segment.end_offset} are copied by another "
-            f"leader, or are not to be copied any more: this attempt is given up"
+            f"{segment.segment_id}: the offsets {segment.start_offset} to"
+            f" {segment.end_offset} are being copied by another "
+            f"leader, or no longer need to be copied; giving up this attempt"
         )

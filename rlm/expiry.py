@@ -85,7 +85,7 @@ class RemoteSegmentDeleter:
             try:
                 await self._writer.confirm_started(segment)
             except IllegalTransitionError as error:
-                logger.info("%s: is no orphan any more: %s", segment.segment_id, error)
+                logger.info("%s: is no longer an orphan: %s", segment.segment_id, error)
                 return
         await self.delete(segment)
 
@@ -156,7 +156,7 @@ class PartitionUpkeep:
         """`remote` are the segments of the view that `action` was planned for."""
         match action:
             case AbandonOrphan(segment_id):
-                logger.info("%s: deleting what a copy left that was not finished", segment_id)
+                logger.info("%s: deleting the remains of an unfinished copy", segment_id)
                 await self._deleter.abandon(remote[segment_id])
             case DeleteRemote(segment_ids):
                 await self._deleter.delete_all([remote[segment_id] for segment_id in segment_ids])
@@ -164,7 +164,7 @@ class PartitionUpkeep:
                 for segment_id in segment_ids:
                     await self._prove(remote[segment_id])
             case RaiseLogStart(to_offset, reason):
-                logger.info("%s: log start offset rises to %d: %s", self._name, to_offset, reason)
+                logger.info("%s: raising the log start offset to %d: %s", self._name, to_offset, reason)
                 await self._log.increment_log_start_offset(to_offset)
             case DeleteLocal(up_to_offset):
                 await self._log.delete_local_segments(up_to_offset)
@@ -180,7 +180,7 @@ class PartitionUpkeep:
         self.proofs.disprove(segment.segment_id, asyncio.get_running_loop().time())
         self._counters.disproven_segments += 1
         logger.error(
-            "%s [%d, %d]: the tier holds %s where the remote log metadata states %d bytes; its local segments stay",
+            "%s [%d, %d]: the tier holds %s, expected %d bytes by the remote log metadata; keeping its local segments",
             segment.segment_id,
             segment.start_offset,
             segment.end_offset,

@@ -221,7 +221,9 @@ class RemoteLogManager:
     def _disown(self, task: asyncio.Task[None]) -> None:
         self._owned.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("%s ended by a fault of ours", task.get_name(), exc_info=error)
+            logger.error(
+                "internal error in %s; it stops until the broker is restarted", task.get_name(), exc_info=error
+            )
 
     async def _delete_remote_partition(self, partition: TopicIdPartition, delay_ms: float) -> None:
         await asyncio.sleep(delay_ms / 1000)
@@ -237,7 +239,7 @@ class RemoteLogManager:
                 raise_if_cancelled()
                 self.counters.errors["partition deletion"] += 1
                 delay_ms = backoff.next_delay_ms()
-                logger.warning("%s: deletion from the tier failed, again in %.0f ms: %s", partition, delay_ms, error)
+                logger.warning("%s: deletion from the tier failed, retrying in %.0f ms: %s", partition, delay_ms, error)
                 await asyncio.sleep(delay_ms / 1000)
         self._deleting.discard(partition)
         if partition not in self._hosted:

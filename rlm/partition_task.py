@@ -133,10 +133,10 @@ class PartitionTask:
                 has_more = await step()
             except EXPECTED_FAILURES as error:
                 delay_ms = backoff.next_delay_ms()
-                logger.warning("%s: %s failed, again in %.0f ms: %s", self._name, what, delay_ms, error)
+                logger.warning("%s: %s failed, retrying in %.0f ms: %s", self._name, what, delay_ms, error)
             except Exception:
                 delay_ms = backoff.next_delay_ms()
-                logger.exception("%s: %s failed by a fault of ours, again in %.0f ms", self._name, what, delay_ms)
+                logger.exception("%s: internal error in %s, retrying in %.0f ms", self._name, what, delay_ms)
             else:
                 backoff.reset()
                 if not has_more:

@@ -61,7 +61,11 @@ class PendingDeletions:
             try:
                 self._partitions = set(decode_partitions(await self._disk.read_file(self._path)))
             except ValueError as error:
-                logger.error("%s: %s; `tierfetch tier verify` finds what it named, if anything", self._path, error)
+                logger.error(
+                    "%s: %s; run `tierfetch tier verify` to find what the deleted topics left in the tier",
+                    self._path,
+                    error,
+                )
         self._written = set(self._partitions)
         return sorted(self._partitions)
 

@@ -101,7 +101,7 @@ class RemoteLogReader:
             async with asyncio.timeout(self._max_wait_ms / 1000):
                 return await self._read(request)
         except TimeoutError:
-            logger.info("%s: the tier did not answer in time for offset %d", request.partition, request.offset)
+            logger.info("%s: the tier did not respond in time for offset %d", request.partition, request.offset)
             return RemoteRecords(memoryview(b""), request.offset)
 
     async def _read(self, request: RemoteRead) -> RemoteRecords | None:
@@ -113,7 +113,13 @@ class RemoteLogReader:
             try:
                 return await self._read_at(request, place)
             except RemoteStorageError as error:
-                logger.warning("%s: offset %d, attempt %d: %s", request.partition, request.offset, attempt, error)
+                logger.warning(
+                    "%s: cannot read offset %d from the tier, attempt %d: %s",
+                    request.partition,
+                    request.offset,
+                    attempt,
+                    error,
+                )
                 await self._forget(place.segment, error)
                 failure = error
         raise KafkaError(ErrorCode.kafka_storage_error, f"{request.partition}: the tier failed: {failure}")
@@ -125,7 +131,7 @@ class RemoteLogReader:
         if offset < log.log_start_offset:
             raise KafkaError(
                 ErrorCode.offset_out_of_range,
-                f"{request.partition}: offset {offset} lies below the log start {log.log_start_offset}",
+                f"{request.partition}: offset {offset} is below the log start {log.log_start_offset}",
             )
         segment = self._segment_of(request, offset)
         return _Place(segment, min(_agreed_end(log, segment, offset), request.max_offset))
@@ -142,8 +148,9 @@ class RemoteLogReader:
         if segment is None:
             raise KafkaError(
                 ErrorCode.kafka_storage_error,
-                f"{request.partition}: offset {offset} of leader epoch {epoch} is in neither tier, although the log "
-                f"starts at {request.log.log_start_offset}; `tierfetch tier verify` tells more",
+                f"{request.partition}: offset {offset} of leader epoch {epoch} is in neither the local"
+                " log nor the tier, although the log "
+                f"starts at {request.log.log_start_offset}; run `tierfetch tier verify`",
             )
         return segment
 
@@ -239,7 +246,7 @@ class RemoteLogReader:
         try:
             open_offset = await self._indexes.first_open_offset(segment)
         except (RemoteResourceNotFoundError, RemoteStorageCorruptError) as error:
-            logger.warning("%s: what is open there is not known: %s", segment.segment_id, error)
+            logger.warning("%s: cannot tell which transactions are open at its end: %s", segment.segment_id, error)
             return False
         return open_offset is None or open_offset >= end_offset
 

@@ -245,7 +245,7 @@ class GroupKeys(PropertyKeys):
     offsets_retention_check_interval_ms: PositiveLong = 600_000
 
     @model_validator(mode="after")
-    def _session_timeouts_leave_a_choice(self) -> Self:
+    def _check_session_timeouts(self) -> Self:
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ValueError(
                 f"group.min.session.timeout.ms ({self.group_min_session_timeout_ms}) must be at most "
@@ -298,7 +298,7 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, Quorum
     """All keys of one broker, checked."""
 
     @model_validator(mode="after")
-    def _belongs_to_one_cluster(self) -> Self:
+    def _check_cluster_settings(self) -> Self:
         if "broker" not in self.process_roles:
             raise ValueError("process.roles does not name broker: this is a controller's configuration")
         if not (self.controller_quorum_voters or self.controller_quorum_bootstrap_servers):

@@ -219,7 +219,7 @@ def end_offset_for_leader_epoch(view: LeaderView, current_leader_epoch: int, req
 def _check_follower(view: LeaderView, position: FetchPosition) -> Refuse | None:
     registered_epoch = view.followers.get(position.replica_id)
     if registered_epoch is None:
-        reason = f"replica {position.replica_id} is no follower of this partition, as far as this leader knows"
+        reason = f"replica {position.replica_id} is not a replica of this partition in the leader's metadata"
         if position.current_leader_epoch == NO_EPOCH:
             return Refuse(ErrorCode.not_leader_or_follower, reason)
         return Refuse(ErrorCode.unknown_leader_epoch, reason)

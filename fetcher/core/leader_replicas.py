@@ -198,7 +198,7 @@ class LeaderReplicas:
         return self.isr | {replica_id}
 
     def begin_change(self, isr: frozenset[int]) -> None:
-        """A change was sent to whoever decides, conditional on `partition_epoch`."""
+        """Note that a change was sent to the controller, conditional on `partition_epoch`."""
         assert self.pending_isr is None, f"ISR {sorted(self.pending_isr or ())} is pending, {sorted(isr)} must wait"
         assert self.leader_id in isr, f"leader {self.leader_id} would leave its own ISR {sorted(isr)}"
         self.pending_isr = isr

@@ -156,8 +156,8 @@ class Brokers:
                 at, heard_s = fetched.next_offset, loop.time()
             elif loop.time() - heard_s >= RETRY_FOR_S:
                 raise BrokersUnavailableError(
-                    f"{partition}: nothing came from offset {at} on for {RETRY_FOR_S:.0f} s, and it went up to "
-                    f"{end_offset} when the job was planned: its end was lost, or is not committed any more"
+                    f"{partition}: no records from offset {at} on for {RETRY_FOR_S:.0f} s, and it went up to "
+                    f"{end_offset} when the job was planned: its end was lost, or is no longer committed"
                 )
 
     def _check_same(self, partition: TopicPartition, topic_id: UUID | None) -> None:
@@ -166,7 +166,7 @@ class Brokers:
         if None not in (topic_id, found) and topic_id != found:
             raise KafkaError(
                 ErrorCode.inconsistent_topic_id,
-                f"the topic was deleted and made anew since the job was planned (its id was {topic_id} and is {found})",
+                f"the topic was deleted and recreated since the job was planned (its id was {topic_id} and is {found})",
             )
 
     async def _fetch(self, leader: Address, partition: TopicPartition, offset: int) -> Fetched:
@@ -192,7 +192,7 @@ class Brokers:
                 return await self._client.request(address, ApiKey.METADATA, body, timeout_s=REQUEST_TIMEOUT_S)
             except (OSError, KafkaError) as error:
                 failures.append(f"{address}: {error}")
-        raise BrokersUnavailableError(f"no broker answers: {'; '.join(failures)}")
+        raise BrokersUnavailableError(f"no broker responds: {'; '.join(failures)}")
 
     async def _of_leader(self, partition: TopicPartition, ask: Callable[[Address], Coroutine[Any, Any, T]]) -> T:
         loop = asyncio.get_running_loop()

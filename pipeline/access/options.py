@@ -141,7 +141,7 @@ class TierOptions(BaseModel):
             return value
         names = [name.strip() for name in value.split(",")]
         if not all(names):
-            raise ValueError(f"{value!r} names a directory without a name")
+            raise ValueError(f"{value!r} names a directory with an empty name")
         return tuple(_whole(name) for name in names)
 
     @field_validator("encryption")
@@ -210,7 +210,7 @@ class TierOptions(BaseModel):
     @model_validator(mode="after")
     def _some_topics(self) -> TierOptions:
         if bool(self.topics) == (self.topics_pattern is not None):
-            raise ValueError("give either topics or topicsPattern")
+            raise ValueError("set exactly one of topics and topicsPattern")
         return self
 
     def open_storage(self, location: str | None = None, layout: Layout = "kafka") -> RemoteStorageManager:
@@ -311,7 +311,7 @@ def _pem(key_id: str, given: SecretStr) -> SecretStr:
     try:
         return SecretStr(Path(text).read_text())
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no text"
+        reason = error.strerror if isinstance(error, OSError) else "not text"
         raise ValueError(f"{key_id}: neither a key in PEM nor a file with one: {reason}") from None
 
 

@@ -95,7 +95,8 @@ async def _check_log_directory(options: TierOptions, directory: str) -> None:
         names = [name async for name in objects.list_directories("")]
         if META_PROPERTIES not in names and not any(parse_directory(name) for name in names):
             raise OptionError(
-                f"option logDirs: {directory} is no log directory of a broker: it has neither {META_PROPERTIES} nor a "
+                f"option logDirs: {directory} is not a log directory of a broker: it has"
+                f" neither {META_PROPERTIES} nor a "
                 "partition"
             )
 

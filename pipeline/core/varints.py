@@ -29,6 +29,6 @@ def read_varints(data: npt.NDArray[np.uint8], at: Int64Array) -> tuple[Int64Arra
         end[longer] += 1
         longer = longer[byte > 0x7F]
     if longer.size:
-        raise ValueError(f"a number takes more than {BYTES_MAX} bytes")
+        raise ValueError(f"a varint takes more than {BYTES_MAX} bytes")
     # The shift must not drag the sign along.
     return ((value.view(np.uint64) >> np.uint64(1)).view(np.int64)) ^ -(value & 1), end

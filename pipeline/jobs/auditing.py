@@ -63,7 +63,10 @@ def audit(session: SparkSession, options: Mapping[str, str], *, read_ledgers: Re
     listed = _look_at(session, place, partitions, known)
     unseen = [partition for partition, found in listed.items() if known is None and found.is_empty]
     if unseen:
-        raise JobError(f"{unseen[0]}: the driver sees objects that the executors do not; is it the same place there?")
+        raise JobError(
+            f"{unseen[0]}: the driver sees objects that the executors do not; check that the"
+            " location is the same on every host"
+        )
     contents = _read(session, place, listed)
     reports = {partition: _joined(found, contents) for partition, found in listed.items()}
     suspects = [partition for partition in partitions if reports[partition].findings]
@@ -140,8 +143,8 @@ async def _place(options: TierOptions) -> _Place:
     (store, *_) = await find_stores(options)
     if not store.is_remote:
         raise JobError(
-            f"{display_name(options.location)} is the log directory of a broker: an audit is of a tier, and `tierfetch "
-            "dump-log` tells of logs"
+            f"{display_name(options.location)} is the log directory of a broker: an audit reads a tier; use `tierfetch "
+            "dump-log` for logs"
         )
     return _Place(options, store)
 

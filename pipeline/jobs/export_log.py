@@ -138,7 +138,7 @@ def read_log(documents: Mapping[str, bytes]) -> ExportLog:
             raise ExportError(f"{path} is not a commit of an export: {error.errors()[0]['msg']}") from None
     missing = sorted(set(range(1, len(by_number) + 1)) - set(by_number))
     if missing:
-        raise ExportError(f"commit {missing[0]} of the export is gone, and later ones are there: restore it")
+        raise ExportError(f"commit {missing[0]} of the export is missing, and later ones exist: restore it")
     return ExportLog(tuple(by_number[number] for number in sorted(by_number)))
 
 

@@ -62,7 +62,7 @@ def open_place(location: str) -> Place:
     try:
         filesystem, path = fs.FileSystem.from_uri(location.replace("s3a://", "s3://", 1))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise ExportError(f"Arrow opens no place with {scheme}://: {_without(location, error)}") from None
+        raise ExportError(f"Arrow cannot open locations with {scheme}://: {_without(location, error)}") from None
     return Url(filesystem, path.rstrip("/"))
 
 

@@ -188,7 +188,8 @@ def _put_right(place: Place, report: ExportReport) -> ExportLog:
     log = read_log({path: place.read(path) for path in paths if is_commit(path)})
     if not log.commits and (others := foreign(paths)):
         raise ExportError(
-            f"{others[0]} lies where the export is to go, which readers would take for a part of it: export into a "
+            f"{others[0]} is in the directory of the export, where readers would take it"
+            " for a part of it: export into a "
             "directory of its own"
         )
     recovery = recover(log, paths)
@@ -203,12 +204,12 @@ def _commit(place: Place, log: ExportLog, commit: Commit) -> ExportLog:
     for file in commit.files:
         if place.size(file.hidden_path) != file.size_bytes:
             raise ExportError(
-                f"{file.hidden_path} was written with {file.size_bytes} bytes and is not there any more: does another "
-                "export run into the same directory? Nothing of this wave counts; run again"
+                f"{file.hidden_path} was written with {file.size_bytes} bytes and no longer exists: does another "
+                "export use the same directory? Nothing of this wave counts; run again"
             )
     if not place.create(log.next_path, commit.model_dump_json(indent=1).encode()):
         raise ExportError(
-            f"{log.next_path} was written meanwhile: another export runs into the same directory. Nothing of this wave "
+            f"{log.next_path} was written meanwhile: another export uses the same directory. Nothing of this wave "
             "counts; let the other one end, and run again"
         )
     return log.with_commit(commit)
@@ -306,12 +307,12 @@ def _after(extent: PartitionExtent, topic_id: str, done: Position, options: Tier
     """Where the export goes on. ExportError, TierError."""
     if done.topic_id != topic_id:
         raise ExportError(
-            f"{extent.name}: the topic was deleted and made anew since it was exported (its id was {done.topic_id} and "
+            f"{extent.name}: the topic was deleted and recreated since it was exported (its id was {done.topic_id} and "
             f"is {topic_id}): export the new one into another directory"
         )
     if done.end_offset < extent.start_offset and options.fail_on_data_loss:
         raise TierError(
             f"{extent.name}: offsets [{done.end_offset}, {extent.start_offset}) left the tier before they were "
-            "exported; set failOnDataLoss to false to go on behind them"
+            "exported; set failOnDataLoss to false to continue after them"
         )
     return max(done.end_offset, extent.start_offset)

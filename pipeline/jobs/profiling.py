@@ -97,7 +97,7 @@ def _sum_headers(task: _HeaderTask) -> dict[TopicPartition, BatchSums]:
 
 def _pass_over(planned: PlannedSplit, error: Exception) -> None:
     segment_id = planned.split.segment.segment_id
-    _log.warning("the profile of %s lacks a part of segment %s: %s", planned.partition, segment_id, error)
+    _log.warning("the profile of %s leaves out a part of segment %s: %s", planned.partition, segment_id, error)
 
 
 async def _plan(options: TierOptions, planner: TablePlanner) -> tuple[list[PartitionExtent], list[PlannedSplit]]:

@@ -33,9 +33,9 @@ def job_options(options: Mapping[str, str]) -> TierOptions:
     parsed = parse(of_all_topics(options))
     for name, given in (("brokers", parsed.brokers), ("logDirs", parsed.log_dirs)):
         if given:
-            raise JobError(f"a job reads the tier alone, so that it can be repeated: leave out the option {name}")
+            raise JobError(f"a job reads only the tier, so that it can be repeated: remove the option {name}")
     if parsed.column_name_of_corrupt_record is not None:
-        raise JobError("a job tells in its report what it passed over: leave out the option columnNameOfCorruptRecord")
+        raise JobError("a job reports what it skipped: remove the option columnNameOfCorruptRecord")
     return parsed
 
 
@@ -47,9 +47,7 @@ async def there(options: TierOptions, planner: TablePlanner) -> list[PartitionEx
 
 
 def nothing_there(options: TierOptions) -> JobError:
-    return JobError(
-        f"nothing of what is asked for is in the tier {display_name(options.location)}: is it the right one?"
-    )
+    return JobError(f"the tier {display_name(options.location)} has none of the requested topics; check its location")
 
 
 def display_name(location: str) -> str:

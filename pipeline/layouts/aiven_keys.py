@@ -59,7 +59,7 @@ class KeyRing:
             try:
                 self._keys[key_id] = rsa.import_key(pem)
             except (ValueError, IndexError, TypeError):
-                raise RemoteStorageError(f"encryption.{key_id}: no private RSA key in PEM") from None
+                raise RemoteStorageError(f"encryption.{key_id}: not a private RSA key in PEM") from None
         return self._keys[key_id]
 
 
@@ -67,13 +67,15 @@ def decrypt_chunk(chunk: bytes | memoryview, data_key: bytes, aad: bytes, what: 
     """RemoteStorageCorruptError, with `what` in front, if a byte of it was changed."""
     *_, aes = _library()
     if len(chunk) < NONCE_SIZE + TAG_SIZE:
-        raise RemoteStorageCorruptError(f"{what}: {len(chunk)} bytes are no encrypted chunk")
+        raise RemoteStorageCorruptError(f"{what}: {len(chunk)} bytes are not an encrypted chunk")
     cipher = aes.new(data_key, aes.MODE_GCM, nonce=bytes(chunk[:NONCE_SIZE]), mac_len=TAG_SIZE)
     cipher.update(aad)
     try:
         return bytes(cipher.decrypt_and_verify(chunk[NONCE_SIZE:-TAG_SIZE], chunk[-TAG_SIZE:]))
     except ValueError:
-        raise RemoteStorageCorruptError(f"{what}: it was changed after it was encrypted, or with another key") from None
+        raise RemoteStorageCorruptError(
+            f"{what}: it was changed after encryption, or encrypted with another key"
+        ) from None
 
 
 def _library() -> tuple[Any, Any, Any, Any]:

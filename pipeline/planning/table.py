@@ -134,7 +134,7 @@ class TablePlanner:
         first = await self._offset_for(extent, starting_ms)
         if first >= extent.end_offset and options.starting_offsets_by_timestamp_strategy == "error":
             raise TierError(
-                f"{extent.name} has nothing of {starting_ms} ms or later, where it is to begin; set "
+                f"{extent.name} has nothing of {starting_ms} ms or later, where reading should begin; set "
                 "startingOffsetsByTimestampStrategy to latest to begin at its end"
             )
         return first

@@ -112,7 +112,7 @@ class TierPlanner:
         options = self._options
         pieces, gaps = partition.pieces(bounds.first_offset, bounds.end_offset)
         if gaps and options.fail_on_data_loss:
-            raise TierError(f"{self.lost(partition, gaps)}; set failOnDataLoss to false to read on behind them")
+            raise TierError(f"{self.lost(partition, gaps)}; set failOnDataLoss to false to continue after them")
         pieces = [piece for piece in pieces if self._may_be_wanted(piece)]
         aborted = await self._aborted(partition, pieces) if options.isolation == "read_committed" else None
         chosen = zip(pieces, selections(pieces, aborted, self._min_timestamp_ms), strict=True)

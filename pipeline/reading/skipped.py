@@ -36,7 +36,7 @@ class Report:
         self._waiting: list[PassedOver] = []
 
     def add(self, passed: PassedOver) -> None:
-        _log.warning("passed over: %s", passed.message)
+        _log.warning("skipped: %s", passed.message)
         if self._column in self._schema.names:
             self._waiting.append(passed)
 

@@ -85,8 +85,8 @@ class _SegmentReader:
             self._report.add(PassedOver(None, f"{self._where}: {error}"))
         except RemoteStorageError as error:
             raise TierError(
-                f"{self._where}: the executor on {socket.gethostname()} cannot read what the driver could plan: "
-                f"{error}. Credentials that only the driver has are not handed on: give them as storage.* options, or "
+                f"{self._where}: the executor on {socket.gethostname()} cannot read what the driver planned: "
+                f"{error}. Credentials that only the driver has are not passed on: set them as storage.* options, or "
                 "to every executor"
             ) from None
         yield from self._report.rows()

@@ -59,7 +59,7 @@ def check_schema(asked: StructType, options: TierOptions) -> None:
             nearest = get_close_matches(field.name.lower(), folded, 1)
             hint = f"; did you mean {folded[nearest[0]]}?" if nearest else "."
             raise OptionError(
-                f"the schema names the column {field.name}, which is none{hint} Columns: {', '.join(known)}"
+                f"the schema names the column {field.name}, which is unknown{hint} Columns: {', '.join(known)}"
             )
         right = known[field.name].dataType
         if field.dataType != right:
@@ -73,5 +73,5 @@ def _corrupt_record(options: TierOptions) -> StructField:
     """OptionError for the name of another column, which would be null in every record."""
     name = options.corrupt_column
     if name in {*KAFKA_COLUMNS.names, *METADATA_COLUMNS.names}:
-        raise OptionError(f"columnNameOfCorruptRecord is {name}, which records have already: give another name")
+        raise OptionError(f"columnNameOfCorruptRecord is {name}, which is a column of records: choose another name")
     return StructField(name, StringType())

@@ -64,7 +64,9 @@ def _serve(listener: Listener, session: SparkSession) -> None:
             except (OSError, EOFError):
                 continue  # it has ended meanwhile
             except Exception:  # noqa: BLE001 - the next one is to be answered
-                _log.exception("whether the executors can read a tier could not be asked; the first task will tell")
+                _log.exception(
+                    "cannot probe whether the executors can read the tier; the first task that reads it will show"
+                )
 
 
 def _answer(session: SparkSession, seen: Seen, well: set[object]) -> str:

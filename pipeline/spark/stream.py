@@ -47,7 +47,7 @@ class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: TierOptions, schema: StructType, desk: str | None = None) -> None:
         check_schema(schema, options)
         if options.has_end:
-            raise OptionError("a stream has no end: leave out endingOffsets, endingTimestamp, endingOffsetsByTimestamp")
+            raise OptionError("a stream has no end: remove endingOffsets, endingTimestamp, endingOffsetsByTimestamp")
         self._options = options
         self._schema = schema
         self._desk = desk
@@ -106,7 +106,7 @@ class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             noted, found = topic_ids.get(name.topic), there.get(name.topic)
             if None not in (noted, found) and noted != found:
                 raise TierError(
-                    f"{name}: the topic was deleted and made anew since the stream began (its id was {noted} and is "
+                    f"{name}: the topic was deleted and recreated since the stream began (its id was {noted} and is "
                     f"{found}): read the new one with a checkpoint of its own"
                 )
             extent = self._seen[name]
@@ -165,7 +165,7 @@ async def _splits(
         first = start.get(name, upto if extent is None else extent.start_offset)
         lost = _lost(name, extent, first, upto)
         if lost is not None and fail_on_data_loss:
-            raise TierError(f"{lost}; set failOnDataLoss to false to go on without it")
+            raise TierError(f"{lost}; set failOnDataLoss to false to continue without it")
         if lost is not None and first < upto:
             splits.append(LostSplit(name, first, lost))
         if extent is not None:

@@ -87,7 +87,7 @@ def decode_event(value: bytes) -> RemoteLogEvent:
         else:
             event = _decode_partition_delete(reader)
         if reader.position != len(value):
-            raise MetadataRecordError(f"{len(value) - reader.position} bytes too many")
+            raise MetadataRecordError(f"{len(value) - reader.position} trailing bytes")
         return event
 
 
@@ -104,7 +104,7 @@ def _malformed_is_said(value: bytes) -> Iterator[None]:
     try:
         yield
     except (struct.error, IndexError) as error:
-        raise MetadataRecordError(f"record of {len(value)} bytes ends early") from error
+        raise MetadataRecordError(f"record of {len(value)} bytes is truncated") from error
     except ValueError as error:
         raise MetadataRecordError(f"record of {len(value)} bytes: {error}") from error
 
@@ -112,7 +112,7 @@ def _malformed_is_said(value: bytes) -> Iterator[None]:
 def _read_key(reader: _Reader) -> int:
     frame, key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
     if frame != FRAME_VERSION:
-        raise MetadataRecordError(f"frame version {frame} where {FRAME_VERSION} is expected")
+        raise MetadataRecordError(f"frame version {frame}, expected {FRAME_VERSION}")
     if key > PARTITION_DELETE_KEY or version > VERSION_MAX:
         raise MetadataRecordError(f"unknown: api key {key}, version {version}")
     return key
@@ -258,7 +258,7 @@ def _decode_segment(reader: _Reader) -> RemoteLogSegmentMetadata:
     (state,) = reader.unpack(_INT8)
     txn_index_empty = any(reader.tags().get(TXN_INDEX_EMPTY_TAG, b""))
     if not 0 <= start_offset <= end_offset:
-        raise MetadataRecordError(f"{segment_id}: offsets {start_offset} to {end_offset} are no range")
+        raise MetadataRecordError(f"{segment_id}: offsets {start_offset} to {end_offset} are not a range")
     if size < 0:
         raise MetadataRecordError(f"{segment_id}: size {size} is negative")
     _check_epochs(segment_id, end_offset, epochs)
@@ -281,9 +281,9 @@ def _check_epochs(segment_id: RemoteLogSegmentId, end_offset: int, epochs: tuple
     """They begin within the segment where the log start lay there: what is below it is forgotten."""
     text = " ".join(f"{entry.epoch}@{entry.start_offset}" for entry in epochs) or "none"
     if not epochs or epochs[0].epoch < 0 or epochs[0].start_offset > end_offset:
-        raise MetadataRecordError(f"{segment_id}: leader epochs ({text}) do not begin up to offset {end_offset}")
+        raise MetadataRecordError(f"{segment_id}: leader epochs ({text}) begin only after offset {end_offset}")
     if any(a.epoch >= b.epoch or a.start_offset > b.start_offset for a, b in pairwise(epochs)):
-        raise MetadataRecordError(f"{segment_id}: leader epochs ({text}) do not rise")
+        raise MetadataRecordError(f"{segment_id}: leader epochs ({text}) do not increase")
 
 
 def _decode_update(reader: _Reader) -> RemoteLogSegmentMetadataUpdate:

@@ -126,7 +126,7 @@ def plan_upkeep(view: PartitionView, now_ms: int) -> list[Upkeep]:
 
 
 def is_deposed(view: PartitionView) -> bool:
-    """Whether somebody with a newer leader epoch has written to the tier already."""
+    """Return whether a leader of a newer epoch has already written to the tier."""
     if view.leader_epoch is None:
         return False
     return any(segment.segment_leader_epochs[-1].epoch > view.leader_epoch for segment in view.remote)
@@ -189,7 +189,7 @@ def _raise_log_start(view: PartitionView, now_ms: int) -> list[Upkeep]:
 
 
 def _expired(view: PartitionView, now_ms: int) -> int:
-    """Where the log starts once everything is gone that the topic's configuration does not want any more."""
+    """Return where the log starts once everything that the topic's configuration no longer keeps is deleted."""
     match view.policy.mode:
         case TierMode.COPYING:
             return _expired_in_tier(view, now_ms)
@@ -222,7 +222,7 @@ def _expired_in_tier(view: PartitionView, now_ms: int) -> int:
 
 
 def _expired_anywhere(view: PartitionView, now_ms: int) -> int:
-    """The same where nothing more is copied: where the tier has been expired, retention goes on with the local log."""
+    """Return the same for a topic without copies: once the tier is expired, retention continues with the local log."""
     expired_to = _expired_in_tier(view, now_ms)
     if expired_to < view.local_log_start_offset:
         return expired_to
@@ -261,31 +261,44 @@ def first_offset_of_tier(view: PartitionView) -> int:
 
 
 def _delete_remote(view: PartitionView) -> list[Upkeep]:
-    start = min(view.log_start_offset, view.isr_log_start_min)
-    has_isr_the_start = start == view.log_start_offset
-    is_emptied = (
-        has_isr_the_start
-        and view.policy.mode is TierMode.DELETING
-        and view.log_start_offset >= view.local_log_start_offset
-    )
-    first_epoch = view.epochs[0].epoch if view.epochs and has_isr_the_start else NO_EPOCH
-    has_disproven = bool(view.disproven)
+    """Decide what is deleted from the tier for ever."""
     doomed = [
         segment.segment_id
-        for segment in view.remote
-        if segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED
-        or (
-            segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-            and (
-                segment.end_offset < start
-                or is_emptied
-                or segment.segment_leader_epochs[-1].epoch < first_epoch  # left by an unclean election
-                or (has_disproven and segment.segment_id in view.disproven and _is_replaced(view, segment))
-            )
-        )
+        for segment in _unneeded_segments(view)
+        # What the copier of this node works on is not deleted under it: the copy ends first.
+        if segment.segment_id not in view.in_flight
     ]
-    doomed = [segment_id for segment_id in doomed if segment_id not in view.in_flight]
     return [DeleteRemote(tuple(doomed[:DELETIONS_MAX]))] if doomed else []
+
+
+def _unneeded_segments(view: PartitionView) -> list[RemoteLogSegmentMetadata]:
+    """Return the segments that no replica and no reader needs, those with a begun deletion included, in their order."""
+    # A member of the ISR with a lower log start may lead next, and would then name what was deleted.
+    start = min(view.log_start_offset, view.isr_log_start_min)
+    isr_has_start = start == view.log_start_offset
+    is_emptied = isr_has_start and _is_tier_emptied(view)
+    # Epochs below the lineage's first one end below the log start, or were lost in an unclean election.
+    first_epoch = view.epochs[0].epoch if view.epochs and isr_has_start else NO_EPOCH
+    has_disproven = bool(view.disproven)  # spares the look-up, which hashes an id, for each of many segments
+
+    def is_unneeded(segment: RemoteLogSegmentMetadata) -> bool:
+        if segment.end_offset < start or is_emptied or segment.segment_leader_epochs[-1].epoch < first_epoch:
+            return True
+        # A missing or damaged copy is deleted only once other copies hold all its offsets.
+        return has_disproven and segment.segment_id in view.disproven and _is_replaced(view, segment)
+
+    return [
+        segment
+        for segment in view.remote
+        # A deletion that was begun, by this leader or an earlier one, must end: no reader finds the segment.
+        if segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED
+        or (segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED and is_unneeded(segment))
+    ]
+
+
+def _is_tier_emptied(view: PartitionView) -> bool:
+    """Return whether remote storage was disabled with deletion, and the log no longer starts in the tier (KIP-950)."""
+    return view.policy.mode is TierMode.DELETING and view.log_start_offset >= view.local_log_start_offset
 
 
 def _is_replaced(view: PartitionView, segment: RemoteLogSegmentMetadata) -> bool:

@@ -302,7 +302,7 @@ def test_replicas_that_never_join_are_the_answer(tmp_path: Path) -> None:
         (("replace",), 2, "Missing option '--broker'"),
         (("replace", "--broker", "30"), 2, "no broker 30 in shop: it has 6, among them [1, 2, 3, 4, 5, 6]"),
         (("replace", *(f"--broker={each}" for each in range(1, 7))), 2, "nothing is left to copy from"),
-        (("replace", "--broker", "3", "--throttle", "quick"), 2, "'quick' is no quantity"),
+        (("replace", "--broker", "3", "--throttle", "quick"), 2, "'quick' is not a quantity"),
         (("replace", "--broker", "3", "--calibration", "absent.json"), 1, "absent.json: cannot be read: No such file"),
         (("replace", "--broker", "3", "--calibration", EXAMPLE), 1, "is not JSON"),
         (("rebalance",), 2, "give exactly one of --add, --remove, --even and --plan"),

@@ -81,7 +81,7 @@ def test_nothing_to_do_is_said(inventory: Path) -> None:
         (("--cluster", "FILE", "--rebalance", "--tolerance", "nan"), "'nan' is not a finite number"),
         (("--cluster", "FILE", "--remove", 9), "no broker 9"),
         (("--cluster", "FILE", "--remove", "x"), "expected broker ids"),
-        (("--cluster", "FILE", "--throttle", "much", "--add", 4), "'much' is no quantity"),
+        (("--cluster", "FILE", "--throttle", "much", "--add", 4), "'much' is not a quantity"),
     ],
 )
 def test_wrong_usage_is_named(arguments: tuple[object, ...], message: str, inventory: Path) -> None:

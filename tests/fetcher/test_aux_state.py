@@ -199,7 +199,7 @@ class TestRaisedLogStart:
         tier = await worked_tier(log)
         last = segment(3, 5)
         tier.storage.objects[last.segment_id, IndexType.LEADER_EPOCH] = encode_leader_epochs([])
-        with pytest.raises(RemoteStorageCorruptError, match="has no epoch from offset 0 on"):
+        with pytest.raises(RemoteStorageCorruptError, match="has no epoch for offset 0 and above"):
             await build(tier, log)
 
 
@@ -284,7 +284,8 @@ class TestMissingObjects:
         log = worked_log()
         tier = await worked_tier(log)
         tier.drop_objects(segment(3, 5), kind)
-        with pytest.raises(RemoteStorageError, match=r"was copied, but the tier says: no (log|snapshot|leader_epoch)"):
+        missing = r"is finished in the remote log metadata, but not in the tier: no (log|snapshot|leader_epoch)"
+        with pytest.raises(RemoteStorageError, match=missing):
             await build(tier, log)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import replace
 
 import pytest
@@ -178,7 +179,7 @@ class TestLedgerBehind:
         cluster.tier.storage.objects.clear()
         async with cluster.running() as fetcher:
             await until(lambda: fetcher.replicas[PARTITION].tier_failures >= 5)
-            assert "the tier says" in cluster.reason()
+            assert "but not in the tier" in cluster.reason()
         assert cluster.follower.effects == []
         assert cluster.follower.log_end_offset == 0
 
@@ -236,6 +237,55 @@ class TestDamagedTier:
             cluster.tier.storage.faults = None
             await cluster.until_caught_up()
         assert cluster.follower.effects == ["adopt [0, 6)", "append 6-7"]
+
+
+class TestWhatIsLogged:
+    @staticmethod
+    def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+    async def test_a_bootstrap_that_waits_for_the_tier_is_warned_of_once(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        cluster = worked_cluster()
+        cluster.tier.storage.faults = FailNth(1, persistent=True)
+        async with cluster.running() as fetcher:
+            await until(lambda: fetcher.replicas[PARTITION].failures >= 4)
+            (warning,) = self.warnings(caplog)
+            assert "orders-0" in warning
+            assert "the bootstrap waits for the tier" in warning
+            assert "check that this broker reaches the remote store" in warning
+            assert any(
+                record.levelno == logging.INFO and "bootstrapping, retrying in" in record.getMessage()
+                for record in caplog.records
+            ), "the attempts are still logged, at INFO"
+            cluster.tier.storage.faults = None
+            await cluster.until_caught_up()
+            assert not fetcher.replicas[PARTITION].is_tier_outage_reported, "the next outage is a new one"
+
+    async def test_a_leader_that_cannot_answer_yet_is_no_outage_of_the_tier(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        cluster = worked_cluster()
+        cluster.is_ledger_read = False
+        async with cluster.running() as fetcher:
+            await until(lambda: fetcher.replicas[PARTITION].failures >= 3)
+        assert self.warnings(caplog) == []
+
+    async def test_an_adopted_bootstrap_is_logged_without_its_producer_snapshot(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO)
+        cluster = worked_cluster()
+        async with cluster.running():
+            await cluster.until_caught_up()
+        starts = [record.getMessage() for record in caplog.records if "replication starts at" in record.getMessage()]
+        size = cluster.fetcher.replicas[PARTITION].progress.bytes_from_tier
+        assert [line.split("replication ")[1] for line in starts] == [
+            f"starts at offset 6: tier-first adopted the log up to there from the tier, {size} bytes"
+        ]
 
 
 class TestCommitGround:

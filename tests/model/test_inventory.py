@@ -70,7 +70,7 @@ def test_every_missing_rate_is_named_with_its_broker() -> None:
         ({"sise": 1}, "topic t partition 3 sise is no key of an inventory"),
         ({"size_bytes": -1}, "topic t partition 3 size_bytes: expected at least 0; it is -1"),
         ({"produce_bytes_per_s": float("nan")}, "topic t partition 3 produce_bytes_per_s: "),
-        ({"size_bytes": True}, "topic t partition 3 size_bytes: true is no quantity"),
+        ({"size_bytes": True}, "topic t partition 3 size_bytes: true is not a quantity"),
         ({"isr": [1, 2, 2]}, "t-3: broker 2 is in its ISR twice"),
     ],
 )
@@ -142,7 +142,7 @@ def test_the_file_is_named_in_every_line(tmp_path) -> None:
         Inventory.read(path)
     assert all(line.startswith(f"{path}: broker 1 ") for line in raised.value.problems)
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(InventoryError, match="no text in UTF-8"):
+    with pytest.raises(InventoryError, match="not UTF-8 text"):
         Inventory.read(path)
 
 
@@ -177,7 +177,7 @@ def test_what_cannot_be_parsed_is_one_line(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["fast", "10 parsecs", "-1 GB", "", "1 GB GB", "FILL-IN"])
 def test_no_quantities(text) -> None:
-    with pytest.raises(ValueError, match=r"is no quantity|is not filled in"):
+    with pytest.raises(ValueError, match=r"is not a quantity|is not filled in"):
         parse_bytes(text)
 
 
@@ -199,7 +199,7 @@ def test_what_stands_in_the_defaults_once_is_said_once() -> None:
     brokers = [{"id": each, "rack": "r", "disk_bytes": 1e12} for each in (1, 2, 3, 4)]
     tier = {"latency_ms": FILL_IN, "bandwidth_bytes_per_s": FILL_IN}
     found = problems(document(brokers, []) | {"broker_defaults": defaults, "tier": tier})
-    put = "is not filled in: put what it is in place of FILL-IN, such as"
+    put = "is not filled in: replace FILL-IN by a value such as"
     assert sorted(found) == [
         f"bandwidth_bytes_per_s of tier {put} 10 Gbit/s or 500 MiB/s",
         f"cores of broker_defaults {put} 16",
@@ -225,9 +225,7 @@ def test_sizes_that_are_not_filled_in_are_one_line_with_some_names() -> None:
     parts = [partition(index, [1], size_bytes=FILL_IN, local_bytes=0) for index in range(7)]
     (found,) = problems(document(1, parts, topic={"tiered": True}))
     names = ", ".join(f"topic t partition {index}" for index in range(5))
-    assert found == (
-        f"size_bytes of {names} and 2 more is not filled in: put what it is in place of FILL-IN, such as 2 TiB"
-    )
+    assert found == (f"size_bytes of {names} and 2 more is not filled in: replace FILL-IN by a value such as 2 TiB")
 
 
 ODD = st.one_of(

@@ -76,7 +76,7 @@ def test_a_batch_that_cannot_be_read(
     assert set(offsets(tier, topics=TOPIC, mode="permissive")) >= {*range(120), *range(130, 300)} - lost_to_compaction(
         tier
     )
-    assert "passed over" in caplog.text
+    assert "skipped" in caplog.text
     assert f"(batch at byte {position})" in caplog.text
 
 
@@ -104,7 +104,7 @@ def test_an_object_that_is_shorter_than_was_planned(tier: Path, caplog: pytest.L
         read(options, splits[1])
     permissive = options_of(tier, topics=TOPIC, mode="permissive")
     assert read(permissive, splits[1]) == []
-    assert "passed over" in caplog.text
+    assert "skipped" in caplog.text
 
 
 def test_an_object_that_is_shorter_when_it_is_planned(tier: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_segment_that_is_deleted_while_the_job_runs(tier: Path, caplog: pytest
     ):
         read(options, splits[0])
     assert read(options_of(tier, topics=TOPIC, failOnDataLoss="false"), splits[0]) == []
-    assert "passed over" in caplog.text
+    assert "skipped" in caplog.text
 
 
 def test_a_topic_that_is_not_there(tier: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_column_for_reports_that_records_have_already_is_refused(name: str) ->
         ("endingOffsets", '{"t":{"x":1}}', '\'{"t":{"x":1}}\' is neither earliest nor latest nor JSON such as'),
         ("startingOffsetsByTimestamp", "1700000000000", "'1700000000000' is no JSON such as {\"topic\": "),
         ("layout", "parquet", "Input should be 'kafka', 'aiven', 'logdir' or 'auto'"),
-        ("logDirs", "a,,b", "'a,,b' names a directory without a name"),
+        ("logDirs", "a,,b", "'a,,b' names a directory with an empty name"),
         ("location", "s3://", "s3://: expected s3://BUCKET/PREFIX"),
         ("topicsPattern", "(", "Input should be a valid regular expression"),
     ],
@@ -299,7 +299,7 @@ def test_a_place_with_nothing_is_no_empty_table(tier: Path) -> None:
     with pytest.raises(TierError, match=r"nothing of topic random is in the tier at .* in the layout aiven, which the"):
         plan(options_of(tier, topics=TOPIC, layout="aiven"))
     with pytest.raises(
-        OptionError, match=r"option logDirs: .*/misspelt is no log directory of a broker: it has neither"
+        OptionError, match=r"option logDirs: .*/misspelt is not a log directory of a broker: it has neither"
     ):
         plan(options_of(tier, topics=TOPIC, logDirs=tier / "misspelt"))
 

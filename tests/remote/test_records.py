@@ -161,15 +161,15 @@ def test_truncated_and_padded_records_are_refused() -> None:
     for end in range(len(value)):
         with pytest.raises(MetadataRecordError):
             decode_event(value[:end])
-    with pytest.raises(MetadataRecordError, match="ends early"):
+    with pytest.raises(MetadataRecordError, match="is truncated"):
         decode_partition(value[:20])
-    with pytest.raises(MetadataRecordError, match="2 bytes too many"):
+    with pytest.raises(MetadataRecordError, match="2 trailing bytes"):
         decode_event(value + b"\0\0")
 
 
 def test_unknown_frames_keys_and_versions_are_named() -> None:
     body = encode_event(segment(1, 0, 9))[3:]
-    with pytest.raises(MetadataRecordError, match="frame version 2 where 1 is expected"):
+    with pytest.raises(MetadataRecordError, match="frame version 2, expected 1"):
         decode_event(b"\2\0\0" + body)
     with pytest.raises(MetadataRecordError, match="api key 3, version 0"):
         decode_event(b"\1\3\0" + body)
@@ -200,11 +200,11 @@ def test_the_epochs_of_a_segment_in_which_the_log_start_lies_begin_there() -> No
 @pytest.mark.parametrize(
     ("event", "message"),
     [
-        (segment(1, 9, 0), "offsets 9 to 0 are no range"),
-        (segment(1, 5, 9, (0, 10)), r"leader epochs \(0@10\) do not begin up to offset 9"),
-        (segment(1, 0, 9, (3, 0), (2, 5)), r"leader epochs \(3@0 2@5\) do not rise"),
-        (segment(1, 0, 9, (2, 0), (3, 5), (4, 4)), "do not rise"),
-        (segment(1, 0, 9, (-1, 0)), "do not begin"),
+        (segment(1, 9, 0), "offsets 9 to 0 are not a range"),
+        (segment(1, 5, 9, (0, 10)), r"leader epochs \(0@10\) begin only after offset 9"),
+        (segment(1, 0, 9, (3, 0), (2, 5)), r"leader epochs \(3@0 2@5\) do not increase"),
+        (segment(1, 0, 9, (2, 0), (3, 5), (4, 4)), "do not increase"),
+        (segment(1, 0, 9, (-1, 0)), "begin only after"),
         (segment(1, 0, 9, partition=TopicIdPartition(UUID(int=1), "../up", 0)), "is illegal"),
         (segment(1, 0, 9, partition=TopicIdPartition(UUID(int=1), "t", -1)), "partition -1 of topic t is negative"),
     ],

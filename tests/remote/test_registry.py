@@ -113,9 +113,9 @@ def test_plugin_whose_dependency_is_missing_says_what_to_install(install: Callab
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("thirdparty_tier:Absent", "is not there"),
+        ("thirdparty_tier:Absent", "does not exist"),
         ("thirdparty_tier:Bare", "no class attribute Config"),
-        ("thirdparty_tier:SOURCE_OF_NOTHING.x", "is not there"),
+        ("thirdparty_tier:SOURCE_OF_NOTHING.x", "does not exist"),
     ],
 )
 def test_plugin_that_is_none(install: Callable[..., None], target: str, message: str) -> None:

@@ -98,7 +98,9 @@ class TestRead:
             await others.reader.read(at(broker, 7))
         assert refused.value.code is ErrorCode.kafka_storage_error
         await metadata.assign([PARTITION])
-        with pytest.raises(KafkaError, match="offset 7 of leader epoch 0 is in neither tier") as refused:
+        with pytest.raises(
+            KafkaError, match="offset 7 of leader epoch 0 is in neither the local log nor the tier"
+        ) as refused:
             await others.reader.read(at(broker, 7))
         assert refused.value.code is ErrorCode.kafka_storage_error
         await close_readers(others)
@@ -114,7 +116,7 @@ class TestRead:
         broker.log.epochs.assign(1, 4)
         assert segment.end_offset == 5
         assert (await read(readers, at(broker, 0))).next_offset == 4
-        with pytest.raises(KafkaError, match="offset 4 of leader epoch 1 is in neither tier"):
+        with pytest.raises(KafkaError, match="offset 4 of leader epoch 1 is in neither the local log nor the tier"):
             await readers.reader.read(at(broker, 4))
 
 

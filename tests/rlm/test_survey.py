@@ -210,7 +210,7 @@ async def test_a_segment_in_which_the_log_start_lay_begins_its_epochs_there() ->
 async def test_names_that_do_not_tell_are_refused() -> None:
     storage, segments = await sample_in_memory()
     storage._start_offsets.clear()
-    with pytest.raises(RemoteStorageError, match="does not tell the start offset"):
+    with pytest.raises(RemoteStorageError, match="does not contain the start offset"):
         await survey(storage, segments[0].segment_id.topic_id_partition)
 
 

@@ -97,7 +97,7 @@ def test_a_topic_that_was_made_anew_is_said(spark: Any, tier: GrowingTier, tmp_p
     (directory,) = tier.root.glob("*/random-0-*")
     directory.rename(directory.with_name(f"random-0-{uuid_to_text(UUID(int=7))}"))
     for stream_of in (lambda: run(spark, tier, tmp_path), lambda: run(spark, tier, tmp_path, failOnDataLoss="false")):
-        with pytest.raises(Exception, match="the topic was deleted and made anew since the stream began"):
+        with pytest.raises(Exception, match="the topic was deleted and recreated since the stream began"):
             stream_of()
 
 

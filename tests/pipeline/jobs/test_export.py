@@ -202,7 +202,7 @@ def test_what_readers_would_take_for_a_part_of_the_export_is_refused(tmp_path: P
     other.parent.mkdir(exist_ok=True)
     other.write_text("somebody else's")
     if is_seen:
-        with pytest.raises(ExportError, match=f"^{name} lies where the export is to go, .*a directory of its own"):
+        with pytest.raises(ExportError, match=f"^{name} is in the directory of the export, .*a directory of its own"):
             run(samples.TIER.parent, Directory(tmp_path))
         other.unlink()
     assert run(samples.TIER.parent, Directory(tmp_path)).rows
@@ -216,7 +216,7 @@ def test_a_topic_made_anew_is_refused(tmp_path: Path) -> None:
     run(tier, Directory(out := tmp_path / "out"))
     (directory,) = (tier / samples.TIER.name).iterdir()
     directory.rename(directory.with_name("s-trim-0-AAAAAAAAAAAAAAAAAAAABw"))
-    with pytest.raises(ExportError, match="s-trim-0: the topic was deleted and made anew"):
+    with pytest.raises(ExportError, match="s-trim-0: the topic was deleted and recreated"):
         run(tier, Directory(out))
 
 
@@ -284,7 +284,7 @@ def test_two_exports_at_once_do_not_both_count(tmp_path: Path, expected: list[tu
         def size(self, path: str) -> int | None:
             return self.place.size(path)
 
-    with pytest.raises(ExportError, match="another export runs into the same directory"):
+    with pytest.raises(ExportError, match="another export uses the same directory"):
         run(samples.TIER.parent, Late(Directory(tmp_path)))
     run(samples.TIER.parent, Directory(tmp_path))
     assert seen(tmp_path) == expected
@@ -298,7 +298,7 @@ def test_a_broken_log_is_named(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"_tierfetch/commit-00000001.json is not a commit"):
         run(samples.TIER.parent, Directory(tmp_path))
     commit.unlink()
-    with pytest.raises(ExportError, match="commit 1 of the export is gone"):
+    with pytest.raises(ExportError, match="commit 1 of the export is missing"):
         run(samples.TIER.parent, Directory(tmp_path))
 
 
@@ -342,7 +342,7 @@ def test_a_place_makes_a_file_once(tmp_path: Path, place_of: Callable[[Path], Pl
 
 
 def test_a_place_that_cannot_be_opened_is_named_without_its_password() -> None:
-    with pytest.raises(ExportError, match=r"^Arrow opens no place with ftp://") as error:
+    with pytest.raises(ExportError, match=r"^Arrow cannot open locations with ftp://") as error:
         open_place("ftp://user:hidden@host/x")
     assert "hidden" not in str(error.value)
     assert open_place("out") == open_place(f"file://{Path('out').absolute()}") == Directory(Path("out").absolute())

@@ -43,5 +43,5 @@ def test_a_batch_that_is_damaged_is_an_error_or_is_left_out_and_told(
     with pytest.raises(CorruptRecordError, match="magic 9"):
         counted(tier, "failfast")
     assert counted(tier, "permissive") == whole - 1
-    assert "the profile of s-trim-0 lacks a part of segment" in caplog.text
+    assert "the profile of s-trim-0 leaves out a part of segment" in caplog.text
     assert {record.name for record in caplog.records} == {profiling.__name__}

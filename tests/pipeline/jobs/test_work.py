@@ -48,7 +48,7 @@ def test_all_topics_unless_some_are_named() -> None:
     assert job_options({"location": "tier"}).wants("anything")
     assert not job_options({"location": "tier", "topics": "orders"}).wants("clicks")
     assert not job_options({"location": "tier", "topics_pattern": "or.*"}).wants("clicks")
-    with pytest.raises(JobError, match="leave out the option brokers"):
+    with pytest.raises(JobError, match="remove the option brokers"):
         job_options({"location": "tier", "brokers": "127.0.0.1:9092"})
 
 

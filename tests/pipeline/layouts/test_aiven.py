@@ -279,14 +279,14 @@ def test_a_key_that_is_another_one_is_named(tmp_path: Path) -> None:
     written(tmp_path, key_id="key2")
     with pytest.raises(TierError, match=r"with the private key that encryption\.key2 gives: give the one that belongs"):
         plan(options_of(tmp_path, topics="s-none", **{"encryption.key2": private_pem("key1")}))
-    with pytest.raises(TierError, match=r"encryption\.key2: no private RSA key in PEM"):
+    with pytest.raises(TierError, match=r"encryption\.key2: not a private RSA key in PEM"):
         plan(options_of(tmp_path, topics="s-none", **{"encryption.key2": "-----BEGIN NONSENSE-----"}))
 
 
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"key_id": "key1"}, r"chunk 0: it was changed after it was encrypted"),
+        ({"key_id": "key1"}, r"chunk 0: it was changed after encryption"),
         ({"compresses": True}, r"chunk 0: "),
     ],
 )
