@@ -331,7 +331,7 @@ async def test_Q11_requests_of_another_cluster_are_refused(tmp_path: Path) -> No
     [
         ("__cluster_metadata-0/quorum-state", b"{}", "data_version must be 0 or 1"),
         ("meta.properties", b"version=1\ncluster.id=asNLmUt5R6KXNd2eIjy-lA\nnode.id=2\n", "must not be exchanged"),
-        ("meta.properties", b"version=0\n", "version=1 is expected"),
+        ("meta.properties", b"version=0\n", "expected version=1, found '0'"),
         ("__cluster_metadata-0/partition.metadata", b"nonsense", "partition.metadata"),
         ("__cluster_metadata-0/00000000000000000005-0000000001.checkpoint", b"nonsense", "5-0000000001.checkpoint"),
     ],
