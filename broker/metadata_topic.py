@@ -9,9 +9,9 @@ is a long poll, and all appends together, because they wait for followers (whose
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from ..fetcher.core.leader_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ..protocol.api import ApiKey
@@ -19,12 +19,15 @@ from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.fetch.messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic
 from ..protocol.net.client import Address, KafkaClient
 from ..protocol.records import Record, build_batch, iter_batches, iter_records
+from ..protocol.requests import offsets_of
 from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
 from ..protocol.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 from ..remote.metadata import RemoteLogMetadataError
 from ..remote.metadata_topic import NO_EPOCH, MetadataBatch, MetadataTopicSettings
 from .cluster.view import ClusterImage, ClusterView, NewTopic, TopicImage
 from .replicas.partition import WallClock
+
+T = TypeVar("T")
 
 READ_WAIT_MS: Final = 2000
 READ_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -87,7 +90,7 @@ class MetadataTopicReader:
             )
         if response.error_code is not ErrorCode.none:
             raise KafkaError(response.error_code, f"{self._name(partition)} at offset {offset}")
-        answer = _only_answer(response)
+        answer = _only(answer for each in response.topics for answer in each.partitions)
         if answer.error_code is not ErrorCode.none:
             raise KafkaError(answer.error_code, f"{self._name(partition)} at offset {offset}")
         if answer.diverging_epoch is not None:
@@ -117,21 +120,12 @@ class MetadataTopicReader:
                 idle.append(client)
 
     async def _offset(self, partition: int, timestamp: int) -> int:
-        wanted: Mapping[str, Any] = {"partition_index": partition, "timestamp": timestamp}
-        body = {
-            "replica_id": -1,
-            "isolation_level": 0,
-            "timeout_ms": self._broker_timeout_ms,
-            "topics": [{"name": REMOTE_LOG_METADATA_TOPIC, "partitions": [wanted]}],
-        }
-        response = await self._questions.request(
-            self._leader(partition), ApiKey.LIST_OFFSETS, body, timeout_s=self._timeout_s
-        )
-        answer = _only_answer(response)
+        request = offsets_of([(REMOTE_LOG_METADATA_TOPIC, partition)], timestamp, timeout_ms=self._broker_timeout_ms)
+        response = await self._questions.send(self._leader(partition), request, timeout_s=self._timeout_s)
+        answer = _only(answer for topic in response.topics for answer in topic.partitions)
         if answer.error_code is not ErrorCode.none:
             raise KafkaError(answer.error_code, f"offset {timestamp} of {self._name(partition)}")
-        offset: int = answer.offset
-        return offset
+        return answer.offset
 
     def _topic(self) -> TopicImage:
         topic = self._image().topics.get(REMOTE_LOG_METADATA_TOPIC)
@@ -229,20 +223,19 @@ class BrokerMetadataTopic(MetadataTopicReader):
         response: ProduceResponse = await self._appends.request(
             self._leader(partition), ApiKey.PRODUCE, request, timeout_s=self._timeout_s
         )
-        answer = _only_answer(response)
+        answer = _only(answer for each in response.topics for answer in each.partitions)
         if answer.error_code is not ErrorCode.none:
             name, told = self._name(partition), answer.error_message or "not written"
             raise KafkaError(answer.error_code, told if told.startswith(f"{name}:") else f"{name}: {told}")
-        base_offset: int = answer.base_offset
-        return base_offset
+        return answer.base_offset
 
 
-def _only_answer(response: Any) -> Any:
-    """For the one partition that was asked for."""
-    answers = [answer for topic in response.topics for answer in topic.partitions]
-    if len(answers) != 1:
-        raise RemoteLogMetadataError(f"the leader answers for {len(answers)} partitions, asked for one")
-    return answers[0]
+def _only(answers: Iterable[T]) -> T:
+    """Return the answer for the one partition that was asked for."""
+    found = list(answers)
+    if len(found) != 1:
+        raise RemoteLogMetadataError(f"the leader answers for {len(found)} partitions, asked for one")
+    return found[0]
 
 
 def _batch(answer: FetchPartitionResponse, offset: int) -> MetadataBatch:

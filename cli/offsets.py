@@ -6,7 +6,6 @@ import asyncio
 import random
 from dataclasses import dataclass
 
-from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.net.client import Address, KafkaClient
 from ..protocol.requests import offsets_of
@@ -32,10 +31,10 @@ async def _list_offset(address: Address, topic: str, partition: int, timestamp: 
     client = KafkaClient(client_id="tierfetch-cli", random=random.Random())
     question = offsets_of([(topic, partition)], timestamp, timeout_ms=int(TIMEOUT_S * 1000))
     try:
-        answer = await client.request(address, ApiKey.LIST_OFFSETS, question, timeout_s=TIMEOUT_S)
+        answer = await client.send(address, question, timeout_s=TIMEOUT_S)
     finally:
         await client.close()
     found = answer.topics[0].partitions[0]
-    if found.error_code != ErrorCode.none:
+    if found.error_code is not ErrorCode.none:
         raise KafkaError(found.error_code, f"ListOffsets {timestamp} of {topic}-{partition} at {address}")
     return ListedOffset(found.offset, found.timestamp, found.leader_epoch)

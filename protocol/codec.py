@@ -148,7 +148,26 @@ class _Format(NamedTuple):
     """In the header; those of the request's follow `is_flexible`."""
 
 
-TYPED: Final[frozenset[ApiKey]] = frozenset()
+TYPED: Final[frozenset[ApiKey]] = frozenset(
+    {
+        ApiKey.DELETE_GROUPS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.HEARTBEAT,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.JOIN_GROUP,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.LIST_GROUPS,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.SYNC_GROUP,
+        ApiKey.WRITE_TXN_MARKERS,
+    }
+)
 """APIs whose handlers and callers speak in message classes."""
 _CODECS: Final[Mapping[ApiKey, BodyCodec]] = {
     **{api: _EntityCodec(api) for api in ApiKey},

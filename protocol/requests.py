@@ -1,4 +1,4 @@
-"""Bodies of the requests that everybody asks who looks at a cluster from outside, as plain values."""
+"""Requests that everybody sends who looks at a cluster from outside: a message, or the plain values of one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from .fetch.messages import READ_UNCOMMITTED
+from .messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 BROKER_ENDPOINTS: Final = 1
 CONTROLLER_ENDPOINTS: Final = 2
@@ -49,15 +50,20 @@ def configs_of(resource_type: int, resources: Iterable[tuple[str, Sequence[str] 
     }
 
 
-def offsets_of(partitions: Iterable[tuple[str, int]], timestamp: int, *, timeout_ms: int) -> dict[str, Any]:
-    """ListOffsets as a consumer asks it, for one timestamp."""
-    topics: dict[str, list[dict[str, int]]] = {}
+def offsets_of(
+    partitions: Iterable[tuple[str, int]],
+    timestamp: int,
+    *,
+    timeout_ms: int,
+    isolation_level: int = READ_UNCOMMITTED,
+) -> ListOffsetsRequest:
+    """Return the ListOffsets request of a consumer, for one timestamp."""
+    topics: dict[str, list[ListOffsetsPartition]] = {}
     for topic, partition in partitions:
-        asked = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
-        topics.setdefault(topic, []).append(asked)
-    return {
-        "replica_id": CONSUMER,
-        "isolation_level": READ_UNCOMMITTED,
-        "timeout_ms": timeout_ms,
-        "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
-    }
+        topics.setdefault(topic, []).append(ListOffsetsPartition(partition_index=partition, timestamp=timestamp))
+    return ListOffsetsRequest(
+        replica_id=CONSUMER,
+        isolation_level=isolation_level,
+        timeout_ms=timeout_ms,
+        topics=tuple(ListOffsetsTopic(name=name, partitions=tuple(parts)) for name, parts in topics.items()),
+    )

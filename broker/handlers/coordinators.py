@@ -10,12 +10,12 @@ Version 4 asks for any number of keys at once (KIP-699).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.groups import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.net.dispatch import RequestContext
 from ..groups.coordinator import GroupCoordinator
-from . import Plain
 
 GROUP_KEY: Final = 0
 NO_NODE: Final = -1
@@ -27,31 +27,22 @@ class CoordinatorHandler:
     def __init__(self, coordinator: GroupCoordinator) -> None:
         self._coordinator = coordinator
 
-    async def find_coordinator(self, _: RequestContext, request: Any) -> Plain:
-        key_type = getattr(request, "key_type", GROUP_KEY)
-        if hasattr(request, "key"):
-            return await self._find(request.key, key_type)
-        return {"coordinators": [await self._find(key, key_type) for key in request.coordinator_keys]}
+    async def find_coordinator(self, _: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        found = [await self._find(key, request.key_type) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=tuple(found))
 
-    async def _find(self, key: str, key_type: int) -> Plain:
+    async def _find(self, key: str, key_type: int) -> Coordinator:
         try:
             if key_type != GROUP_KEY:
                 raise KafkaError(ErrorCode.invalid_request, "only consumer groups have a coordinator here")
             broker = await self._coordinator.find(key)
         except KafkaError as error:
-            return {
-                "key": key,
-                "error_code": error.code,
-                "error_message": error.message,
-                "node_id": NO_NODE,
-                "host": "",
-                "port": NO_NODE,
-            }
-        return {
-            "key": key,
-            "error_code": ErrorCode.none,
-            "error_message": "",
-            "node_id": broker.id,
-            "host": broker.host,
-            "port": broker.port,
-        }
+            return Coordinator(
+                key=key,
+                error_code=error.code,
+                error_message=error.message,
+                node_id=NO_NODE,
+                host="",
+                port=NO_NODE,
+            )
+        return Coordinator(key=key, error_message="", node_id=broker.id, host=broker.host, port=broker.port)

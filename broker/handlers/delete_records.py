@@ -7,15 +7,20 @@ remote log metadata are deleted.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.offsets import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC
-from ...protocol.wire.entities import milliseconds
 from ..replicas.delayed import Wakeup
 from ..replicas.hosted_partitions import HostedPartitions
-from . import Plain
 
 HIGH_WATERMARK: Final = -1
 UNKNOWN_LOW_WATERMARK: Final = -1
@@ -27,8 +32,8 @@ class DeleteRecordsHandler:
     def __init__(self, hosted: HostedPartitions) -> None:
         self._hosted = hosted
 
-    async def delete_records(self, _: RequestContext, request: Any) -> Plain:
-        timeout_s = milliseconds(request.timeout) / 1000
+    async def delete_records(self, _: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+        timeout_s = request.timeout_ms / 1000
         async with asyncio.TaskGroup() as group:
             answers = [
                 (
@@ -37,9 +42,15 @@ class DeleteRecordsHandler:
                 )
                 for topic in request.topics
             ]
-        return {"topics": [{"name": name, "partitions": [task.result() for task in tasks]} for name, tasks in answers]}
+        topics = [
+            DeleteRecordsTopicResult(name=name, partitions=tuple(task.result() for task in tasks))
+            for name, tasks in answers
+        ]
+        return DeleteRecordsResponse(topics=tuple(topics))
 
-    async def _delete(self, topic: str, wanted: Any, timeout_s: float) -> Plain:
+    async def _delete(
+        self, topic: str, wanted: DeleteRecordsPartition, timeout_s: float
+    ) -> DeleteRecordsPartitionResult:
         low_watermark, error_code = UNKNOWN_LOW_WATERMARK, ErrorCode.none
         try:
             async with asyncio.timeout(timeout_s):
@@ -50,7 +61,9 @@ class DeleteRecordsHandler:
             error_code = ErrorCode.request_timed_out
         except OSError:
             error_code = ErrorCode.kafka_storage_error
-        return {"partition_index": wanted.partition_index, "low_watermark": low_watermark, "error_code": error_code}
+        return DeleteRecordsPartitionResult(
+            partition_index=wanted.partition_index, low_watermark=low_watermark, error_code=error_code
+        )
 
     async def _delete_before(self, topic: str, number: int, offset: int) -> int:
         """The low watermark once it has reached `offset`."""

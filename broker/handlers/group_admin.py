@@ -7,15 +7,27 @@ a partition is being read would miss groups: it is refused with COORDINATOR_LOAD
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
-from ...protocol.authorized_operations import NOT_ASKED, OF_GROUP
+from ...protocol.authorized_operations import OF_GROUP
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from ...protocol.net.dispatch import RequestContext
 from ..groups.coordinator import GroupCoordinator
 from ..groups.core.group import Group
 from ..groups.core.group_state import GroupState
-from . import Plain
 
 NOT_FOUND_SINCE: Final = 6
 CLASSIC: Final = "classic"
@@ -27,63 +39,51 @@ class GroupAdminHandlers:
     def __init__(self, coordinator: GroupCoordinator) -> None:
         self._coordinator = coordinator
 
-    async def list_groups(self, _: RequestContext, request: Any) -> Plain:
-        states = {state.lower() for state in getattr(request, "states_filter", ())}
-        types = {kind.lower() for kind in getattr(request, "types_filter", ())}
+    async def list_groups(self, _: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+        states = {state.lower() for state in request.states_filter}
+        types = {kind.lower() for kind in request.types_filter}
         if any(not active.is_loaded for active in self._coordinator.shards):
-            return {"error_code": ErrorCode.coordinator_load_in_progress, "groups": []}
+            return ListGroupsResponse(error_code=ErrorCode.coordinator_load_in_progress, groups=())
         groups = [
-            {
-                "group_id": group_id,
-                "protocol_type": group.protocol_type or "",
-                "group_state": group.state.value,
-                "group_type": CLASSIC,
-            }
+            ListedGroup(
+                group_id=group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state.value,
+                group_type=CLASSIC,
+            )
             for active in self._coordinator.shards
             for group_id, group in sorted(active.shard.groups.items())
             if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
         ]
-        return {"error_code": ErrorCode.none, "groups": groups}
+        return ListGroupsResponse(groups=tuple(groups))
 
-    async def describe_groups(self, context: RequestContext, request: Any) -> Plain:
-        operations = OF_GROUP if getattr(request, "include_authorized_operations", False) else NOT_ASKED
+    async def describe_groups(self, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
         described = [self._describe(group_id, context.api_version) for group_id in request.groups]
-        return {
-            "groups": [
-                {**group, "authorized_operations": operations} if group["error_code"] is ErrorCode.none else group
+        if request.include_authorized_operations:
+            described = [
+                replace(group, authorized_operations=OF_GROUP) if group.error_code is ErrorCode.none else group
                 for group in described
             ]
-        }
+        return DescribeGroupsResponse(groups=tuple(described))
 
-    def _describe(self, group_id: str, version: int) -> Plain:
-        """Of the group "", too, which is not there."""
-        error, message, group = ErrorCode.none, None, None
+    def _describe(self, group_id: str, version: int) -> DescribedGroup:
+        """Describe any group; the group "" is not there either."""
         try:
             group = self._coordinator.shard_for(group_id).shard.groups.get(group_id)
             if group is None and version >= NOT_FOUND_SINCE:
                 raise KafkaError(ErrorCode.group_id_not_found, f"group {group_id!r} is not there")
         except KafkaError as refusal:
-            error, message = refusal.code, refusal.message
-        described: dict[str, Any] = {
-            "error_code": error,
-            "error_message": message,
-            "group_id": group_id,
-            "group_state": GroupState.DEAD.value if error in (ErrorCode.none, ErrorCode.group_id_not_found) else "",
-            "protocol_type": "",
-            "protocol_data": "",
-            "members": (),
-            "authorized_operations": NOT_ASKED,
-        }
-        return described if group is None else {**described, **_contents(group)}
+            return _without_members(group_id, refusal.code, refusal.message)
+        return _without_members(group_id) if group is None else _contents(group_id, group)
 
-    async def delete_groups(self, _: RequestContext, request: Any) -> Plain:
+    async def delete_groups(self, _: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
         names = list(dict.fromkeys(request.groups_names))
         errors = await asyncio.gather(*(self._delete(group_id) for group_id in names))
-        return {
-            "results": [
-                {"group_id": group_id, "error_code": error} for group_id, error in zip(names, errors, strict=True)
-            ]
-        }
+        results = [
+            DeletableGroupResult(group_id=group_id, error_code=error)
+            for group_id, error in zip(names, errors, strict=True)
+        ]
+        return DeleteGroupsResponse(results=tuple(results))
 
     async def _delete(self, group_id: str) -> ErrorCode:
         try:
@@ -92,22 +92,39 @@ class GroupAdminHandlers:
             return error.code
 
 
-def _contents(group: Group) -> dict[str, Any]:
-    """Metadata and assignments only of a stable group: of any other one they are not agreed on."""
+def _without_members(
+    group_id: str, error: ErrorCode = ErrorCode.none, error_message: str | None = None
+) -> DescribedGroup:
+    """Describe a group that is not there (Dead), or of which nothing is known here."""
+    is_absent = error in (ErrorCode.none, ErrorCode.group_id_not_found)
+    return DescribedGroup(
+        error_code=error,
+        error_message=error_message,
+        group_id=group_id,
+        group_state=GroupState.DEAD.value if is_absent else "",
+        protocol_type="",
+        protocol_data="",
+        members=(),
+    )
+
+
+def _contents(group_id: str, group: Group) -> DescribedGroup:
+    """Describe a group, with metadata and assignments if it is stable: otherwise they are not agreed on."""
     is_stable = group.state is GroupState.STABLE
-    return {
-        "group_state": group.state.value,
-        "protocol_type": group.protocol_type or "",
-        "protocol_data": (group.protocol_name or "") if is_stable else "",
-        "members": tuple(
-            {
-                "member_id": member.member_id,
-                "group_instance_id": member.group_instance_id,
-                "client_id": member.client_id,
-                "client_host": member.client_host,
-                "member_metadata": member.metadata(group.protocol_name) if is_stable else b"",
-                "member_assignment": member.assignment if is_stable else b"",
-            }
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol_name or "") if is_stable else "",
+        members=tuple(
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata(group.protocol_name) if is_stable else b"",
+                member_assignment=member.assignment if is_stable else b"",
+            )
             for member in group.members
         ),
-    }
+    )

@@ -14,28 +14,48 @@ Topics go by name, from version 10 on by id. A group that is not there has no of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final
+from typing import Final, TypeVar
 from uuid import UUID
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.topics import TopicPartition
-from ...protocol.wire.entities import milliseconds
 from ..cluster.view import ClusterImage
 from ..groups.active_shard import ActiveShard
 from ..groups.coordinator import GroupCoordinator, check_group_id
-from ..groups.core.events import UNKNOWN_MEMBER_ID, MemberIdentity
+from ..groups.core.events import MemberIdentity
 from ..groups.core.records import NO_LEADER_EPOCH, NO_TIMESTAMP, GroupRecord, OffsetKey, OffsetValue
 from ..replicas.partition import WallClock
-from . import Plain
 
-GROUPS_SINCE: Final = 8
-"""OffsetFetch asks for several groups from this version on (KIP-709)."""
+TOPIC_IDS_SINCE: Final = 10
+"""OffsetCommit and OffsetFetch give topics by id from this version on (KIP-848)."""
 TOP_ERROR_SINCE: Final = 2
+"""OffsetFetch before this version has no error but those of partitions."""
 INVALID_OFFSET: Final = -1
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -63,13 +83,13 @@ class OffsetCommitHandlers:
 
     # Commit.
 
-    async def offset_commit(self, _: RequestContext, request: Any) -> Plain:
+    async def offset_commit(self, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
         image = self._coordinator.view.image
         asked: list[_Asked] = []
         records: list[GroupRecord] = []
         for topic in request.topics:
             for partition in topic.partitions:
-                each = _resolve(image, topic, partition.partition_index)
+                each = _resolve(image, topic, partition.partition_index, context.api_version)
                 each.error = self._judge(image, each, partition)
                 asked.append(each)
                 if each.error is ErrorCode.none:
@@ -78,9 +98,17 @@ class OffsetCommitHandlers:
             error = await self._commit(request, records)
             for each in asked:
                 each.error = each.error or error
-        return {"topics": _by_topic(asked)}
+        answers = [
+            (each, OffsetCommitResponsePartition(partition_index=each.partition, error_code=each.error))
+            for each in asked
+        ]
+        topics = [
+            OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
+            for name, topic_id, partitions in _by_topic(answers)
+        ]
+        return OffsetCommitResponse(topics=tuple(topics))
 
-    def _judge(self, image: ClusterImage, asked: _Asked, partition: Any) -> ErrorCode:
+    def _judge(self, image: ClusterImage, asked: _Asked, partition: OffsetCommitRequestPartition) -> ErrorCode:
         if asked.name is None:
             return ErrorCode.unknown_topic_id
         if image.partition(asked.topic_partition) is None:
@@ -88,12 +116,13 @@ class OffsetCommitHandlers:
         too_large = len(partition.committed_metadata or "") > self._coordinator.settings.metadata_bytes_max
         return ErrorCode.offset_metadata_too_large if too_large else ErrorCode.none
 
-    def _record(self, request: Any, asked: _Asked, partition: Any) -> GroupRecord:
-        now_ms = self._now_ms()
-        retention_ms = milliseconds(request.retention_time) if hasattr(request, "retention_time") else -1
+    def _record(
+        self, request: OffsetCommitRequest, asked: _Asked, partition: OffsetCommitRequestPartition
+    ) -> GroupRecord:
+        now_ms, retention_ms = self._now_ms(), request.retention_time_ms
         value = OffsetValue(
             offset=partition.committed_offset,
-            leader_epoch=getattr(partition, "committed_leader_epoch", NO_LEADER_EPOCH),
+            leader_epoch=partition.committed_leader_epoch,
             metadata=partition.committed_metadata or "",
             commit_timestamp_ms=now_ms,
             expire_timestamp_ms=NO_TIMESTAMP if retention_ms < 0 else now_ms + retention_ms,
@@ -101,8 +130,8 @@ class OffsetCommitHandlers:
         )
         return GroupRecord(OffsetKey(request.group_id, asked.topic_partition.topic, asked.partition), value)
 
-    async def _commit(self, request: Any, records: list[GroupRecord]) -> ErrorCode:
-        who = MemberIdentity(request.member_id or UNKNOWN_MEMBER_ID, getattr(request, "group_instance_id", None))
+    async def _commit(self, request: OffsetCommitRequest, records: list[GroupRecord]) -> ErrorCode:
+        who = MemberIdentity(request.member_id, request.group_instance_id)
         try:
             active = self._coordinator.shard_for(request.group_id)
             generation_id = request.generation_id_or_member_epoch
@@ -115,44 +144,39 @@ class OffsetCommitHandlers:
 
     # Fetch.
 
-    async def offset_fetch(self, context: RequestContext, request: Any) -> Plain:
-        require_stable = getattr(request, "require_stable", False)
-        if context.api_version >= GROUPS_SINCE:
-            groups = [self._fetch(group.group_id, group.topics, require_stable) for group in request.groups]
-            return {"groups": groups}
-        fetched = self._fetch(request.group_id, request.topics, require_stable)
-        error = fetched["error_code"]
-        topics = fetched["topics"]
-        if error is not ErrorCode.none and context.api_version < TOP_ERROR_SINCE:
-            topics = [
-                {
-                    "name": topic.name,
-                    "partitions": [_fetched(number, None, error) for number in topic.partition_indexes],
-                }
-                for topic in request.topics or ()
-            ]
-        return {"topics": topics, "error_code": error}
+    async def offset_fetch(self, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+        version, require_stable = context.api_version, request.require_stable
+        groups = [self._fetch(group, version, require_stable=require_stable) for group in request.groups]
+        return OffsetFetchResponse(groups=tuple(groups))
 
-    def _fetch(self, group_id: str, topics: Iterable[Any] | None, require_stable: bool) -> Plain:
-        try:
-            active = self._coordinator.shard_for(group_id)
-        except KafkaError as error:
-            return {"group_id": group_id, "topics": [], "error_code": error.code}
+    def _fetch(
+        self, wanted: OffsetFetchRequestGroup, version: int, *, require_stable: bool
+    ) -> OffsetFetchResponseGroup:
         image = self._coordinator.view.image
-        if topics is None:
-            names = {partition.topic for partition in active.shard.offsets.get(group_id, {})}
+        asked = [
+            _resolve(image, topic, number, version)
+            for topic in wanted.topics or ()
+            for number in topic.partition_indexes
+        ]
+        try:
+            active = self._coordinator.shard_for(wanted.group_id)
+        except KafkaError as error:
+            refused = asked if version < TOP_ERROR_SINCE else []
+            answers = [(each, _fetched(each.partition, None, error.code)) for each in refused]
+            return _fetched_group(wanted.group_id, answers, error.code)
+        if wanted.topics is None:
             asked = [
                 _Asked(partition.topic, image.topics[partition.topic].topic_id, partition.partition)
-                for partition in sorted(active.shard.offsets.get(group_id, {}))
-                if partition.topic in names & image.topics.keys()
+                for partition in sorted(active.shard.offsets.get(wanted.group_id, {}))
+                if partition.topic in image.topics
             ]
-        else:
-            asked = [_resolve(image, topic, number) for topic in topics for number in topic.partition_indexes]
-        answers = [(each, self._committed(active, group_id, each, require_stable)) for each in asked]
-        return {"group_id": group_id, "topics": _grouped(answers), "error_code": ErrorCode.none}
+        answers = [(each, self._committed(active, wanted.group_id, each, require_stable)) for each in asked]
+        return _fetched_group(wanted.group_id, answers)
 
     @staticmethod
-    def _committed(active: ActiveShard, group_id: str, asked: _Asked, require_stable: bool) -> Plain:
+    def _committed(
+        active: ActiveShard, group_id: str, asked: _Asked, require_stable: bool
+    ) -> OffsetFetchResponsePartitions:
         if asked.name is None:
             return _fetched(asked.partition, None, ErrorCode.unknown_topic_id)
         if require_stable and active.shard.has_undecided(group_id, asked.topic_partition):
@@ -164,7 +188,7 @@ class OffsetCommitHandlers:
 
     # Delete.
 
-    async def offset_delete(self, _: RequestContext, request: Any) -> Plain:
+    async def offset_delete(self, _: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
         asked = [
             _Asked(topic.name, None, partition.partition_index)
             for topic in request.topics
@@ -175,12 +199,18 @@ class OffsetCommitHandlers:
             active = self._coordinator.shard_for(request.group_id)
             error = active.shard.judge_offset_delete(request.group_id)
             if error is not ErrorCode.none:
-                return {"error_code": error, "topics": []}
+                return OffsetDeleteResponse(error_code=error, topics=())
             await self._delete(active, request.group_id, asked)
         except KafkaError as refusal:
-            return {"error_code": refusal.code, "topics": []}
-        topics = [{"name": topic["name"], "partitions": topic["partitions"]} for topic in _by_topic(asked)]
-        return {"error_code": ErrorCode.none, "topics": topics}
+            return OffsetDeleteResponse(error_code=refusal.code, topics=())
+        answers = [
+            (each, OffsetDeleteResponsePartition(partition_index=each.partition, error_code=each.error))
+            for each in asked
+        ]
+        topics = [
+            OffsetDeleteResponseTopic(name=name, partitions=partitions) for name, _, partitions in _by_topic(answers)
+        ]
+        return OffsetDeleteResponse(topics=tuple(topics))
 
     async def _delete(self, active: ActiveShard, group_id: str, asked: list[_Asked]) -> None:
         image, offsets = self._coordinator.view.image, active.shard.offsets.get(group_id, {})
@@ -197,34 +227,40 @@ class OffsetCommitHandlers:
             await active.write(tombstones)
 
 
-def _resolve(image: ClusterImage, topic: Any, partition: int) -> _Asked:
-    """A partition of a request that names its topic, or gives its id."""
-    if hasattr(topic, "name"):
+def _resolve(
+    image: ClusterImage, topic: OffsetCommitRequestTopic | OffsetFetchRequestTopics, partition: int, version: int
+) -> _Asked:
+    """Return a partition of a request that names its topic, or gives its id."""
+    if version < TOPIC_IDS_SINCE:
         known = image.topics.get(topic.name)
         return _Asked(topic.name, None if known is None else known.topic_id, partition)
     name = None if topic.topic_id is None else image.topic_names.get(topic.topic_id)
     return _Asked(name, topic.topic_id, partition)
 
 
-def _fetched(partition: int, value: OffsetValue | None, error: ErrorCode) -> Plain:
-    return {
-        "partition_index": partition,
-        "committed_offset": INVALID_OFFSET if value is None else value.offset,
-        "committed_leader_epoch": NO_LEADER_EPOCH if value is None else value.leader_epoch,
-        "metadata": "" if value is None else value.metadata,
-        "error_code": error,
-    }
+def _fetched(partition: int, value: OffsetValue | None, error: ErrorCode) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=partition,
+        committed_offset=INVALID_OFFSET if value is None else value.offset,
+        committed_leader_epoch=NO_LEADER_EPOCH if value is None else value.leader_epoch,
+        metadata="" if value is None else value.metadata,
+        error_code=error,
+    )
 
 
-def _by_topic(asked: list[_Asked]) -> list[Plain]:
-    return _grouped((each, {"partition_index": each.partition, "error_code": each.error}) for each in asked)
+def _fetched_group(
+    group_id: str,
+    answers: Iterable[tuple[_Asked, OffsetFetchResponsePartitions]],
+    error: ErrorCode = ErrorCode.none,
+) -> OffsetFetchResponseGroup:
+    topics = [
+        OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions)
+        for name, topic_id, partitions in _by_topic(answers)
+    ]
+    return OffsetFetchResponseGroup(group_id=group_id, topics=tuple(topics), error_code=error)
 
 
-def _grouped(answers: Iterable[tuple[_Asked, Plain]]) -> list[Plain]:
-    """By topic, in the order of the request."""
-
-    def topics() -> Iterator[Mapping[str, Any]]:
-        for (name, topic_id), of_topic in groupby(answers, key=lambda pair: (pair[0].name, pair[0].topic_id)):
-            yield {"name": name or "", "topic_id": topic_id, "partitions": [answer for _, answer in of_topic]}
-
-    return list(topics())
+def _by_topic(answers: Iterable[tuple[_Asked, T]]) -> Iterator[tuple[str, UUID | None, tuple[T, ...]]]:
+    """Yield name, id and answers of each topic, in the order of the request."""
+    for (name, topic_id), of_topic in groupby(answers, key=lambda pair: (pair[0].name, pair[0].topic_id)):
+        yield name or "", topic_id, tuple(answer for _, answer in of_topic)

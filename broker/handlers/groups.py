@@ -1,23 +1,33 @@
 """JoinGroup, SyncGroup, Heartbeat, LeaveGroup: from the wire to what a group hears, and back.
 
-What differs between versions, beyond fields: JoinGroup before version 1 has no rebalance timeout of its own, from
-version 4 on it makes a member known before it counts (KIP-394), from 9 on it may tell a leader to assign nothing;
-LeaveGroup before version 3 is for one member, whose error is the response's.
+What differs between versions, beyond what the messages have: JoinGroup before version 1 has no rebalance timeout of its
+own, from version 4 on it makes a member known before it counts (KIP-394), from 9 on it may tell a leader to assign
+nothing; SyncGroup has to name the protocol from version 5 on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from ...protocol.net.dispatch import RequestContext
-from ...protocol.wire.entities import milliseconds
 from ..groups.coordinator import GroupCoordinator
 from ..groups.core.events import (
-    UNKNOWN_MEMBER_ID,
     Event,
     Heartbeat,
     Join,
@@ -29,14 +39,10 @@ from ..groups.core.events import (
     Synced,
     Token,
 )
-from . import Plain
 
 KNOWN_MEMBERS_SINCE: Final = 4
-PROTOCOL_TYPE_NULLABLE_SINCE: Final = 7
 SKIP_ASSIGNMENT_SINCE: Final = 9
 PROTOCOL_GIVEN_SINCE: Final = 5
-MEMBER_ERRORS_SINCE: Final = 3
-NO_TIMEOUT: Final = -1
 
 A = TypeVar("A")
 
@@ -48,36 +54,30 @@ class GroupHandlers:
         self._coordinator = coordinator
         self._rng = rng
 
-    async def join_group(self, context: RequestContext, request: Any) -> Plain:
+    async def join_group(self, context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
         try:
             joined = await self._ask(request.group_id, lambda token: self._join(token, context, request), Joined)
         except KafkaError as error:
             joined = Joined(error=error.code, member_id=request.member_id)
-        needs_protocol = context.api_version < PROTOCOL_TYPE_NULLABLE_SINCE
-        return {
-            "error_code": joined.error,
-            "generation_id": joined.generation_id,
-            "protocol_type": joined.protocol_type,
-            "protocol_name": (joined.protocol_name or "") if needs_protocol else joined.protocol_name,
-            "leader": joined.leader,
-            "skip_assignment": joined.skip_assignment,
-            "member_id": joined.member_id,
-            "members": [
-                {
-                    "member_id": identity.member_id,
-                    "group_instance_id": identity.group_instance_id,
-                    "metadata": metadata,
-                }
+        return JoinGroupResponse(
+            error_code=joined.error,
+            generation_id=joined.generation_id,
+            protocol_type=joined.protocol_type,
+            protocol_name=joined.protocol_name,
+            leader=joined.leader,
+            skip_assignment=joined.skip_assignment,
+            member_id=joined.member_id,
+            members=tuple(
+                JoinGroupResponseMember(
+                    member_id=identity.member_id, group_instance_id=identity.group_instance_id, metadata=metadata
+                )
                 for identity, metadata in joined.members
-            ],
-        }
+            ),
+        )
 
-    def _join(self, token: Token, context: RequestContext, request: Any) -> Join:
-        session_timeout_ms = milliseconds(request.session_timeout)
-        rebalance_timeout_ms = NO_TIMEOUT
-        if hasattr(request, "rebalance_timeout"):
-            rebalance_timeout_ms = milliseconds(request.rebalance_timeout)
-        identity = _identity(request)
+    def _join(self, token: Token, context: RequestContext, request: JoinGroupRequest) -> Join:
+        session_timeout_ms, rebalance_timeout_ms = request.session_timeout_ms, request.rebalance_timeout_ms
+        identity = MemberIdentity(request.member_id, request.group_instance_id)
         stem = identity.group_instance_id or context.client_id or ""
         return Join(
             token=token,
@@ -93,14 +93,14 @@ class GroupHandlers:
             can_skip_assignment=context.api_version >= SKIP_ASSIGNMENT_SINCE,
         )
 
-    async def sync_group(self, context: RequestContext, request: Any) -> Plain:
+    async def sync_group(self, context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
         def event_of(token: Token) -> Sync:
             return Sync(
                 token=token,
-                who=_identity(request),
+                who=MemberIdentity(request.member_id, request.group_instance_id),
                 generation_id=request.generation_id,
-                protocol_type=getattr(request, "protocol_type", None),
-                protocol_name=getattr(request, "protocol_name", None),
+                protocol_type=request.protocol_type,
+                protocol_name=request.protocol_name,
                 assignments={each.member_id: each.assignment for each in request.assignments},
             )
 
@@ -109,40 +109,37 @@ class GroupHandlers:
             synced = await self._ask(request.group_id, event_of, Synced)
         except KafkaError as error:
             synced = Synced(error=error.code)
-        return {
-            "error_code": synced.error,
-            "protocol_type": synced.protocol_type,
-            "protocol_name": synced.protocol_name,
-            "assignment": synced.assignment,
-        }
+        return SyncGroupResponse(
+            error_code=synced.error,
+            protocol_type=synced.protocol_type,
+            protocol_name=synced.protocol_name,
+            assignment=synced.assignment,
+        )
 
-    async def heartbeat(self, _: RequestContext, request: Any) -> Plain:
+    async def heartbeat(self, _: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
         def event_of(token: Token) -> Heartbeat:
-            return Heartbeat(token=token, who=_identity(request), generation_id=request.generation_id)
+            who = MemberIdentity(request.member_id, request.group_instance_id)
+            return Heartbeat(token=token, who=who, generation_id=request.generation_id)
 
         try:
             error = await self._ask(request.group_id, event_of, ErrorCode)
         except KafkaError as refusal:
             error = refusal.code
-        return {"error_code": error}
+        return HeartbeatResponse(error_code=error)
 
-    async def leave_group(self, context: RequestContext, request: Any) -> Plain:
-        is_batch = context.api_version >= MEMBER_ERRORS_SINCE
-        members = tuple(map(_identity, request.members)) if is_batch else (MemberIdentity(request.member_id),)
+    async def leave_group(self, _: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+        members = tuple(MemberIdentity(each.member_id, each.group_instance_id) for each in request.members)
         try:
             left = await self._ask(request.group_id, lambda token: Leave(token=token, members=members), Left)
         except KafkaError as error:
             left = Left(error=error.code)
-        top_error = left.error
-        if not is_batch and left.members:
-            top_error = left.members[0][1]
-        return {
-            "error_code": top_error,
-            "members": [
-                {"member_id": who.member_id, "group_instance_id": who.group_instance_id, "error_code": error}
+        return LeaveGroupResponse(
+            error_code=left.error,
+            members=tuple(
+                MemberResponse(member_id=who.member_id, group_instance_id=who.group_instance_id, error_code=error)
                 for who, error in left.members
-            ],
-        }
+            ),
+        )
 
     async def _ask(self, group_id: str, event_of: Callable[[Token], Event], kind: type[A]) -> A:
         answer = await self._coordinator.ask(group_id, event_of)
@@ -150,14 +147,10 @@ class GroupHandlers:
         return answer
 
 
-def _check_protocol_given(context: RequestContext, request: Any) -> None:
+def _check_protocol_given(context: RequestContext, request: SyncGroupRequest) -> None:
     """A member that can say what it thinks was agreed on has to (KIP-559)."""
     if context.api_version >= PROTOCOL_GIVEN_SINCE and None in (request.protocol_type, request.protocol_name):
         raise KafkaError(ErrorCode.inconsistent_group_protocol, "SyncGroup names no protocol type, or no protocol")
-
-
-def _identity(request: Any) -> MemberIdentity:
-    return MemberIdentity(request.member_id or UNKNOWN_MEMBER_ID, getattr(request, "group_instance_id", None))
 
 
 def _host(context: RequestContext) -> str:

@@ -14,9 +14,9 @@ yet how far it is committed (KIP-207).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from ...fetcher.core.epoch_fetch import (
     FetchIsolation,
@@ -29,14 +29,24 @@ from ...fetcher.core.leader_offsets import MINIMUM_VERSIONS, special_offset
 from ...log.partition_log import PartitionLog, TimestampAndOffset
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch.messages import READ_COMMITTED
+from ...protocol.messages.offsets import (
+    EpochEndOffset,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.topics import TopicIdPartition
-from ...protocol.wire.entities import milliseconds
 from ...remote.core.ledger import RemoteLogLedger
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import Leadership
 from ..replicas.partition import Partition
-from . import Plain
 
 MAX_TIMESTAMP: Final = -3
 MAX_TIMESTAMP_SINCE: Final = 7
@@ -85,59 +95,60 @@ class OffsetHandlers:
         self._remote = remote
         self._search_timeout_ms = search_timeout_ms
 
-    async def list_offsets(self, _: RequestContext, request: Any) -> Plain:
-        asker = self._asker(request)
+    async def list_offsets(self, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        asker = self._asker(request, context.api_version)
         async with asyncio.TaskGroup() as group:
             answers = [
                 (topic.name, [group.create_task(self._list(topic.name, wanted, asker)) for wanted in topic.partitions])
                 for topic in request.topics
             ]
-        return {"topics": [{"name": name, "partitions": [task.result() for task in tasks]} for name, tasks in answers]}
+        topics = [
+            ListOffsetsTopicResponse(name=name, partitions=tuple(task.result() for task in tasks))
+            for name, tasks in answers
+        ]
+        return ListOffsetsResponse(topics=tuple(topics))
 
-    def _asker(self, request: Any) -> _Asker:
+    def _asker(self, request: ListOffsetsRequest, version: int) -> _Asker:
         isolation = FetchIsolation.HIGH_WATERMARK
         if request.replica_id >= 0:
             isolation = FetchIsolation.LOG_END
-        elif getattr(request, "isolation_level", 0) == READ_COMMITTED:
+        elif request.isolation_level == READ_COMMITTED:
             isolation = FetchIsolation.TXN_COMMITTED
-        asked_ms = milliseconds(request.timeout) if hasattr(request, "timeout") else 0
+        asked_ms = request.timeout_ms
         timeout_ms = min(asked_ms, self._search_timeout_ms) if asked_ms > 0 else self._search_timeout_ms
-        return _Asker(isolation, request.__version__, timeout_ms / 1000)
+        return _Asker(isolation, version, timeout_ms / 1000)
 
-    async def _list(self, topic: str, wanted: Any, asker: _Asker) -> Plain:
+    async def _list(self, topic: str, wanted: ListOffsetsPartition, asker: _Asker) -> ListOffsetsPartitionResponse:
         number = wanted.partition_index
         try:
             partition = self._hosted.find(topic, number)
             leadership = partition.leader()
-            _check(check_leader_epoch(leadership.leader_epoch, getattr(wanted, "current_leader_epoch", -1)))
+            _check(check_leader_epoch(leadership.leader_epoch, wanted.current_leader_epoch))
             if wanted.timestamp in MINIMUM_VERSIONS:
                 return self._special(partition, leadership, wanted.timestamp, asker)
             found = await self._search(partition, leadership, wanted.timestamp, asker)
         except KafkaError as error:
-            return {"partition_index": number, "error_code": error.code}
+            return ListOffsetsPartitionResponse(partition_index=number, error_code=error.code)
         except TimeoutError:
-            return {"partition_index": number, "error_code": ErrorCode.request_timed_out}
+            return ListOffsetsPartitionResponse(partition_index=number, error_code=ErrorCode.request_timed_out)
         except OSError:
-            return {"partition_index": number, "error_code": ErrorCode.kafka_storage_error}
+            return ListOffsetsPartitionResponse(partition_index=number, error_code=ErrorCode.kafka_storage_error)
         if found is None:
-            return {"partition_index": number}
-        return {
-            "partition_index": number,
-            "timestamp": found.timestamp,
-            "offset": found.offset,
-            "leader_epoch": found.leader_epoch,
-        }
+            return ListOffsetsPartitionResponse(partition_index=number)
+        return ListOffsetsPartitionResponse(
+            partition_index=number, timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch
+        )
 
-    def _special(self, partition: Partition, leadership: Leadership, timestamp: int, asker: _Asker) -> Plain:
+    def _special(
+        self, partition: Partition, leadership: Leadership, timestamp: int, asker: _Asker
+    ) -> ListOffsetsPartitionResponse:
         ledger = None if self._remote is None else self._remote.ledger(partition.partition)
         answer = special_offset(leadership.view_now(), ledger, timestamp, asker.isolation, asker.version)
         if isinstance(answer, Refuse):
             raise KafkaError(answer.error, answer.reason)
-        return {
-            "partition_index": partition.partition.partition,
-            "offset": answer.offset,
-            "leader_epoch": answer.leader_epoch,
-        }
+        return ListOffsetsPartitionResponse(
+            partition_index=partition.partition.partition, offset=answer.offset, leader_epoch=answer.leader_epoch
+        )
 
     async def _search(
         self, partition: Partition, leadership: Leadership, timestamp: int, asker: _Asker
@@ -181,23 +192,26 @@ class OffsetHandlers:
 
     # -- OffsetForLeaderEpoch -----------------------------------------------------------------------------------------
 
-    async def offset_for_leader_epoch(self, _: RequestContext, request: Any) -> Plain:
-        return {
-            "topics": [
-                {"topic": topic.topic, "partitions": [self._epoch_end(topic.topic, each) for each in topic.partitions]}
-                for topic in request.topics
-            ]
-        }
+    async def offset_for_leader_epoch(
+        self, _: RequestContext, request: OffsetForLeaderEpochRequest
+    ) -> OffsetForLeaderEpochResponse:
+        topics = [
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=tuple(self._epoch_end(topic.topic, each) for each in topic.partitions)
+            )
+            for topic in request.topics
+        ]
+        return OffsetForLeaderEpochResponse(topics=tuple(topics))
 
-    def _epoch_end(self, topic: str, wanted: Any) -> Mapping[str, Any]:
+    def _epoch_end(self, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
         try:
             view = self._hosted.find(topic, wanted.partition).leader().view_now()
             answer = end_offset_for_leader_epoch(view, wanted.current_leader_epoch, wanted.leader_epoch)
             if isinstance(answer, Refuse):
                 raise KafkaError(answer.error, answer.reason)
         except KafkaError as error:
-            return {"partition": wanted.partition, "error_code": error.code}
-        return {"partition": wanted.partition, "leader_epoch": answer.epoch, "end_offset": answer.end_offset}
+            return EpochEndOffset(partition=wanted.partition, error_code=error.code)
+        return EpochEndOffset(partition=wanted.partition, leader_epoch=answer.epoch, end_offset=answer.end_offset)
 
 
 def _is_partly_remote(log: PartitionLog) -> bool:

@@ -7,12 +7,11 @@ transactions that somebody else coordinates come by WriteTxnMarkers.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
 from ...protocol.net.dispatch import RequestContext
 from ..cluster.view import ClusterView, ProducerIdBlock
-from . import Plain
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -35,7 +34,7 @@ class ProducerIds:
             self._block = ProducerIdBlock(taken + 1, self._block.size - 1)
         return taken
 
-    async def init_producer_id(self, _: RequestContext, request: Any) -> Plain:
+    async def init_producer_id(self, _: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
         error, producer_id, epoch = ErrorCode.none, NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         if request.transactional_id is not None:
             error = ErrorCode.not_coordinator
@@ -44,8 +43,4 @@ class ProducerIds:
                 producer_id, epoch = await self.next(), 0
             except (KafkaError, OSError):
                 error = ErrorCode.coordinator_load_in_progress
-        return {
-            "error_code": error,
-            "producer_id": producer_id,
-            "producer_epoch": epoch,
-        }
+        return InitProducerIdResponse(error_code=error, producer_id=producer_id, producer_epoch=epoch)

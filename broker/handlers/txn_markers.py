@@ -6,16 +6,23 @@ Offsets of consumer groups that were committed in the transaction count, or are 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from ...log.core.producer_state import AppendOrigin
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.producers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.partition import WallClock
-from . import Plain
 
 COMMIT_TIMEOUT_S: Final = 30.0
 """The request has no timeout of its own; Kafka takes `request.timeout.ms`."""
@@ -29,7 +36,7 @@ class TransactionMarkerHandler:
         self._groups = groups
         self._now_ms = now_ms
 
-    async def write_txn_markers(self, _: RequestContext, request: Any) -> Plain:
+    async def write_txn_markers(self, _: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         async with asyncio.TaskGroup() as group:
             answers = [
                 (
@@ -42,11 +49,13 @@ class TransactionMarkerHandler:
                 )
                 for marker in request.markers
             ]
-        return {
-            "markers": [{"producer_id": producer_id, "topics": _by_topic(written)} for producer_id, written in answers]
-        }
+        markers = [
+            WritableTxnMarkerResult(producer_id=producer_id, topics=_by_topic(written))
+            for producer_id, written in answers
+        ]
+        return WriteTxnMarkersResponse(markers=tuple(markers))
 
-    async def _write(self, topic: str, number: int, wanted: Any) -> ErrorCode:
+    async def _write(self, topic: str, number: int, wanted: WritableTxnMarker) -> ErrorCode:
         marker = EndTransactionMarker(
             ControlType.COMMIT if wanted.transaction_result else ControlType.ABORT, wanted.coordinator_epoch
         )
@@ -77,16 +86,16 @@ class TransactionMarkerHandler:
         return ErrorCode.none
 
 
-def _by_topic(written: list[tuple[str, int, asyncio.Task[ErrorCode]]]) -> list[Plain]:
+def _by_topic(written: list[tuple[str, int, asyncio.Task[ErrorCode]]]) -> tuple[WritableTxnMarkerTopicResult, ...]:
     names = sorted({topic for topic, _, _ in written})
-    return [
-        {
-            "name": name,
-            "partitions": [
-                {"partition_index": number, "error_code": task.result()}
+    return tuple(
+        WritableTxnMarkerTopicResult(
+            name=name,
+            partitions=tuple(
+                WritableTxnMarkerPartitionResult(partition_index=number, error_code=task.result())
                 for topic, number, task in written
                 if topic == name
-            ],
-        }
+            ),
+        )
         for name in names
-    ]
+    )

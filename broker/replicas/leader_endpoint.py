@@ -16,11 +16,10 @@ behind a long fetch. They are incremental (KIP-227):
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ...fetcher.ports import Arrived, FetchedPartition, FetchLimits, PartitionToFetch
 from ...log.core.epochs import EpochEnd
-from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch.arrival import ArrivedAnswer
 from ...protocol.fetch.messages import (
@@ -31,6 +30,14 @@ from ...protocol.fetch.messages import (
     FetchRequest,
 )
 from ...protocol.fetch.session import FetchSession, is_same
+from ...protocol.messages.offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.topics import TopicIdPartition
 from ...protocol.wire.primitives import BUFFER_TYPES
@@ -158,46 +165,37 @@ class BrokerEndpoint:
         return self._session.response_received(response)
 
     async def list_offset(self, partition: TopicIdPartition, leader_epoch: int, timestamp: int) -> OffsetAndEpoch:
-        wanted = {
-            "partition_index": partition.partition,
-            "current_leader_epoch": leader_epoch,
-            "timestamp": timestamp,
-        }
-        answer = await self._ask(
-            ApiKey.LIST_OFFSETS,
-            {
-                "replica_id": self._replica_id,
-                "isolation_level": 0,
-                "timeout_ms": int(self._timeout_s * 1000),
-                "topics": [{"name": partition.topic, "partitions": [wanted]}],
-            },
-            partition,
+        wanted = ListOffsetsPartition(
+            partition_index=partition.partition, current_leader_epoch=leader_epoch, timestamp=timestamp
         )
+        request = ListOffsetsRequest(
+            replica_id=self._replica_id,
+            timeout_ms=int(self._timeout_s * 1000),
+            topics=(ListOffsetsTopic(name=partition.topic, partitions=(wanted,)),),
+        )
+        response = await self._questions.send(self._address(), request, timeout_s=self._timeout_s)
+        (topic,) = response.topics
+        (answer,) = topic.partitions
+        self._check(answer.error_code, "LIST_OFFSETS", partition)
         return OffsetAndEpoch(answer.offset, answer.leader_epoch)
 
     async def end_offset_for_leader_epoch(self, partition: TopicIdPartition, leader_epoch: int, epoch: int) -> EpochEnd:
-        wanted = {
-            "partition": partition.partition,
-            "current_leader_epoch": leader_epoch,
-            "leader_epoch": epoch,
-        }
-        answer = await self._ask(
-            ApiKey.OFFSET_FOR_LEADER_EPOCH,
-            {"replica_id": self._replica_id, "topics": [{"topic": partition.topic, "partitions": [wanted]}]},
-            partition,
+        wanted = OffsetForLeaderPartition(
+            partition=partition.partition, current_leader_epoch=leader_epoch, leader_epoch=epoch
         )
-        return EpochEnd(answer.leader_epoch, answer.end_offset)
-
-    async def _ask(self, api: ApiKey, body: Mapping[str, Any], partition: TopicIdPartition) -> Any:
-        """The leader's answer for the one partition that was asked about; KafkaError with its code."""
-        response = await self._questions.request(self._address(), api, body, timeout_s=self._timeout_s)
+        request = OffsetForLeaderEpochRequest(
+            replica_id=self._replica_id, topics=(OffsetForLeaderTopic(topic=partition.topic, partitions=(wanted,)),)
+        )
+        response = await self._questions.send(self._address(), request, timeout_s=self._timeout_s)
         (topic,) = response.topics
         (answer,) = topic.partitions
-        if answer.error_code is not ErrorCode.none:
-            raise KafkaError(
-                answer.error_code, f"{api.name} of {partition.topic_partition} at broker {self._broker_id}"
-            )
-        return answer
+        self._check(answer.error_code, "OFFSET_FOR_LEADER_EPOCH", partition)
+        return EpochEnd(answer.leader_epoch, answer.end_offset)
+
+    def _check(self, error: ErrorCode, api: str, partition: TopicIdPartition) -> None:
+        """Raise what the leader answers for the one partition that it was asked about, as a KafkaError."""
+        if error is not ErrorCode.none:
+            raise KafkaError(error, f"{api} of {partition.topic_partition} at broker {self._broker_id}")
 
 
 def _wire(wanted: PartitionToFetch, details: ReplicaDetails) -> FetchPartition:

@@ -78,8 +78,8 @@ class PlanCluster:
         for leader, asked in sorted(by_leader.items()):
             if leader not in self._brokers:
                 continue
-            body = offsets_of(asked, timestamp, timeout_ms=TIMEOUT_MS)
-            answer = await self._admin.ask_at(self._brokers[leader], ApiKey.LIST_OFFSETS, body)
+            request = offsets_of(asked, timestamp, timeout_ms=TIMEOUT_MS)
+            answer = await self._admin.send_to(self._brokers[leader], request)
             for topic in answer.topics:
                 for part in topic.partitions:
                     if part.error_code is ErrorCode.none and part.offset >= 0:

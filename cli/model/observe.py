@@ -26,6 +26,7 @@ from typing import Any, Final, Protocol
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.base import Request, ResponseT
 from ...protocol.net.client import Address
 from ...protocol.net.service import closing
 from ...protocol.requests import BROKER_ENDPOINTS, cluster_of, configs_of, offsets_of
@@ -87,6 +88,8 @@ class Asker(Protocol):
     async def ask(self, api: ApiKey, body: Any) -> Any: ...
 
     async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any: ...
+
+    async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT: ...
 
     async def cluster(self, topics: Sequence[str] | None = None) -> Cluster: ...
 
@@ -244,8 +247,8 @@ class Observer:
         known: dict[Key, dict[str, int | None]] = {key: {} for key in keys}
         for name in names:
             try:
-                body = offsets_of(keys, TIMESTAMPS[name], timeout_ms=TIMEOUT_MS)
-                answer = await self._admin.ask_at(address, ApiKey.LIST_OFFSETS, body)
+                request = offsets_of(keys, TIMESTAMPS[name], timeout_ms=TIMEOUT_MS)
+                answer = await self._admin.send_to(address, request)
             except OSError:
                 return {}
             for topic in answer.topics:

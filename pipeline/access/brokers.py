@@ -31,7 +31,7 @@ from ...protocol.fetch.messages import (
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.records import iter_batches, iter_records
 from ...protocol.records.control import ControlType, control_type
-from ...protocol.requests import metadata_of
+from ...protocol.requests import metadata_of, offsets_of
 from ...protocol.topics import TopicPartition
 from ..core.batch_table import OFFSET_END
 
@@ -114,17 +114,13 @@ class Brokers:
         self, leader: Address, partitions: Sequence[TopicPartition], timestamp: int
     ) -> dict[TopicPartition, int]:
         """Return offsets of the partitions that the leader answers for; KafkaError if the first is not among them."""
-        by_topic: dict[str, list[dict[str, int]]] = {}
-        for name in partitions:
-            asked = {"partition_index": name.partition, "timestamp": timestamp}
-            by_topic.setdefault(name.topic, []).append(asked)
-        body = {
-            "replica_id": -1,
-            "isolation_level": self._isolation,
-            "timeout_ms": int(REQUEST_TIMEOUT_S * 1000),
-            "topics": [{"name": topic, "partitions": some} for topic, some in by_topic.items()],
-        }
-        response = await self._client.request(leader, ApiKey.LIST_OFFSETS, body, timeout_s=REQUEST_TIMEOUT_S)
+        request = offsets_of(
+            [(name.topic, name.partition) for name in partitions],
+            timestamp,
+            timeout_ms=int(REQUEST_TIMEOUT_S * 1000),
+            isolation_level=self._isolation,
+        )
+        response = await self._client.send(leader, request, timeout_s=REQUEST_TIMEOUT_S)
         answers = {
             TopicPartition(topic.name, answer.partition_index): answer
             for topic in response.topics
@@ -133,7 +129,7 @@ class Brokers:
         first = answers[partitions[0]]
         if first.error_code is not ErrorCode.none:
             raise KafkaError(first.error_code, f"offset {timestamp} of {partitions[0]}")
-        return {name: int(answer.offset) for name, answer in answers.items() if answer.error_code is ErrorCode.none}
+        return {name: answer.offset for name, answer in answers.items() if answer.error_code is ErrorCode.none}
 
     async def batches(
         self, partition: TopicPartition, topic_id: UUID | None, first_offset: int, end_offset: int

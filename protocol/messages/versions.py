@@ -7,6 +7,7 @@ its shape is here, so that no handler and no caller knows more than the newest f
 |---|---|---|---|
 | OffsetFetch, both | v7 | one group in the message itself | `groups` |
 | FindCoordinator, both | v3 | one key, one coordinator in the message itself | `coordinator_keys`, `coordinators` |
+| JoinGroup response | v6 | no protocol is the name "" | no protocol is None |
 | LeaveGroup request | v2 | `member_id` | `members` |
 | LeaveGroup response | v2 | the member's error is the response's | `members` |
 | DeleteTopics request | v5 | `topic_names` | `topics` |
@@ -30,6 +31,7 @@ from .groups import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
@@ -173,6 +175,14 @@ def _lower_find_coordinator_response(response: FindCoordinatorResponse) -> FindC
     )
 
 
+def _upgrade_join_group_response(response: JoinGroupResponse) -> JoinGroupResponse:
+    return replace(response, protocol_name=response.protocol_name or None)
+
+
+def _lower_join_group_response(response: JoinGroupResponse) -> JoinGroupResponse:
+    return replace(response, protocol_name=response.protocol_name or "")
+
+
 def _upgrade_leave_group(request: LeaveGroupRequest) -> LeaveGroupRequest:
     return replace(request, members=(MemberIdentity(member_id=request.member_id),))
 
@@ -284,6 +294,7 @@ _STEPS: Final[Mapping[type[Any], tuple[int, Callable[[Any], Any], Callable[[Any]
     OffsetFetchResponse: (7, _upgrade_offset_fetch_response, _lower_offset_fetch_response),
     FindCoordinatorRequest: (3, _upgrade_find_coordinator, _lower_find_coordinator),
     FindCoordinatorResponse: (3, _upgrade_find_coordinator_response, _lower_find_coordinator_response),
+    JoinGroupResponse: (6, _upgrade_join_group_response, _lower_join_group_response),
     LeaveGroupRequest: (2, _upgrade_leave_group, _lower_leave_group),
     LeaveGroupResponse: (2, _unchanged, _lower_leave_group_response),
     DeleteTopicsRequest: (5, _upgrade_delete_topics, _lower_delete_topics),

@@ -28,7 +28,15 @@ from ...protocol.fetch.messages import (
     FetchRequest,
     FetchTopic,
 )
+from ...protocol.messages.base import Request, ResponseT
+from ...protocol.messages.producers import (
+    InitProducerIdRequest,
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from ...protocol.net.client import Address, KafkaClient
+from ...protocol.requests import offsets_of
 from ...protocol.topics import TopicPartition
 from ...protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 
@@ -92,8 +100,8 @@ class SimClient:
 
     async def init_producer_id(self) -> tuple[int, int]:
         """Id and epoch, from any broker."""
-        body = {"transactional_id": None, "transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
-        answer = await self._ask(self._client, self._rng.choice(self._bootstrap), ApiKey.INIT_PRODUCER_ID, body)
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        answer = await self._send(self._rng.choice(self._bootstrap), request)
         _check(answer.error_code, "InitProducerId")
         return answer.producer_id, answer.producer_epoch
 
@@ -162,28 +170,22 @@ class SimClient:
         return answer
 
     async def list_offset(self, partition: TopicPartition, timestamp: int) -> int:
-        wanted = {"partition_index": partition.partition, "timestamp": timestamp}
-        body = {
-            "replica_id": -1,
-            "isolation_level": 0,
-            "timeout_ms": BROKER_TIMEOUT_MS,
-            "topics": [{"name": partition.topic, "partitions": [wanted]}],
-        }
-        answer = _only(await self._ask_leader(partition, self._client, ApiKey.LIST_OFFSETS, body))
+        request = offsets_of([(partition.topic, partition.partition)], timestamp, timeout_ms=BROKER_TIMEOUT_MS)
+        response = await self._send_leader(partition, request)
+        answer = response.topics[0].partitions[0]
         self._check_leader(partition, answer.error_code, f"offset {timestamp} of {partition}")
-        offset: int = answer.offset
-        return offset
+        return answer.offset
 
     async def write_marker(self, partition: TopicPartition, producer_id: int, epoch: int, *, commit: bool) -> None:
         """End a transaction, as its coordinator would."""
-        marker = {
-            "producer_id": producer_id,
-            "producer_epoch": epoch,
-            "transaction_result": commit,
-            "topics": [{"name": partition.topic, "partition_indexes": [partition.partition]}],
-            "coordinator_epoch": 0,
-        }
-        response = await self._ask_leader(partition, self._client, ApiKey.WRITE_TXN_MARKERS, {"markers": [marker]})
+        marker = WritableTxnMarker(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            transaction_result=commit,
+            topics=(WritableTxnMarkerTopic(name=partition.topic, partition_indexes=(partition.partition,)),),
+            coordinator_epoch=0,
+        )
+        response = await self._send_leader(partition, WriteTxnMarkersRequest(markers=(marker,)))
         answer = response.markers[0].topics[0].partitions[0]
         self._check_leader(partition, answer.error_code, f"marker in {partition}")
 
@@ -217,6 +219,14 @@ class SimClient:
         except AttemptFailedError:
             self._leaders.pop(partition, None)
             raise
+
+    async def _send_leader(self, partition: TopicPartition, request: Request[ResponseT]) -> ResponseT:
+        response: ResponseT = await self._ask_leader(partition, self._client, ApiKey(request.api_key), request)
+        return response
+
+    async def _send(self, address: Address, request: Request[ResponseT]) -> ResponseT:
+        response: ResponseT = await self._ask(self._client, address, ApiKey(request.api_key), request)
+        return response
 
     def _check_leader(self, partition: TopicPartition, code: ErrorCode, what: str) -> None:
         if code is not ErrorCode.none:

@@ -10,6 +10,11 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from tierfetch.protocol.api import ApiKey, VersionRange
+from tierfetch.protocol.codec import TYPED
+from tierfetch.protocol.messages.versions import lowered
+from tierfetch.protocol.wire.entities import read_entity
+from tierfetch.protocol.wire.message_codec import message_writer
+from tierfetch.protocol.wire.primitives import Reader, Writer
 from tierfetch.tests.broker.api_requests import QUESTIONS
 from tierfetch.tests.broker.api_scene import Scene
 
@@ -44,22 +49,43 @@ async def answers_of(scene: Scene, *, controller: bool, only: Iterable[Asked] | 
 
 
 async def _answers(scene: Scene, asked: Asked, *, controller: bool) -> list[Any]:
-    answers: list[Any] = []
-
-    async def ask(body: Any) -> Any:
-        try:
-            answer = await scene.ask(asked.api, body, version=asked.version, controller=controller)
-        except OSError:
-            answers.append(CLOSED)
-            raise
-        answers.append(plain(answer))
-        return answer
-
+    ask = _Asking(scene, asked, controller=controller)
     try:
         await QUESTIONS[asked.api](scene, ask)
     except OSError:
-        assert CLOSED in answers, f"{asked}: the scene could not be set"
-    return answers
+        assert CLOSED in ask.answers, f"{asked}: the scene could not be set"
+    return ask.answers
+
+
+class _Asking:
+    """An `api_requests.Ask`."""
+
+    def __init__(self, scene: Scene, asked: Asked, *, controller: bool) -> None:
+        self.version = asked.version
+        self.answers: list[Any] = []
+        self._scene = scene
+        self._api = asked.api
+        self._controller = controller
+
+    async def __call__(self, body: Any) -> Any:
+        try:
+            answer = await self._scene.ask(self._api, body, version=self.version, controller=self._controller)
+        except OSError:
+            self.answers.append(CLOSED)
+            raise
+        self.answers.append(plain(_as_sent(self._api, self.version, answer)))
+        return answer
+
+
+def _as_sent(api: ApiKey, version: int, answer: Any) -> Any:
+    """Return the answer with the fields of its version alone: a message has those of all versions."""
+    if api not in TYPED:
+        return answer
+    kind = api.response_type(version)
+    writer = Writer(flexible=api.is_flexible(version))
+    message_writer(type(answer), kind)(writer, lowered(answer, version))
+    data = b"".join(bytes(part) for part in writer.finish())  # type: ignore[arg-type]  # no slices of files here
+    return read_entity(Reader(memoryview(data), 0, flexible=api.is_flexible(version)), kind)
 
 
 def plain(value: Any) -> Any:

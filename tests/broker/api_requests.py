@@ -7,13 +7,44 @@ keeps the answer. A listener's APIs are compared with this table, so that none i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, write_request
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
+from tierfetch.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    MemberIdentity,
+)
+from tierfetch.protocol.messages.offsets import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tierfetch.protocol.messages.producers import (
+    InitProducerIdRequest,
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from tierfetch.protocol.requests import offsets_of
 from tierfetch.tests.broker.api_scene import (
     BROKER,
     COMMITTED,
@@ -30,7 +61,15 @@ from tierfetch.tests.broker.api_scene import (
     syncing,
 )
 
-Ask = Callable[[Any], Awaitable[Any]]
+
+class Ask(Protocol):
+    """Asks the API in `version`, and keeps the answer."""
+
+    version: int
+
+    async def __call__(self, body: Any) -> Any: ...
+
+
 Talk = Callable[[Scene, Ask], Awaitable[None]]
 
 UNKNOWN: Final = "unknown"
@@ -74,38 +113,38 @@ async def fetch(scene: Scene, ask: Ask) -> None:
 @question(ApiKey.LIST_OFFSETS)
 async def list_offsets(_: Scene, ask: Ask) -> None:
     for timestamp in (-1, -2, 0):
-        partitions = [{"partition_index": number, "timestamp": timestamp} for number in (0, 9)]
-        await ask(
-            {
-                "replica_id": -1,
-                "isolation_level": 0,
-                "timeout_ms": TIMEOUT_MS,
-                "topics": [{"name": TOPIC, "partitions": partitions}],
-            }
-        )
+        await ask(offsets_of([(TOPIC, number) for number in (0, 9)], timestamp, timeout_ms=TIMEOUT_MS))
 
 
 @question(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 async def offset_for_leader_epoch(_: Scene, ask: Ask) -> None:
-    partitions = [{"partition": number, "current_leader_epoch": -1, "leader_epoch": 0} for number in (0, 9)]
-    await ask({"replica_id": -1, "topics": [{"topic": TOPIC, "partitions": partitions}]})
+    partitions = tuple(OffsetForLeaderPartition(partition=number, leader_epoch=0) for number in (0, 9))
+    topics = (OffsetForLeaderTopic(topic=TOPIC, partitions=partitions),)
+    await ask(OffsetForLeaderEpochRequest(replica_id=-1, topics=topics))
 
 
 @question(ApiKey.DELETE_RECORDS)
 async def delete_records(scene: Scene, ask: Ask) -> None:
-    partitions = [{"partition_index": number, "offset": 0} for number in (0, 9)]
-    await ask({"timeout_ms": TIMEOUT_MS, "topics": [{"name": TOPIC, "partitions": partitions}]})
+    partitions = tuple(DeleteRecordsPartition(partition_index=number, offset=0) for number in (0, 9))
+    topics = (DeleteRecordsTopic(name=TOPIC, partitions=partitions),)
+    await ask(DeleteRecordsRequest(timeout_ms=TIMEOUT_MS, topics=topics))
 
 
 @question(ApiKey.WRITE_TXN_MARKERS)
 async def write_txn_markers(_: Scene, ask: Ask) -> None:
-    marker = {"producer_id": 5000, "producer_epoch": 0, "transaction_result": False, "coordinator_epoch": 0}
-    await ask({"markers": [{**marker, "topics": [{"name": TOPIC, "partition_indexes": [1, 9]}]}]})
+    marker = WritableTxnMarker(
+        producer_id=5000,
+        producer_epoch=0,
+        transaction_result=False,
+        coordinator_epoch=0,
+        topics=(WritableTxnMarkerTopic(name=TOPIC, partition_indexes=(1, 9)),),
+    )
+    await ask(WriteTxnMarkersRequest(markers=(marker,)))
 
 
 @question(ApiKey.INIT_PRODUCER_ID)
 async def init_producer_id(_: Scene, ask: Ask) -> None:
-    await ask({"transactional_id": None, "transaction_timeout_ms": TIMEOUT_MS})
+    await ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS))
 
 
 # The cluster.
@@ -263,7 +302,8 @@ async def update_features(_: Scene, ask: Ask) -> None:
 
 @question(ApiKey.FIND_COORDINATOR)
 async def find_coordinator(_: Scene, ask: Ask) -> None:
-    await ask({"key": LIVE, "key_type": 0, "coordinator_keys": [LIVE, COMMITTED]})
+    keys = (LIVE, COMMITTED) if ask.version >= 4 else (LIVE,)
+    await ask(FindCoordinatorRequest(coordinator_keys=keys))
 
 
 @question(ApiKey.JOIN_GROUP)
@@ -277,39 +317,40 @@ async def join_group(scene: Scene, ask: Ask) -> None:
 @question(ApiKey.SYNC_GROUP)
 async def sync_group(scene: Scene, ask: Ask) -> None:
     await ask(syncing(await scene.join(scene.unique("synced"))))
-    await ask({**syncing(Member(LIVE, "stranger", 1)), "protocol_type": None, "protocol_name": None})
-    await ask({**syncing(Member("", "stranger", 1)), "protocol_type": None, "protocol_name": None})
+    for group_id in (LIVE, ""):
+        await ask(replace(syncing(Member(group_id, "stranger", 1)), protocol_type=None, protocol_name=None))
 
 
 @question(ApiKey.HEARTBEAT)
 async def heartbeat(scene: Scene, ask: Ask) -> None:
     live = scene.live
     for member_id in (live.member_id, "stranger"):
-        await ask({"group_id": LIVE, "generation_id": live.generation_id, "member_id": member_id})
+        await ask(HeartbeatRequest(group_id=LIVE, generation_id=live.generation_id, member_id=member_id))
 
 
 @question(ApiKey.LEAVE_GROUP)
 async def leave_group(scene: Scene, ask: Ask) -> None:
     member = await scene.join_and_sync(scene.unique("left"))
-    members = [{"member_id": member_id} for member_id in (member.member_id, "stranger")]
-    await ask({"group_id": member.group_id, "member_id": member.member_id, "members": members})
+    leaving = (member.member_id, "stranger") if ask.version >= 3 else (member.member_id,)
+    members = tuple(MemberIdentity(member_id=member_id) for member_id in leaving)
+    await ask(LeaveGroupRequest(group_id=member.group_id, members=members))
 
 
 @question(ApiKey.DESCRIBE_GROUPS)
 async def describe_groups(_: Scene, ask: Ask) -> None:
-    await ask({"groups": [LIVE, COMMITTED, UNKNOWN, ""], "include_authorized_operations": True})
+    await ask(DescribeGroupsRequest(groups=(LIVE, COMMITTED, UNKNOWN, ""), include_authorized_operations=True))
 
 
 @question(ApiKey.LIST_GROUPS)
 async def list_groups(_: Scene, ask: Ask) -> None:
-    await ask({"states_filter": ["Stable"], "types_filter": ["classic"]})
+    await ask(ListGroupsRequest(states_filter=("Stable",), types_filter=("classic",)))
 
 
 @question(ApiKey.DELETE_GROUPS)
 async def delete_groups(scene: Scene, ask: Ask) -> None:
     group_id = scene.unique("deleted")
     await scene.commit(group_id)
-    await ask({"groups_names": [group_id, LIVE, UNKNOWN, ""]})
+    await ask(DeleteGroupsRequest(groups_names=(group_id, LIVE, UNKNOWN, "")))
 
 
 @question(ApiKey.OFFSET_COMMIT)
@@ -320,18 +361,20 @@ async def offset_commit(scene: Scene, ask: Ask) -> None:
 
 @question(ApiKey.OFFSET_FETCH)
 async def offset_fetch(scene: Scene, ask: Ask) -> None:
-    topics = [{"name": TOPIC, "topic_id": scene.topic_ids[TOPIC], "partition_indexes": [0, 1]}]
-    groups = [{"group_id": group_id, "topics": topics} for group_id in (COMMITTED, UNKNOWN)]
-    await ask({"group_id": COMMITTED, "topics": topics, "groups": groups, "require_stable": True})
+    topic = OffsetFetchRequestTopics(name=TOPIC, topic_id=scene.topic_ids[TOPIC], partition_indexes=(0, 1))
+    asked = (COMMITTED, UNKNOWN) if ask.version >= 8 else (COMMITTED,)
+    groups = tuple(OffsetFetchRequestGroup(group_id=group_id, topics=(topic,)) for group_id in asked)
+    await ask(OffsetFetchRequest(groups=groups, require_stable=True))
 
 
 @question(ApiKey.OFFSET_DELETE)
 async def offset_delete(scene: Scene, ask: Ask) -> None:
     group_id = scene.unique("forgotten")
     await scene.commit(group_id)
-    topics = [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]
+    partitions = (OffsetDeleteRequestPartition(partition_index=0),)
+    topics = (OffsetDeleteRequestTopic(name=TOPIC, partitions=partitions),)
     for asked in (group_id, UNKNOWN, ""):
-        await ask({"group_id": asked, "topics": topics})
+        await ask(OffsetDeleteRequest(group_id=asked, topics=topics))
 
 
 # The quorum: its answers to what is over, or impossible, so that nothing moves.

@@ -24,8 +24,22 @@ from tierfetch.controller.records import RegisterBrokerRecord, decode_record
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
+from tierfetch.protocol.messages.base import Request, ResponseT
+from tierfetch.protocol.messages.groups import (
+    FindCoordinatorRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from tierfetch.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
+from tierfetch.protocol.requests import offsets_of
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 
 TOPIC: Final = "every"
@@ -95,6 +109,13 @@ class Scene:
         address = self.controller if controller else self.broker
         return await self.client.request(address, api, body, max_version=version, timeout_s=DEADLINE_S)
 
+    async def send(
+        self, request: Request[ResponseT], *, version: int | None = None, controller: bool = False
+    ) -> ResponseT:
+        """Return the answer of the broker, in the newest version if none is named."""
+        address = self.controller if controller else self.broker
+        return await self.client.send(address, request, max_version=version, timeout_s=DEADLINE_S)
+
     async def create_topic(self, name: str, partitions: int = 1) -> UUID:
         """Returns once every partition is served."""
         body = {
@@ -110,63 +131,46 @@ class Scene:
         return made.topic_id
 
     async def end_of(self, name: str, partition: int) -> ErrorCode:
-        wanted = {"partition_index": partition, "timestamp": -1}
-        body = {
-            "replica_id": -1,
-            "isolation_level": 0,
-            "timeout_ms": 1000,
-            "topics": [{"name": name, "partitions": [wanted]}],
-        }
-        answer = await self.ask(ApiKey.LIST_OFFSETS, body)
+        answer = await self.send(offsets_of([(name, partition)], -1, timeout_ms=1000))
         return answer.topics[0].partitions[0].error_code
 
     async def coordinator(self) -> ErrorCode:
         """The first who looks for one has the topic of the groups made."""
-        answer = await self.ask(ApiKey.FIND_COORDINATOR, {"key_type": 0, "coordinator_keys": [COMMITTED]})
-        code: ErrorCode = answer.coordinators[0].error_code
-        return code
+        answer = await self.send(FindCoordinatorRequest(coordinator_keys=(COMMITTED,)))
+        return answer.coordinators[0].error_code
 
     async def commit(self, group_id: str) -> None:
         """An offset for the first partition of the topic, by nobody's member."""
 
         async def once() -> ErrorCode:
-            answer = await self.ask(ApiKey.OFFSET_COMMIT, self.commit_of(group_id))
+            answer = await self.send(self.commit_of(group_id))
             return answer.topics[0].partitions[0].error_code
 
         await settled(once)
 
-    def commit_of(self, group_id: str) -> dict[str, Any]:
-        partition = {
-            "partition_index": 0,
-            "committed_offset": 2,
-            "committed_leader_epoch": 0,
-            "committed_metadata": "m",
-        }
-        return {
-            "group_id": group_id,
-            "generation_id_or_member_epoch": -1,
-            "member_id": "",
-            "retention_time_ms": -1,
-            "topics": [{"name": TOPIC, "topic_id": self.topic_ids[TOPIC], "partitions": [partition]}],
-        }
+    def commit_of(self, group_id: str) -> OffsetCommitRequest:
+        partition = OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=2, committed_leader_epoch=0, committed_metadata="m"
+        )
+        topic = OffsetCommitRequestTopic(name=TOPIC, topic_id=self.topic_ids[TOPIC], partitions=(partition,))
+        return OffsetCommitRequest(group_id=group_id, member_id="", topics=(topic,))
 
     async def join(self, group_id: str) -> Member:
         """A new group with one member, whose assignment is still to come."""
-        member_id = ""
-        answer: Any = None
+        member_id, generation_id = "", -1
 
         async def once() -> ErrorCode:
-            nonlocal member_id, answer
-            answer = await self.ask(ApiKey.JOIN_GROUP, joining(group_id, member_id))
-            member_id = answer.member_id
+            nonlocal member_id, generation_id
+            answer = await self.send(joining(group_id, member_id))
+            member_id, generation_id = answer.member_id, answer.generation_id
             return ErrorCode.not_coordinator if answer.error_code is ErrorCode.member_id_required else answer.error_code
 
         await settled(once)
-        return Member(group_id, member_id, answer.generation_id)
+        return Member(group_id, member_id, generation_id)
 
     async def join_and_sync(self, group_id: str) -> Member:
         member = await self.join(group_id)
-        answer = await self.ask(ApiKey.SYNC_GROUP, syncing(member))
+        answer = await self.send(syncing(member))
         assert answer.error_code is ErrorCode.none, answer
         return member
 
@@ -275,24 +279,24 @@ def produced(topic_id: UUID, name: str = TOPIC, partition: int = 0) -> ProduceRe
     return ProduceRequest(acks=-1, timeout_ms=10_000, topics=(topic,))
 
 
-def joining(group_id: str, member_id: str) -> dict[str, Any]:
-    return {
-        "group_id": group_id,
-        "session_timeout_ms": 60_000,
-        "rebalance_timeout_ms": 60_000,
-        "member_id": member_id,
-        "protocol_type": PROTOCOL_TYPE,
-        "protocols": [{"name": PROTOCOL, "metadata": SUBSCRIPTION}],
-        "reason": "test",
-    }
+def joining(group_id: str, member_id: str) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=60_000,
+        rebalance_timeout_ms=60_000,
+        member_id=member_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocols=(JoinGroupRequestProtocol(name=PROTOCOL, metadata=SUBSCRIPTION),),
+        reason="test",
+    )
 
 
-def syncing(member: Member) -> dict[str, Any]:
-    return {
-        "group_id": member.group_id,
-        "generation_id": member.generation_id,
-        "member_id": member.member_id,
-        "protocol_type": PROTOCOL_TYPE,
-        "protocol_name": PROTOCOL,
-        "assignments": [{"member_id": member.member_id, "assignment": ASSIGNMENT}],
-    }
+def syncing(member: Member) -> SyncGroupRequest:
+    return SyncGroupRequest(
+        group_id=member.group_id,
+        generation_id=member.generation_id,
+        member_id=member.member_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=PROTOCOL,
+        assignments=(SyncGroupRequestAssignment(member_id=member.member_id, assignment=ASSIGNMENT),),
+    )

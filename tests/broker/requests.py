@@ -5,15 +5,29 @@ from __future__ import annotations
 import dataclasses
 import io
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from kio.index import load_payload_module
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.codec import (
+    RequestHeader,
+    read_request_body,
+    read_request_header,
+    read_response,
+    write_request,
+    write_response,
+)
+from tierfetch.protocol.messages.base import Message, Request
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.wire.entities import build_entity
+from tierfetch.protocol.wire.framing import SIZE_BYTES
+from tierfetch.protocol.wire.primitives import Part
+
+RequestT = TypeVar("RequestT", bound=Request[Any])
+ResponseT = TypeVar("ResponseT", bound=Message)
 
 
 class RequestEntities:
@@ -46,6 +60,25 @@ async def ask(handle: Callable[[RequestContext, Any], Awaitable[Mapping[str, Any
     decoded, _ = entity_reader(response_type)(buffer.getvalue(), 0)
     assert decoded == entity, "the response does not survive its own encoding"
     return decoded
+
+
+async def ask_message(
+    handle: Callable[[RequestContext, RequestT], Awaitable[ResponseT]], request: RequestT, version: int | None = None
+) -> ResponseT:
+    """Return what the client reads of the answer; both ways through the bytes of the version, by default the newest."""
+    api = ApiKey(request.api_key)
+    version = api.max_version if version is None else version
+    parts = write_request(RequestHeader(api, version, 1, "test"), request)
+    header, reader = read_request_header(memoryview(_joined(parts))[SIZE_BYTES:])
+    response = await handle(context_of(api, version), read_request_body(header, reader))
+    answer: ResponseT = read_response(
+        api, version, memoryview(_joined(write_response(api, version, 1, response)))[SIZE_BYTES:]
+    )
+    return answer
+
+
+def _joined(parts: list[Part]) -> bytes:
+    return b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]  # no slices of files here
 
 
 def all_versions(key: ApiKey) -> range:

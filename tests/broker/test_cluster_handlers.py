@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -21,7 +20,8 @@ from tierfetch.broker.handlers.producer_ids import ProducerIds
 from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
+from tierfetch.protocol.messages.producers import InitProducerIdRequest
+from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask, ask_message
 from tierfetch.tests.fakes.cluster_view import FakeClusterView
 
 
@@ -119,12 +119,9 @@ async def test_describe_cluster_has_no_controllers(handlers: ClusterHandlers) ->
 
 @pytest.mark.parametrize("version", all_versions(ApiKey.INIT_PRODUCER_ID))
 async def test_producer_ids_are_given_once_across_brokers(view: FakeClusterView, version: int) -> None:
-    make = RequestEntities(ApiKey.INIT_PRODUCER_ID, version)
-    request = make(
-        "InitProducerIdRequest", transactional_id=None, transaction_timeout=datetime.timedelta(milliseconds=1)
-    )
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1)
     here, there = ProducerIds(view), ProducerIds(view)
-    answers = [await ask(ids.init_producer_id, request) for ids in (here, there, here)]
+    answers = [await ask_message(ids.init_producer_id, request, version) for ids in (here, there, here)]
     assert [(answer.producer_id, answer.producer_epoch) for answer in answers] == [(0, 0), (1000, 0), (1, 0)]
 
 
@@ -134,11 +131,8 @@ async def test_a_used_up_block_is_followed_by_the_next(view: FakeClusterView) ->
 
 
 async def test_transactional_producers_are_refused(view: FakeClusterView) -> None:
-    make = RequestEntities(ApiKey.INIT_PRODUCER_ID, 4)
-    request = make(
-        "InitProducerIdRequest", transactional_id="tx", transaction_timeout=datetime.timedelta(milliseconds=1)
-    )
-    answer = await ask(ProducerIds(view).init_producer_id, request)
+    request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1)
+    answer = await ask_message(ProducerIds(view).init_producer_id, request, 4)
     assert (answer.error_code, answer.producer_id) == (ErrorCode.not_coordinator, -1)
 
 

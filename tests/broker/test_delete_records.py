@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
-from typing import Any
 
 import pytest
 
@@ -15,21 +13,22 @@ from tierfetch.log.core.config import LogConfig
 from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from tierfetch.tests.broker.hosting import Host, batch
-from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
+from tierfetch.tests.broker.requests import all_versions, ask_message
 from tierfetch.tests.broker.waiting import until
 
 
-async def delete(host: Host, offset: int, *, topic: str = "t", version: int = 2, timeout_ms: int = 5000) -> Any:
-    make = RequestEntities(ApiKey.DELETE_RECORDS, version)
-    wanted = make("DeleteRecordsPartition", partition_index=0, offset=offset)
-    request = make(
-        "DeleteRecordsRequest",
-        topics=(make("DeleteRecordsTopic", name=topic, partitions=(wanted,)),),
-        timeout=datetime.timedelta(milliseconds=timeout_ms),
+async def delete(
+    host: Host, offset: int, *, topic: str = "t", version: int = 2, timeout_ms: int = 5000
+) -> tuple[ErrorCode, int]:
+    wanted = DeleteRecordsPartition(partition_index=0, offset=offset)
+    request = DeleteRecordsRequest(
+        topics=(DeleteRecordsTopic(name=topic, partitions=(wanted,)),), timeout_ms=timeout_ms
     )
-    answer = (await ask(DeleteRecordsHandler(host.hosted).delete_records, request)).topics[0].partitions[0]
+    response = await ask_message(DeleteRecordsHandler(host.hosted).delete_records, request, version)
+    answer = response.topics[0].partitions[0]
     return answer.error_code, answer.low_watermark
 
 

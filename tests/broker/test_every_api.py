@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,13 @@ from tierfetch.broker.environment import NodeEnvironment, wall_clock_ms
 from tierfetch.cli.processes import free_ports
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.groups import DescribeGroupsRequest
+from tierfetch.protocol.messages.offsets import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from tierfetch.protocol.messages.producers import InitProducerIdRequest
 from tierfetch.protocol.net.client import Address
 from tierfetch.quorum.core.state import ReplicaKey
 from tierfetch.quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
@@ -184,8 +192,8 @@ async def test_A4_authorized_operations_are_those_of_a_cluster_without_an_author
     for controller in (False, True):
         found = await scene.ask(ApiKey.DESCRIBE_CLUSTER, cluster, controller=controller)
         assert found.cluster_authorized_operations == 8096
-    described = {"groups": [LIVE, "absent"], "include_authorized_operations": True}
-    groups = (await scene.ask(ApiKey.DESCRIBE_GROUPS, described)).groups
+    described = DescribeGroupsRequest(groups=(LIVE, "absent"), include_authorized_operations=True)
+    groups = (await scene.send(described)).groups
     assert [group.authorized_operations for group in groups] == [3400, -(2**31)]
 
 
@@ -194,22 +202,23 @@ async def test_A4_authorized_operations_are_told_to_those_who_ask(scene: Scene) 
     assert {topic.topic_authorized_operations for topic in metadata.topics} == {-(2**31)}
     cluster = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
     assert (await scene.ask(ApiKey.DESCRIBE_CLUSTER, cluster)).cluster_authorized_operations == -(2**31)
-    described = {"groups": [LIVE], "include_authorized_operations": False}
-    assert (await scene.ask(ApiKey.DESCRIBE_GROUPS, described)).groups[0].authorized_operations == -(2**31)
+    described = DescribeGroupsRequest(groups=(LIVE,))
+    assert (await scene.send(described)).groups[0].authorized_operations == -(2**31)
 
 
 async def test_A4_wrong_requests_have_kafkas_codes(scene: Scene) -> None:
-    stranger = {**syncing(Member(LIVE, "stranger", 1)), "protocol_name": None}
-    assert (await scene.ask(ApiKey.SYNC_GROUP, stranger)).error_code is ErrorCode.inconsistent_group_protocol
-    assert (await scene.ask(ApiKey.SYNC_GROUP, stranger, version=4)).error_code is ErrorCode.unknown_member_id
-    forgotten = {"group_id": "", "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]}
-    assert (await scene.ask(ApiKey.OFFSET_DELETE, forgotten)).error_code is ErrorCode.invalid_group_id
-    nameless = {"groups": [""], "include_authorized_operations": False}
+    stranger = replace(syncing(Member(LIVE, "stranger", 1)), protocol_name=None)
+    assert (await scene.send(stranger)).error_code is ErrorCode.inconsistent_group_protocol
+    assert (await scene.send(stranger, version=4)).error_code is ErrorCode.unknown_member_id
+    partitions = (OffsetDeleteRequestPartition(partition_index=0),)
+    forgotten = OffsetDeleteRequest(group_id="", topics=(OffsetDeleteRequestTopic(name=TOPIC, partitions=partitions),))
+    assert (await scene.send(forgotten)).error_code is ErrorCode.invalid_group_id
+    nameless = DescribeGroupsRequest(groups=("",))
     for version, code in ((5, ErrorCode.none), (6, ErrorCode.group_id_not_found)):
-        (group,) = (await scene.ask(ApiKey.DESCRIBE_GROUPS, nameless, version=version)).groups
+        (group,) = (await scene.send(nameless, version=version)).groups
         assert (group.error_code, group.group_state) == (code, "Dead")
-    transactional = {"transactional_id": "t", "transaction_timeout_ms": 1000}
-    assert (await scene.ask(ApiKey.INIT_PRODUCER_ID, transactional)).error_code is ErrorCode.not_coordinator
+    transactional = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000)
+    assert (await scene.send(transactional)).error_code is ErrorCode.not_coordinator
     controllers = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False, "endpoint_type": 2}
     assert (await scene.ask(ApiKey.DESCRIBE_CLUSTER, controllers)).error_code is ErrorCode.mismatched_endpoint_type
     nobody = {"client_software_name": " ", "client_software_version": ""}

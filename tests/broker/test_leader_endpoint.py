@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from random import Random
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -16,6 +15,12 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch.leader_sessions import FetchSessionCache
 from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse
+from tierfetch.protocol.messages.offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.net.server import Server
@@ -58,9 +63,14 @@ class Leader:
         }
         return self.sessions.respond(session, answers, now_ms=0)
 
-    async def list_offsets(self, context: RequestContext, request: Any) -> dict[str, Any]:
-        partition = {"partition_index": request.topics[0].partitions[0].partition_index, "offset": 7, "leader_epoch": 3}
-        return {"topics": [{"name": "t", "partitions": [partition | {"error_code": self.refusal}]}]}
+    async def list_offsets(self, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        partition = ListOffsetsPartitionResponse(
+            partition_index=request.topics[0].partitions[0].partition_index,
+            offset=7,
+            leader_epoch=3,
+            error_code=self.refusal,
+        )
+        return ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name="t", partitions=(partition,)),))
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -18,6 +16,15 @@ from tierfetch.log.partition_log import PartitionLog, TimestampAndOffset
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch.messages import READ_COMMITTED
+from tierfetch.protocol.messages.offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.core.ledger import RemoteLogLedger
 from tierfetch.remote.core.segment import (
@@ -27,7 +34,7 @@ from tierfetch.remote.core.segment import (
     RemoteLogSegmentState,
 )
 from tierfetch.tests.broker.hosting import NOW_MS, Host, append, batch
-from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
+from tierfetch.tests.broker.requests import all_versions, ask_message
 
 CONSUMER, DEBUG_CONSUMER = -1, -2
 
@@ -57,19 +64,15 @@ async def listed(
     *,
     topic: str = "t",
     replica: int = CONSUMER,
-    **fields: Any,
-) -> Any:
-    make = RequestEntities(ApiKey.LIST_OFFSETS, version)
-    epoch = fields.pop("current_leader_epoch", -1)
-    wanted = make("ListOffsetsPartition", partition_index=0, timestamp=timestamp, current_leader_epoch=epoch)
-    request = make(
-        "ListOffsetsRequest",
-        replica_id=replica,
-        isolation_level=fields.pop("isolation_level", 0),
-        timeout=datetime.timedelta(0),
-        topics=(make("ListOffsetsTopic", name=topic, partitions=(wanted,)),),
+    **fields: int,
+) -> ListOffsetsPartitionResponse:
+    wanted = ListOffsetsPartition(
+        partition_index=0, timestamp=timestamp, current_leader_epoch=fields.pop("current_leader_epoch", -1)
     )
-    response = await ask(handler.list_offsets, request)
+    request = ListOffsetsRequest(
+        replica_id=replica, topics=(ListOffsetsTopic(name=topic, partitions=(wanted,)),), **fields
+    )
+    response = await ask_message(handler.list_offsets, request, version)
     return response.topics[0].partitions[0]
 
 
@@ -195,12 +198,15 @@ async def test_refusals(host: Host) -> None:
 # -- OffsetForLeaderEpoch ----------------------------------------------------------------------------------------------
 
 
-async def epoch_end(host: Host, epoch: int, version: int = 4, current: int = -1, topic: str = "t") -> Any:
-    make = RequestEntities(ApiKey.OFFSET_FOR_LEADER_EPOCH, version)
-    wanted = make("OffsetForLeaderPartition", partition=0, current_leader_epoch=current, leader_epoch=epoch)
-    topics = (make("OffsetForLeaderTopic", topic=topic, partitions=(wanted,)),)
-    request = make("OffsetForLeaderEpochRequest", replica_id=DEBUG_CONSUMER, topics=topics)
-    answer = (await ask(handlers(host).offset_for_leader_epoch, request)).topics[0].partitions[0]
+async def epoch_end(
+    host: Host, epoch: int, version: int = 4, current: int = -1, topic: str = "t"
+) -> tuple[ErrorCode, int, int]:
+    wanted = OffsetForLeaderPartition(partition=0, current_leader_epoch=current, leader_epoch=epoch)
+    request = OffsetForLeaderEpochRequest(
+        replica_id=DEBUG_CONSUMER, topics=(OffsetForLeaderTopic(topic=topic, partitions=(wanted,)),)
+    )
+    response = await ask_message(handlers(host).offset_for_leader_epoch, request, version)
+    answer = response.topics[0].partitions[0]
     return answer.error_code, answer.leader_epoch, answer.end_offset
 
 

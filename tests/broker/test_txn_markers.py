@@ -14,8 +14,9 @@ from tierfetch.log.core.index import AbortedTransaction
 from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.producers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from tierfetch.tests.broker.hosting import NOW_MS, Host, batch
-from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
+from tierfetch.tests.broker.requests import all_versions, ask_message
 
 PRODUCER_ID = 5
 
@@ -23,19 +24,16 @@ PRODUCER_ID = 5
 async def write(
     host: Host, *topics: str, commit: bool, version: int = 1, producer_epoch: int = 0, coordinator_epoch: int = 0
 ) -> dict[str, ErrorCode]:
-    make = RequestEntities(ApiKey.WRITE_TXN_MARKERS, version)
-    marker = make(
-        "WritableTxnMarker",
+    marker = WritableTxnMarker(
         producer_id=PRODUCER_ID,
         producer_epoch=producer_epoch,
         transaction_result=commit,
-        topics=tuple(make("WritableTxnMarkerTopic", name=name, partition_indexes=(0,)) for name in topics),
+        topics=tuple(WritableTxnMarkerTopic(name=name, partition_indexes=(0,)) for name in topics),
         coordinator_epoch=coordinator_epoch,
-        transaction_version=0,
     )
     groups = GroupCoordinator(host.view, CoordinatorSettings(), random.Random(1), lambda: NOW_MS)
     handler = TransactionMarkerHandler(host.hosted, groups, lambda: NOW_MS)
-    response: Any = await ask(handler.write_txn_markers, make("WriteTxnMarkersRequest", markers=(marker,)))
+    response = await ask_message(handler.write_txn_markers, WriteTxnMarkersRequest(markers=(marker,)), version)
     (written,) = response.markers
     assert written.producer_id == PRODUCER_ID
     return {topic.name: topic.partitions[0].error_code for topic in written.topics}

@@ -16,6 +16,12 @@ from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
+from tierfetch.protocol.messages.offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.net.server import Server
@@ -107,15 +113,16 @@ class MetadataCluster:
             ],
         }
 
-    async def list_offsets(self, _: RequestContext, request: Any) -> dict[str, Any]:
+    async def list_offsets(self, _: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
         (topic,) = request.topics
         (asked,) = topic.partitions
         offset = 0 if asked.timestamp == -2 else len(self.values[asked.partition_index])
-        answer = {"partition_index": asked.partition_index, "error_code": ErrorCode.none, "offset": offset}
+        code = ErrorCode.none
         if self.not_leader_answers:
             self.not_leader_answers -= 1
-            answer["error_code"] = ErrorCode.not_leader_or_follower
-        return {"topics": [{"name": topic.name, "partitions": [answer]}]}
+            code = ErrorCode.not_leader_or_follower
+        answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code, offset=offset)
+        return ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name=topic.name, partitions=(answer,)),))
 
     async def fetch(self, _: RequestContext, request: FetchRequest) -> FetchResponse:
         (topic,) = request.topics

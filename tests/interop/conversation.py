@@ -12,6 +12,19 @@ from crc32c import crc32c
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
+from tierfetch.protocol.messages.base import Request, ResponseT
+from tierfetch.protocol.messages.offsets import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tierfetch.protocol.messages.producers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
@@ -39,6 +52,9 @@ class Conversation:
     async def ask(self, api: ApiKey, body: Any, version: int | None = None) -> Any:
         return await self._client.request(self._address, api, body, max_version=version)
 
+    async def _send(self, request: Request[ResponseT], version: int | None = None) -> ResponseT:
+        return await self._client.send(self._address, request, max_version=version)
+
     async def produce(self, records: bytes | None, *, acks: int = -1, partition: int = 0) -> tuple[Any, ...]:
         """(error, first offset, whether the broker gave the time)."""
         topic = ProduceTopic((ProducePartition(partition, records),), topic=self._topic)
@@ -61,38 +77,40 @@ class Conversation:
         self, timestamp: int, *, version: int, isolation: int = 0, **more: int
     ) -> tuple[str, int, int]:
         """(error, offset, epoch); the timestamp that was found is left to the other tests."""
-        wanted = {"partition_index": 0, "timestamp": timestamp, **more}
-        body = {
-            "replica_id": -1,
-            "isolation_level": isolation,
-            "timeout_ms": 10_000,
-            "topics": [{"name": self._topic, "partitions": [wanted]}],
-        }
-        answer = await self.ask(ApiKey.LIST_OFFSETS, body, version)
+        wanted = ListOffsetsPartition(partition_index=0, timestamp=timestamp, **more)
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=isolation,
+            timeout_ms=10_000,
+            topics=(ListOffsetsTopic(name=self._topic, partitions=(wanted,)),),
+        )
+        answer = await self._send(request, version)
         ((found,),) = (each.partitions for each in answer.topics)
-        return found.error_code.name, found.offset, getattr(found, "leader_epoch", -1)
+        return found.error_code.name, found.offset, found.leader_epoch
 
     async def epoch_end(
         self, epoch: int, *, current_leader_epoch: int = -1, partition: int = 0
     ) -> tuple[str, int, int]:
         """(error, epoch, end offset)."""
-        wanted = {"partition": partition, "current_leader_epoch": current_leader_epoch, "leader_epoch": epoch}
-        body = {"replica_id": -1, "topics": [{"topic": self._topic, "partitions": [wanted]}]}
-        answer = await self.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, body)
+        wanted = OffsetForLeaderPartition(
+            partition=partition, current_leader_epoch=current_leader_epoch, leader_epoch=epoch
+        )
+        topic = OffsetForLeaderTopic(topic=self._topic, partitions=(wanted,))
+        answer = await self._send(OffsetForLeaderEpochRequest(replica_id=-1, topics=(topic,)))
         ((found,),) = (each.partitions for each in answer.topics)
         return found.error_code.name, found.leader_epoch, found.end_offset
 
     async def write_marker(self, **marker: Any) -> str:
         """The error."""
-        body = {"markers": [marker | {"topics": [{"name": self._topic, "partition_indexes": [0]}]}]}
-        answer = await self.ask(ApiKey.WRITE_TXN_MARKERS, body)
+        topics = (WritableTxnMarkerTopic(name=self._topic, partition_indexes=(0,)),)
+        answer = await self._send(WriteTxnMarkersRequest(markers=(WritableTxnMarker(topics=topics, **marker),)))
         return answer.markers[0].topics[0].partitions[0].error_code.name
 
     async def delete_records(self, offset: int, *, partition: int = 0) -> tuple[str, int]:
         """(error, low watermark)."""
-        wanted = {"partition_index": partition, "offset": offset}
-        body = {"timeout_ms": 10_000, "topics": [{"name": self._topic, "partitions": [wanted]}]}
-        answer = await self.ask(ApiKey.DELETE_RECORDS, body)
+        wanted = DeleteRecordsPartition(partition_index=partition, offset=offset)
+        topics = (DeleteRecordsTopic(name=self._topic, partitions=(wanted,)),)
+        answer = await self._send(DeleteRecordsRequest(timeout_ms=10_000, topics=topics))
         ((found,),) = (each.partitions for each in answer.topics)
         return found.error_code.name, found.low_watermark
 

@@ -13,6 +13,13 @@ from tierfetch.pipeline.access import brokers
 from tierfetch.pipeline.access.brokers import Brokers, BrokersUnavailableError, Fetched, LiveTopic
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.base import Request, ResponseT
+from tierfetch.protocol.messages.offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from tierfetch.protocol.net.client import Address, BrokerUnavailableError
 from tierfetch.protocol.topics import TopicPartition
 
@@ -76,21 +83,27 @@ class Cluster:
             raise BrokerUnavailableError(f"{address} refuses connections")
         return self._metadata() if api is ApiKey.METADATA else self._offsets(address.port, body)
 
+    async def send(self, address: Address, request: Request[ResponseT], **_: object) -> ResponseT:
+        response: ResponseT = await self.request(address, ApiKey(request.api_key), request)
+        return response
+
     def _metadata(self) -> Any:
         parts = [SimpleNamespace(partition_index=name.partition, leader_id=port) for name, port in self.leaders.items()]
         topic = SimpleNamespace(name="t", topic_id=ID, error_code=ErrorCode.none, is_internal=False, partitions=parts)
         brokers_ = [SimpleNamespace(node_id=port, host="127.0.0.1", port=port) for port in (1, 2)]
         return SimpleNamespace(brokers=brokers_, topics=[topic])
 
-    def _offsets(self, broker: int, body: Any) -> Any:
-        (topic,) = body["topics"]
-        numbers = [asked["partition_index"] for asked in topic["partitions"]]
+    def _offsets(self, broker: int, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        (topic,) = request.topics
+        numbers = [asked.partition_index for asked in topic.partitions]
         self.asked.append((broker, len(numbers)))
-        answers = [
-            SimpleNamespace(partition_index=number, offset=number * 10, error_code=self._error(broker, number))
+        answers = tuple(
+            ListOffsetsPartitionResponse(
+                partition_index=number, offset=number * 10, error_code=self._error(broker, number)
+            )
             for number in numbers
-        ]
-        return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=answers)])
+        )
+        return ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name="t", partitions=answers),))
 
     def _error(self, broker: int, number: int) -> ErrorCode:
         is_led = self.leaders[TopicPartition("t", number)] == broker

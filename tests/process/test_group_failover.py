@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from tierfetch.cli.processes import poll
-from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.groups import FindCoordinatorRequest
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.consumers import Member, read_with_librdkafka, until_assigned
@@ -43,9 +43,9 @@ def coordinator(cluster: WholeCluster, group: str, *, other_than: int = -1) -> i
 
     async def ask(port: int) -> int:
         client = KafkaClient(client_id="test", random=random.Random())
-        body = {"key_type": 0, "coordinator_keys": [group]}
+        request = FindCoordinatorRequest(coordinator_keys=(group,))
         try:
-            answer = await client.request(Address("127.0.0.1", port), ApiKey.FIND_COORDINATOR, body, timeout_s=2)
+            answer = await client.send(Address("127.0.0.1", port), request, timeout_s=2)
         finally:
             await client.close()
         (found,) = answer.coordinators

@@ -14,6 +14,7 @@ from tierfetch.protocol import codec
 from tierfetch.protocol.api import ApiKey, VersionRange
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
+from tierfetch.protocol.messages.offsets import ListOffsetsRequest
 from tierfetch.protocol.net.client import (
     Address,
     BrokerUnavailableError,
@@ -129,7 +130,7 @@ async def test_the_newest_common_version_is_spoken() -> None:
         assert [context.api_version for context in contexts] == [18, 13]
         assert client.version_of(ApiKey.FETCH) == 18
         with pytest.raises(KafkaError, match=r"offers LIST_OFFSETS not at all, needed is 1 to 11"):
-            await client.request(ApiKey.LIST_OFFSETS, {})
+            await client.send(ListOffsetsRequest(replica_id=-1, topics=()))
         with pytest.raises(KafkaError, match=r"offers FETCH 4 to 18, needed is 4 to 3"):
             await client.request(ApiKey.FETCH, FETCH, max_version=3)
         await client.fetch(FETCH)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import resource
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +18,10 @@ from kio.serial import entity_writer
 from tierfetch.protocol import codec
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, UnsupportedVersionError
-from tierfetch.protocol.wire.primitives import ELEMENTS_MAX, MalformedMessageError
+from tierfetch.protocol.messages.registry import request_class, response_class
+from tierfetch.protocol.messages.versions import upgraded
+from tierfetch.protocol.wire.message_codec import message_reader
+from tierfetch.protocol.wire.primitives import ELEMENTS_MAX, MalformedMessageError, Reader
 from tierfetch.tests.protocol.entity_strategies import entities
 from tierfetch.tests.protocol.wire_fakes import joined
 from tierfetch.tests.protocol.wire_strategies import FETCH_REQUEST, FETCH_RESPONSE, PRODUCE_REQUEST, PRODUCE_RESPONSE
@@ -28,11 +32,25 @@ RESPONSES = {ApiKey.PRODUCE: PRODUCE_RESPONSE, ApiKey.FETCH: FETCH_RESPONSE}
 
 
 def requests(api: ApiKey, version: int) -> st.SearchStrategy[Any]:
-    return REQUESTS[api] if api in REQUESTS else entities(api.request_type(version))  # type: ignore[arg-type]
+    return REQUESTS[api] if api in REQUESTS else bodies(api, version, api.request_type(version), request_class)
 
 
 def responses(api: ApiKey, version: int) -> st.SearchStrategy[Any]:
-    return RESPONSES[api] if api in RESPONSES else entities(api.response_type(version))  # type: ignore[arg-type]
+    return RESPONSES[api] if api in RESPONSES else bodies(api, version, api.response_type(version), response_class)
+
+
+def bodies(
+    api: ApiKey, version: int, kind: type[Any], class_of: Callable[[ApiKey], type[Any]]
+) -> st.SearchStrategy[Any]:
+    """Any body of this version: kio's entity, or the message that is read from its bytes."""
+
+    def read(entity: Any) -> Any:
+        buffer = io.BytesIO()
+        entity_writer(kind)(buffer, entity)
+        reader = Reader(memoryview(buffer.getvalue()), 0, flexible=api.is_flexible(version))
+        return upgraded(message_reader(class_of(api), kind)(reader), version)
+
+    return entities(kind).map(read) if api in codec.TYPED else entities(kind)
 
 
 def read_request(frame: bytes | bytearray) -> tuple[RequestHeader, Any]:

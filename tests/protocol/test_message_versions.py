@@ -20,6 +20,7 @@ from tierfetch.protocol.messages.groups import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
@@ -98,6 +99,14 @@ def test_A4_one_coordinator_reads_alike_in_every_version(version: int) -> None:
     response = FindCoordinatorResponse(coordinators=(found,))
     (seen,) = through_the_wire(response, ApiKey.FIND_COORDINATOR, version, response=True).coordinators
     assert (seen.node_id, seen.host, seen.port, seen.error_code) == (3, "h", 9, ErrorCode.none)
+
+
+@pytest.mark.parametrize("name", [None, "range"])
+@pytest.mark.parametrize("version", range(10))
+def test_A4_no_protocol_is_none_in_every_version_of_a_join(version: int, name: str | None) -> None:
+    response = JoinGroupResponse(protocol_name=name, leader="", member_id="m", members=())
+    assert through_the_wire(response, ApiKey.JOIN_GROUP, version, response=True).protocol_name == name
+    assert lowered(response, version).protocol_name == (name or ("" if version < 7 else None))
 
 
 @pytest.mark.parametrize("version", range(6))

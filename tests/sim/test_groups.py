@@ -7,17 +7,32 @@ Both look for the coordinator again after every failure, as clients do.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from random import Random
-from typing import Any
 
 import pytest
 
 from tierfetch.broker.node import Broker
-from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.base import Request, ResponseT
+from tierfetch.protocol.messages.groups import (
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from tierfetch.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from tierfetch.protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
-from tierfetch.protocol.wire.entities import build_entity
 from tierfetch.sim.machine.world import World
 from tierfetch.tests.sim.cluster import BROKERS, PORT, Cluster, broker_host
 
@@ -46,27 +61,31 @@ class GroupClient:
         self._client = KafkaClient(client_id=group, random=rng)
         self._coordinator: Address | None = None
 
-    async def ask(self, api: ApiKey, **fields: Any) -> Any:
-        """The newest version whose topics go by name."""
-        version = min(api.max_version, 9)
+    async def ask(self, request: Request[ResponseT]) -> ResponseT:
+        """Return the coordinator's answer, in the newest version whose topics go by name."""
         if self._coordinator is None:
             self._coordinator = await self._find()
-        return await self._request(self._coordinator, api, version, group_id=self.group, **fields)
+        return await self._send(self._coordinator, request, 9)
 
     async def commit(self, offset: int, generation: int = -1, member: str = "") -> None:
-        partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "x" * 40}
-        topics = [{"name": "t", "partitions": [partition]}]
-        answer = await self.ask(
-            ApiKey.OFFSET_COMMIT, generation_id_or_member_epoch=generation, member_id=member, topics=topics
+        partition = OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_metadata="x" * 40
         )
+        request = OffsetCommitRequest(
+            group_id=self.group,
+            generation_id_or_member_epoch=generation,
+            member_id=member,
+            topics=(OffsetCommitRequestTopic(name="t", partitions=(partition,)),),
+        )
+        answer = await self.ask(request)
         self.check(answer.topics[0].partitions[0].error_code)
 
     async def committed(self) -> int:
-        groups = [{"group_id": self.group, "topics": [{"name": "t", "partition_indexes": (0,)}]}]
-        answer = await self.ask(ApiKey.OFFSET_FETCH, groups=groups)
+        topics = (OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),)
+        group = OffsetFetchRequestGroup(group_id=self.group, topics=topics)
+        answer = await self.ask(OffsetFetchRequest(groups=(group,)))
         self.check(answer.groups[0].error_code)
-        offset: int = answer.groups[0].topics[0].partitions[0].committed_offset
-        return offset
+        return answer.groups[0].topics[0].partitions[0].committed_offset
 
     def check(self, error: ErrorCode) -> None:
         if error is not NONE:
@@ -76,9 +95,8 @@ class GroupClient:
     async def _find(self) -> Address:
         for name in NODES:
             try:
-                answer = await self._request(
-                    Address(name, PORT), ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=(self.group,)
-                )
+                request = FindCoordinatorRequest(coordinator_keys=(self.group,))
+                answer = await self._send(Address(name, PORT), request, 4)
             except Failed:
                 continue
             (found,) = answer.coordinators
@@ -86,10 +104,9 @@ class GroupClient:
                 return Address(found.host, found.port)
         raise Failed("no coordinator")
 
-    async def _request(self, address: Address, api: ApiKey, version: int, **fields: Any) -> Any:
-        request = build_entity(api.request_type(version), fields)
+    async def _send(self, address: Address, request: Request[ResponseT], version: int) -> ResponseT:
         try:
-            return await self._client.request(address, api, request, max_version=version, timeout_s=8.0)
+            return await self._client.send(address, request, max_version=version, timeout_s=8.0)
         except (BrokerUnavailableError, OSError, TimeoutError) as error:
             self._coordinator = None
             raise Failed(str(error)) from error
@@ -159,34 +176,38 @@ class MemberOf(Committer):
                 await asyncio.sleep(0.2)
 
     async def _join(self, member: str) -> str:
-        fields = {
-            "session_timeout_ms": 6_000,
-            "rebalance_timeout_ms": 6_000,
-            "protocol_type": "consumer",
-            "protocols": [{"name": "range", "metadata": b""}],
-        }
-        joined = await self.client.ask(ApiKey.JOIN_GROUP, member_id=member, **fields)
+        join = JoinGroupRequest(
+            group_id=self.client.group,
+            session_timeout_ms=6_000,
+            rebalance_timeout_ms=6_000,
+            member_id=member,
+            protocol_type="consumer",
+            protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
+        )
+        joined = await self.client.ask(join)
         if joined.error_code is ErrorCode.member_id_required:
-            joined = await self.client.ask(ApiKey.JOIN_GROUP, member_id=joined.member_id, **fields)
+            joined = await self.client.ask(replace(join, member_id=joined.member_id))
         self.client.check(joined.error_code)
         assert joined.generation_id >= self.generation, "a generation came back"
         self.generation = joined.generation_id
-        synced = await self.client.ask(
-            ApiKey.SYNC_GROUP,
+        sync = SyncGroupRequest(
+            group_id=self.client.group,
             generation_id=self.generation,
             member_id=joined.member_id,
             protocol_type="consumer",
             protocol_name="range",
-            assignments=[{"member_id": joined.member_id, "assignment": b"all"}],
+            assignments=(SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all"),),
         )
+        synced = await self.client.ask(sync)
         self.client.check(synced.error_code)
         assert synced.assignment == b"all"
-        return str(joined.member_id)
+        return joined.member_id
 
     async def _stay(self, member: str) -> None:
         while True:
             await self.verify()
-            beat = await self.client.ask(ApiKey.HEARTBEAT, generation_id=self.generation, member_id=member)
+            heartbeat = HeartbeatRequest(group_id=self.client.group, generation_id=self.generation, member_id=member)
+            beat = await self.client.ask(heartbeat)
             self.client.check(beat.error_code)
             offset = self.acknowledged + 1
             await self.client.commit(offset, self.generation, member)

@@ -1,9 +1,10 @@
-"""Requests of any version to the groups of a broker, answered through kio's own codec."""
+"""Requests of any version to the groups of a broker, answered through the bytes of that version."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tierfetch.broker.environment import wall_clock_ms
@@ -14,8 +15,22 @@ from tierfetch.broker.handlers.groups import GroupHandlers
 from tierfetch.broker.node import Broker
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.wire.entities import build_entity
-from tierfetch.tests.broker.requests import ask as ask_handler
+from tierfetch.protocol.messages.base import Request, ResponseT
+from tierfetch.protocol.messages.groups import (
+    FindCoordinatorRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from tierfetch.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
+from tierfetch.protocol.net.dispatch import RequestContext
+from tierfetch.tests.broker.requests import ask_message
 
 RETRIED = {ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator, ErrorCode.coordinator_not_available}
 
@@ -27,7 +42,7 @@ class Coordinator:
         members = GroupHandlers(broker.groups, random.Random(1))
         offsets = OffsetCommitHandlers(broker.groups, wall_clock_ms)
         admin = GroupAdminHandlers(broker.groups)
-        self._handlers = {
+        self._handlers: dict[int, Callable[[RequestContext, Any], Awaitable[Any]]] = {
             ApiKey.FIND_COORDINATOR: CoordinatorHandler(broker.groups).find_coordinator,
             ApiKey.JOIN_GROUP: members.join_group,
             ApiKey.SYNC_GROUP: members.sync_group,
@@ -41,15 +56,17 @@ class Coordinator:
             ApiKey.DELETE_GROUPS: admin.delete_groups,
         }
 
-    async def ask(self, api: ApiKey, version: int | None = None, **fields: Any) -> Any:
-        """`fields` of any version; the newest one unless another is named."""
-        version = api.max_version if version is None else version
-        return await ask_handler(self._handlers[api], build_entity(api.request_type(version), fields))
+    async def ask(self, request: Request[ResponseT], version: int | None = None) -> ResponseT:
+        """Return the answer in the newest version unless another is named."""
+        answer: ResponseT = await ask_message(self._handlers[request.api_key], request, version)
+        return answer
 
-    async def ask_until(self, done: Any, api: ApiKey, version: int | None = None, **fields: Any) -> Any:
+    async def ask_until(
+        self, done: Callable[[ResponseT], bool], request: Request[ResponseT], version: int | None = None
+    ) -> ResponseT:
         """As a client does: again, until it is answered as wanted."""
         async with asyncio.timeout(10):
-            while not done(answer := await self.ask(api, version, **fields)):  # noqa: ASYNC110 - as a client polls
+            while not done(answer := await self.ask(request, version)):  # noqa: ASYNC110 - as a client polls
                 await asyncio.sleep(0.01)
         return answer
 
@@ -57,11 +74,10 @@ class Coordinator:
 
     async def find(self, group: str = "g") -> int:
         """The node that coordinates; waits until it is ready."""
-        answer = await self.ask(ApiKey.FIND_COORDINATOR, key_type=0, coordinator_keys=(group,))
+        answer = await self.ask(FindCoordinatorRequest(coordinator_keys=(group,)))
         (found,) = answer.coordinators
         assert found.error_code is ErrorCode.none, found
-        node: int = found.node_id
-        return node
+        return found.node_id
 
     async def commit(
         self,
@@ -75,37 +91,24 @@ class Coordinator:
         version: int = 9,
         metadata: str | None = None,
     ) -> ErrorCode:
-        answer = await self.ask(
-            ApiKey.OFFSET_COMMIT,
-            version,
+        committed = OffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=offset, committed_leader_epoch=1, committed_metadata=metadata
+        )
+        request = OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=generation,
             member_id=member,
-            retention_time_ms=-1,
-            topics=[
-                {
-                    "name": topic,
-                    "partitions": [
-                        {
-                            "partition_index": partition,
-                            "committed_offset": offset,
-                            "committed_leader_epoch": 1,
-                            "committed_metadata": metadata,
-                        }
-                    ],
-                }
-            ],
+            topics=(OffsetCommitRequestTopic(name=topic, partitions=(committed,)),),
         )
-        error: ErrorCode = answer.topics[0].partitions[0].error_code
-        return error
+        answer = await self.ask(request, version)
+        return answer.topics[0].partitions[0].error_code
 
     async def committed(self, group: str = "g") -> dict[str, int]:
         """All offsets of a group, by partition."""
         answer = await self.ask_until(
             lambda answer: answer.groups[0].error_code not in RETRIED,
-            ApiKey.OFFSET_FETCH,
+            OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group, topics=None),)),
             9,
-            groups=[{"group_id": group, "topics": None}],
         )
         assert answer.groups[0].error_code is ErrorCode.none, answer
         return {
@@ -114,21 +117,21 @@ class Coordinator:
             for partition in topic.partitions
         }
 
-    async def join(self, group: str = "g", *, version: int = 9, member: str = "", **options: Any) -> Any:
-        fields: dict[str, Any] = {
-            "group_id": group,
-            "session_timeout_ms": 10_000,
-            "rebalance_timeout_ms": 10_000,
-            "member_id": member,
-            "protocol_type": "consumer",
-            "protocols": [{"name": "range", "metadata": b"meta"}],
-        }
-        return await self.ask(ApiKey.JOIN_GROUP, version, **fields | options)
+    async def join(self, group: str = "g", *, version: int = 9, member: str = "") -> JoinGroupResponse:
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            member_id=member,
+            protocol_type="consumer",
+            protocols=(JoinGroupRequestProtocol(name="range", metadata=b"meta"),),
+        )
+        return await self.ask(request, version)
 
-    async def enter(self, group: str = "g", **options: Any) -> Any:
+    async def enter(self, group: str = "g", *, version: int = 9) -> JoinGroupResponse:
         """As a client does: come again with the id that was given."""
-        joined = await self.join(group, **options)
+        joined = await self.join(group, version=version)
         if joined.error_code is ErrorCode.member_id_required:
-            joined = await self.join(group, member=joined.member_id, **options)
+            joined = await self.join(group, member=joined.member_id, version=version)
         assert joined.error_code is ErrorCode.none, joined
         return joined

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,6 +14,7 @@ import pytest
 from tierfetch.broker.cluster.view import NewTopic, TopicImage
 from tierfetch.broker.environment import wall_clock_ms
 from tierfetch.broker.groups.coordinator import java_hash, partition_for
+from tierfetch.broker.groups.core.group import Group
 from tierfetch.broker.groups.core.group_state import GroupState
 from tierfetch.broker.groups.core.records import GroupRecord, OffsetKey, OffsetValue, encode_key, encode_value
 from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
@@ -20,13 +22,37 @@ from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.partition_log import LogAppendInfo
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from tierfetch.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from tierfetch.protocol.messages.producers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
-from tierfetch.protocol.wire.entities import build_entity
 from tierfetch.tests.broker.groups.conversation import Coordinator
 from tierfetch.tests.broker.nodes import Nodes
-from tierfetch.tests.broker.requests import all_versions
-from tierfetch.tests.broker.requests import ask as ask_handler
+from tierfetch.tests.broker.requests import all_versions, ask_message
 from tierfetch.tests.broker.waiting import until
 from tierfetch.tests.turns import turns
 
@@ -36,7 +62,6 @@ CONFIGS = {
     "offsets.topic.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
-AGREED = {"protocol_type": "consumer", "protocol_name": "range"}
 
 
 @pytest.fixture
@@ -61,6 +86,18 @@ async def ready(nodes: Nodes, number: int) -> Coordinator:
     return coordinator
 
 
+def syncing(member: str, group: str = "g") -> SyncGroupRequest:
+    """The only member, in generation 1, assigns itself everything."""
+    return SyncGroupRequest(
+        group_id=group,
+        generation_id=1,
+        member_id=member,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=(SyncGroupRequestAssignment(member_id=member, assignment=b"all"),),
+    )
+
+
 # Where a group is.
 
 
@@ -81,9 +118,10 @@ def test_a_group_without_an_absolute_hash_is_in_the_first_partition() -> None:
 async def test_the_topic_is_made_when_a_coordinator_is_looked_for(nodes: Nodes, version: int) -> None:
     await nodes.start(1)
     answer = await Coordinator(nodes[1]).ask(
-        ApiKey.FIND_COORDINATOR, version, key="g", key_type=0, coordinator_keys=("g", "h")
+        FindCoordinatorRequest(coordinator_keys=("g", "h") if version >= 4 else ("g",)), version
     )
-    for found in answer.coordinators if version >= 4 else [answer]:
+    assert len(answer.coordinators) == (2 if version >= 4 else 1)
+    for found in answer.coordinators:
         assert (found.error_code, found.node_id, found.port) == (NONE, 1, nodes[1].address.port)
     topic = nodes[1].view.image.topics[GROUP_METADATA_TOPIC]
     assert (len(topic.partitions), topic.configs["cleanup.policy"]) == (1, "compact")
@@ -92,9 +130,9 @@ async def test_the_topic_is_made_when_a_coordinator_is_looked_for(nodes: Nodes, 
 async def test_without_enough_brokers_groups_wait(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     nodes = Nodes(tmp_path)
     await nodes.start(1)
-    answer = await Coordinator(nodes[1]).ask(ApiKey.FIND_COORDINATOR, key_type=0, coordinator_keys=("g",))
+    answer = await Coordinator(nodes[1]).ask(FindCoordinatorRequest(coordinator_keys=("g",)))
     assert answer.coordinators[0].error_code is ErrorCode.coordinator_not_available
-    assert "offsets.topic.replication.factor=3" in answer.coordinators[0].error_message
+    assert "offsets.topic.replication.factor=3" in (answer.coordinators[0].error_message or "")
     assert "groups have to wait" in caplog.text
     await nodes.close()
 
@@ -118,7 +156,7 @@ async def test_a_topic_that_another_broker_has_just_made_is_no_fault(
 
 @pytest.mark.parametrize("key_type", [1, 2])
 async def test_only_groups_have_a_coordinator(one: Coordinator, key_type: int) -> None:
-    answer = await one.ask(ApiKey.FIND_COORDINATOR, key_type=key_type, coordinator_keys=("x",))
+    answer = await one.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=("x",)))
     assert answer.coordinators[0].error_code is ErrorCode.invalid_request
     assert answer.coordinators[0].error_message == "only consumer groups have a coordinator here"
 
@@ -132,14 +170,19 @@ async def test_a_broker_that_does_not_coordinate_says_so(nodes: Nodes) -> None:
     assert await other.commit(1, topic="t") is ErrorCode.unknown_topic_or_partition
     await nodes.topic("t", leader, 3 - leader)
     assert await other.commit(1) is ErrorCode.not_coordinator
-    heartbeat = await other.ask(ApiKey.HEARTBEAT, group_id="g", generation_id=1, member_id="a")
+    for version, top, each in ((1, NONE, [ErrorCode.not_coordinator]), (2, ErrorCode.not_coordinator, [])):
+        topic = OffsetFetchRequestTopics(name="t", partition_indexes=(0,))
+        (refused,) = (await other.ask(fetching(topic), version)).groups
+        assert refused.error_code is top, "version 1 has only errors of partitions"
+        assert [found.error_code for topics in refused.topics for found in topics.partitions] == each
+    heartbeat = await other.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="a"))
     assert heartbeat.error_code is ErrorCode.not_coordinator
     assert (await other.join()).error_code is ErrorCode.not_coordinator
-    described = await other.ask(ApiKey.DESCRIBE_GROUPS, groups=("g",), include_authorized_operations=False)
+    described = await other.ask(DescribeGroupsRequest(groups=("g",)))
     assert described.groups[0].error_code is ErrorCode.not_coordinator
-    deleted = await other.ask(ApiKey.DELETE_GROUPS, groups_names=("g",))
+    deleted = await other.ask(DeleteGroupsRequest(groups_names=("g",)))
     assert deleted.results[0].error_code is ErrorCode.not_coordinator
-    listed = await other.ask(ApiKey.LIST_GROUPS, states_filter=(), types_filter=())
+    listed = await other.ask(ListGroupsRequest())
     assert (listed.error_code, listed.groups) == (NONE, ())
 
 
@@ -153,19 +196,26 @@ async def test_join_in_every_version(one: Coordinator, version: int) -> None:
     assert [member.metadata for member in joined.members] == [b"meta"]
 
 
+async def test_a_join_without_a_rebalance_timeout_has_that_of_the_session(nodes: Nodes, one: Coordinator) -> None:
+    """Version 0 has none of its own."""
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=7_000,
+        rebalance_timeout_ms=9_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol(name="range", metadata=b"meta"),),
+    )
+    for version, timeout_ms in ((0, 7_000), (1, 9_000)):
+        joined = await one.ask(replace(join, group_id=f"g{version}"), version)
+        assert joined.error_code is NONE
+        assert _group(nodes, f"g{version}").members.rebalance_timeout_ms == timeout_ms
+
+
 @pytest.mark.parametrize("version", all_versions(ApiKey.SYNC_GROUP))
 async def test_sync_in_every_version(one: Coordinator, version: int) -> None:
     member = (await one.enter()).member_id
-    synced = await one.ask(
-        ApiKey.SYNC_GROUP,
-        version,
-        group_id="g",
-        generation_id=1,
-        member_id=member,
-        protocol_type="consumer",
-        protocol_name="range",
-        assignments=[{"member_id": member, "assignment": b"all"}],
-    )
+    synced = await one.ask(syncing(member), version)
     assert (synced.error_code, synced.assignment) == (NONE, b"all")
 
 
@@ -173,7 +223,7 @@ async def test_sync_in_every_version(one: Coordinator, version: int) -> None:
 async def test_heartbeat_in_every_version(one: Coordinator, version: int) -> None:
     member = (await one.enter()).member_id
     for generation, error in ((1, NONE), (2, ErrorCode.illegal_generation)):
-        answer = await one.ask(ApiKey.HEARTBEAT, version, group_id="g", generation_id=generation, member_id=member)
+        answer = await one.ask(HeartbeatRequest(group_id="g", generation_id=generation, member_id=member), version)
         assert answer.error_code is error
 
 
@@ -181,9 +231,8 @@ async def test_heartbeat_in_every_version(one: Coordinator, version: int) -> Non
 async def test_leave_in_every_version(one: Coordinator, version: int) -> None:
     member = (await one.enter()).member_id
     for error in (NONE, ErrorCode.unknown_member_id):
-        left = await one.ask(
-            ApiKey.LEAVE_GROUP, version, group_id="g", member_id=member, members=[{"member_id": member}]
-        )
+        request = LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id=member),))
+        left = await one.ask(request, version)
         assert (left.members[0].error_code if version >= 3 else left.error_code) is error
 
 
@@ -192,13 +241,18 @@ async def test_a_group_needs_a_name(one: Coordinator) -> None:
 
 
 async def test_strangers_leave_nothing_behind(nodes: Nodes, one: Coordinator) -> None:
-    await one.ask(ApiKey.HEARTBEAT, group_id="x", generation_id=1, member_id="a")
+    await one.ask(HeartbeatRequest(group_id="x", generation_id=1, member_id="a"))
     await one.join("y", member="a")
     (active,) = nodes[1].groups.shards
     assert active.shard.groups == {}
 
 
 # Offsets.
+
+
+def fetching(topic: OffsetFetchRequestTopics, *, require_stable: bool = False) -> OffsetFetchRequest:
+    group = OffsetFetchRequestGroup(group_id="g", topics=(topic,))
+    return OffsetFetchRequest(groups=(group,), require_stable=require_stable)
 
 
 @pytest.mark.parametrize(
@@ -210,35 +264,18 @@ async def test_strangers_leave_nothing_behind(nodes: Nodes, one: Coordinator) ->
 )
 async def test_commit_and_fetch_in_every_version(nodes: Nodes, one: Coordinator, version: int, fetch: int) -> None:
     topic_id = nodes[1].view.image.topics["t"].topic_id
-    committed = await one.ask(
-        ApiKey.OFFSET_COMMIT,
-        version,
-        group_id="g",
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        retention_time_ms=-1,
-        topics=[
-            {
-                "name": "t",
-                "topic_id": topic_id,
-                "partitions": [
-                    {
-                        "partition_index": number,
-                        "committed_offset": 7,
-                        "committed_leader_epoch": 2,
-                        "committed_metadata": "m",
-                    }
-                    for number in (0, 1)
-                ],
-            }
-        ],
+    partitions = tuple(
+        OffsetCommitRequestPartition(
+            partition_index=number, committed_offset=7, committed_leader_epoch=2, committed_metadata="m"
+        )
+        for number in (0, 1)
     )
+    committing = OffsetCommitRequestTopic(name="t", topic_id=topic_id, partitions=partitions)
+    committed = await one.ask(OffsetCommitRequest(group_id="g", member_id="", topics=(committing,)), version)
     assert [each.error_code for each in committed.topics[0].partitions] == [NONE, ErrorCode.unknown_topic_or_partition]
-    topics = [{"name": "t", "topic_id": topic_id, "partition_indexes": (0, 1)}]
-    answer = await one.ask(
-        ApiKey.OFFSET_FETCH, fetch, group_id="g", topics=topics, groups=[{"group_id": "g", "topics": topics}]
-    )
-    (found,) = answer.groups[0].topics if fetch >= 8 else answer.topics
+    topic = OffsetFetchRequestTopics(name="t", topic_id=topic_id, partition_indexes=(0, 1))
+    answer = await one.ask(fetching(topic), fetch)
+    (found,) = answer.groups[0].topics
     known, unknown = found.partitions
     assert (known.committed_offset, known.metadata, known.error_code) == (7, "m", NONE)
     assert (unknown.committed_offset, unknown.metadata, unknown.error_code) == (-1, "", NONE)
@@ -247,16 +284,11 @@ async def test_commit_and_fetch_in_every_version(nodes: Nodes, one: Coordinator,
 
 
 async def test_unknown_topic_ids(one: Coordinator) -> None:
-    topics = [
-        {
-            "topic_id": UUID(int=9),
-            "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": None}],
-        }
-    ]
-    committed = await one.ask(ApiKey.OFFSET_COMMIT, group_id="g", member_id="", topics=topics)
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=None)
+    topics = (OffsetCommitRequestTopic(topic_id=UUID(int=9), partitions=(partition,)),)
+    committed = await one.ask(OffsetCommitRequest(group_id="g", member_id="", topics=topics))
     assert committed.topics[0].partitions[0].error_code is ErrorCode.unknown_topic_id
-    asked = [{"group_id": "g", "topics": [{"topic_id": UUID(int=9), "partition_indexes": (0,)}]}]
-    fetched = await one.ask(ApiKey.OFFSET_FETCH, groups=asked)
+    fetched = await one.ask(fetching(OffsetFetchRequestTopics(topic_id=UUID(int=9), partition_indexes=(0,))))
     assert fetched.groups[0].topics[0].partitions[0].error_code is ErrorCode.unknown_topic_id
 
 
@@ -269,7 +301,7 @@ async def test_metadata_has_a_limit(one: Coordinator) -> None:
 async def test_a_member_commits_in_its_generation_only(one: Coordinator) -> None:
     member = (await one.enter()).member_id
     assert await one.commit(1, member=member, generation=1) is ErrorCode.rebalance_in_progress
-    await one.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=[], **AGREED)
+    await one.ask(replace(syncing(member), assignments=()))
     assert await one.commit(1, member=member, generation=1) is NONE
     assert await one.commit(2, member=member, generation=2) is ErrorCode.illegal_generation
     assert await one.commit(2) is ErrorCode.unknown_member_id
@@ -286,9 +318,9 @@ async def test_a_client_may_let_its_offsets_expire(nodes: Nodes, one: Coordinato
 
 async def commit_for_now(one: Coordinator, group: str) -> None:
     """An offset that expires at once."""
-    partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": None}
-    topics = [{"name": "t", "partitions": [partition]}]
-    await one.ask(ApiKey.OFFSET_COMMIT, 4, group_id=group, member_id="", retention_time_ms=0, topics=topics)
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=None)
+    topics = (OffsetCommitRequestTopic(name="t", partitions=(partition,)),)
+    await one.ask(OffsetCommitRequest(group_id=group, member_id="", retention_time_ms=0, topics=topics), 4)
 
 
 async def test_what_is_committed_while_other_groups_expire_stays(
@@ -334,11 +366,12 @@ async def test_nothing_expires_while_a_newer_offset_is_on_its_way(
 
 async def test_offset_delete(one: Coordinator) -> None:
     await one.commit(1)
-    topics = [{"name": "t", "partitions": [{"partition_index": 0}, {"partition_index": 1}]}]
-    deleted = await one.ask(ApiKey.OFFSET_DELETE, group_id="g", topics=topics)
+    partitions = tuple(OffsetDeleteRequestPartition(partition_index=number) for number in (0, 1))
+    topics = (OffsetDeleteRequestTopic(name="t", partitions=partitions),)
+    deleted = await one.ask(OffsetDeleteRequest(group_id="g", topics=topics))
     assert [each.error_code for each in deleted.topics[0].partitions] == [NONE, ErrorCode.unknown_topic_or_partition]
     assert await one.committed() == {}
-    deleted = await one.ask(ApiKey.OFFSET_DELETE, group_id="x", topics=topics)
+    deleted = await one.ask(OffsetDeleteRequest(group_id="x", topics=topics))
     assert deleted.error_code is ErrorCode.group_id_not_found
 
 
@@ -370,8 +403,7 @@ async def test_list_in_every_version(one: Coordinator, version: int) -> None:
     await one.enter("joined")
 
     async def listed(**filters: tuple[str, ...]) -> list[str]:
-        fields = {"states_filter": (), "types_filter": (), **filters}
-        answer = await one.ask(ApiKey.LIST_GROUPS, version, **fields)
+        answer = await one.ask(ListGroupsRequest(**filters), version)
         return [f"{each.group_id} {each.protocol_type}".strip() for each in answer.groups]
 
     assert await listed() == ["joined consumer", "simple"]
@@ -386,15 +418,14 @@ async def test_list_in_every_version(one: Coordinator, version: int) -> None:
 async def test_describe_in_every_version(one: Coordinator, version: int) -> None:
     member = (await one.enter()).member_id
 
-    async def described(group: str) -> object:
-        answer = await one.ask(ApiKey.DESCRIBE_GROUPS, version, groups=(group,), include_authorized_operations=False)
+    async def described(group: str) -> DescribedGroup:
+        answer = await one.ask(DescribeGroupsRequest(groups=(group,)), version)
         return answer.groups[0]
 
     before = await described("g")
     assert (before.group_state, before.protocol_data) == ("CompletingRebalance", "")
     assert [each.member_metadata for each in before.members] == [b""]
-    assignments = [{"member_id": member, "assignment": b"all"}]
-    await one.ask(ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=assignments, **AGREED)
+    await one.ask(syncing(member))
     after = await described("g")
     assert (after.group_state, after.protocol_type, after.protocol_data) == ("Stable", "consumer", "range")
     (found,) = after.members
@@ -412,7 +443,7 @@ async def test_delete_in_every_version(nodes: Nodes, one: Coordinator, version: 
     await one.commit(1, "empty")
     await one.enter("full")
     names = ("empty", "full", "absent")
-    answer = await one.ask(ApiKey.DELETE_GROUPS, version, groups_names=names)
+    answer = await one.ask(DeleteGroupsRequest(groups_names=names), version)
     assert {each.group_id: each.error_code for each in answer.results} == {
         "empty": NONE,
         "full": ErrorCode.non_empty_group,
@@ -456,18 +487,13 @@ async def move(nodes: Nodes, leader: int) -> Coordinator:
 async def test_the_next_coordinator_knows_what_was_committed(two: Nodes) -> None:
     first = Coordinator(two[1])
     member = (await first.enter()).member_id
-    assignments = [{"member_id": member, "assignment": b"all"}]
-    await first.ask(
-        ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=assignments, **AGREED
-    )
+    await first.ask(syncing(member))
     assert await first.commit(5, member=member, generation=1) is NONE
     assert await first.commit(6, "simple") is NONE
     second = await move(two, 2)
-    heartbeat = await second.ask(ApiKey.HEARTBEAT, group_id="g", generation_id=1, member_id=member)
+    heartbeat = await second.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id=member))
     assert heartbeat.error_code is NONE
-    synced = await second.ask(
-        ApiKey.SYNC_GROUP, group_id="g", generation_id=1, member_id=member, assignments=[], **AGREED
-    )
+    synced = await second.ask(replace(syncing(member), assignments=()))
     assert synced.assignment == b"all"
     assert await second.committed() == {"t-0": 5}
     assert await second.committed("simple") == {"t-0": 6}
@@ -486,7 +512,7 @@ async def test_who_waits_is_told_to_look_for_the_next_coordinator(two: Nodes) ->
     await move(two, 2)
     with pytest.raises(AssertionError, match="not_coordinator"):
         await waiting
-    heartbeat = await first.ask(ApiKey.HEARTBEAT, group_id="g", generation_id=1, member_id=member)
+    heartbeat = await first.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id=member))
     assert heartbeat.error_code is ErrorCode.not_coordinator
 
 
@@ -505,25 +531,27 @@ async def test_offsets_of_a_transaction_that_another_coordinator_took_count_with
     await nodes.stop(1)
     await nodes.start(1)
     again = await ready(nodes, 1)
-    topics = [{"name": "t", "partition_indexes": (0,)}]
-    asked = {"groups": [{"group_id": "g", "topics": topics}], "require_stable": True}
-    unstable = await again.ask(ApiKey.OFFSET_FETCH, 9, **asked)
+    asked = fetching(OffsetFetchRequestTopics(name="t", partition_indexes=(0,)), require_stable=True)
+    unstable = await again.ask(asked, 9)
     assert unstable.groups[0].topics[0].partitions[0].error_code is ErrorCode.unstable_offset_commit
     assert await again.committed() == {"t-0": 1}
     handler = TransactionMarkerHandler(nodes[1].hosted, nodes[1].groups, wall_clock_ms)
-    marker = {
-        "producer_id": 7,
-        "producer_epoch": 0,
-        "transaction_result": is_committed,
-        "topics": [{"name": GROUP_METADATA_TOPIC, "partition_indexes": (0,)}],
-        "coordinator_epoch": 0,
-        "transaction_version": 0,
-    }
-    request = build_entity(ApiKey.WRITE_TXN_MARKERS.request_type(1), {"markers": [marker]})
-    await ask_handler(handler.write_txn_markers, request)
+    marker = WritableTxnMarker(
+        producer_id=7,
+        producer_epoch=0,
+        transaction_result=is_committed,
+        topics=(WritableTxnMarkerTopic(name=GROUP_METADATA_TOPIC, partition_indexes=(0,)),),
+        coordinator_epoch=0,
+    )
+    await ask_message(handler.write_txn_markers, WriteTxnMarkersRequest(markers=(marker,)), 1)
     assert await again.committed() == {"t-0": 2 if is_committed else 1}
-    stable = await again.ask(ApiKey.OFFSET_FETCH, 9, **asked)
+    stable = await again.ask(asked, 9)
     assert stable.groups[0].topics[0].partitions[0].error_code is NONE
+
+
+def _group(nodes: Nodes, group_id: str) -> Group:
+    (active,) = nodes[1].groups.shards
+    return active.shard.groups[group_id]
 
 
 def _groups(nodes: Nodes, number: int) -> list:  # type: ignore[type-arg]
@@ -575,13 +603,12 @@ async def test_a_new_coordinator_gives_out_nothing_that_may_be_lost(nodes: Nodes
 async def test_a_restarted_coordinator_goes_on(nodes: Nodes, one: Coordinator) -> None:
     await one.commit(4)
     member = (await one.enter("h")).member_id
-    assignments = [{"member_id": member, "assignment": b"all"}]
-    await one.ask(ApiKey.SYNC_GROUP, group_id="h", generation_id=1, member_id=member, assignments=assignments, **AGREED)
+    await one.ask(syncing(member, "h"))
     await nodes.stop(1)
     await nodes.start(1)
     again = await ready(nodes, 1)
     assert await again.committed() == {"t-0": 4}
-    heartbeat = await again.ask(ApiKey.HEARTBEAT, group_id="h", generation_id=1, member_id=member)
+    heartbeat = await again.ask(HeartbeatRequest(group_id="h", generation_id=1, member_id=member))
     assert heartbeat.error_code is NONE
 
 

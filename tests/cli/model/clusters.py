@@ -13,6 +13,13 @@ from tierfetch.cli.tier.ledgers import MetadataUnavailableError
 from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.messages.base import Request, ResponseT
+from tierfetch.protocol.messages.offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
 from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.core.ledger import RemoteLogLedger
@@ -129,7 +136,7 @@ class FakeCluster:
             raise ConnectionRefusedError(f"{address} refuses")
         match api:
             case ApiKey.LIST_OFFSETS:
-                return SimpleNamespace(topics=[self._offsets(broker, topic) for topic in body["topics"]])
+                return ListOffsetsResponse(topics=tuple(self._offsets(broker, topic) for topic in body.topics))
             case ApiKey.DESCRIBE_LOG_DIRS:
                 return SimpleNamespace(results=[self._log_dir(broker)])
             case ApiKey.DESCRIBE_CONFIGS:
@@ -146,15 +153,19 @@ class FakeCluster:
                 return SimpleNamespace(topics=parts)
         raise KafkaError(ErrorCode.unsupported_version, api.name)
 
+    async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT:
+        answer: ResponseT = await self.ask_at(address, ApiKey(request.api_key), request)
+        return answer
+
     def _note(self, api: ApiKey, body: Any) -> None:
         self.asked.append(api)
         self.before_answer(self, api, body)
 
-    def _offsets(self, broker: int, topic: dict[str, Any]) -> Any:
+    def _offsets(self, broker: int, topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
         parts = []
-        for asked in topic["partitions"]:
-            index, timestamp = asked["partition_index"], asked["timestamp"]
-            part = self.partitions.get((topic["name"], index))
+        for asked in topic.partitions:
+            index, timestamp = asked.partition_index, asked.timestamp
+            part = self.partitions.get((topic.name, index))
             if part is None:
                 code = ErrorCode.unknown_topic_or_partition
             elif part.leader != broker:
@@ -162,8 +173,8 @@ class FakeCluster:
             else:
                 code = ErrorCode.unsupported_version if timestamp in self.unsupported else ErrorCode.none
             offset = part.offsets.get(timestamp, -1) if part is not None and code is ErrorCode.none else -1
-            parts.append(SimpleNamespace(partition_index=index, error_code=code, offset=offset))
-        return SimpleNamespace(name=topic["name"], partitions=parts)
+            parts.append(ListOffsetsPartitionResponse(partition_index=index, error_code=code, offset=offset))
+        return ListOffsetsTopicResponse(name=topic.name, partitions=tuple(parts))
 
     def _log_dir(self, broker: int) -> Any:
         topics: dict[str, list[Any]] = {}
