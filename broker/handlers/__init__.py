@@ -1,8 +1,8 @@
 """One module for each family of requests: from a decoded request to its response, over the broker's services.
 
 Produce and Fetch have values of their own (`protocol.wire.produce`, `protocol.fetch.wire`). The APIs of
-`protocol.codec.TYPED` get and give their message class, in its newest form. The others get kio's entity of the requested
-version and return plain values, from which the codec takes the fields of that version.
+`protocol.codec.TYPED` get and give their message class, in its newest form. The others get kio's entity of the
+requested version and return plain values, from which the codec takes the fields of that version.
 
 table           maps every API key to its handler. Begin here.
 produce         appends one batch a partition and acknowledges it as `acks` demands.
