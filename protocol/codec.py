@@ -148,7 +148,23 @@ class _Format(NamedTuple):
     """In the header; those of the request's follow `is_flexible`."""
 
 
-TYPED: Final[frozenset[ApiKey]] = frozenset()
+TYPED: Final[frozenset[ApiKey]] = frozenset(
+    {
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.API_VERSIONS,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.METADATA,
+        ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.UPDATE_RAFT_VOTER,
+        ApiKey.VOTE,
+    }
+)
 """APIs whose handlers and callers speak in message classes."""
 _CODECS: Final[Mapping[ApiKey, BodyCodec]] = {
     **{api: _EntityCodec(api) for api in ApiKey},

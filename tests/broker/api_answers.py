@@ -10,6 +10,11 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from tierfetch.protocol.api import ApiKey, VersionRange
+from tierfetch.protocol.codec import TYPED
+from tierfetch.protocol.messages.versions import lowered
+from tierfetch.protocol.wire.entities import read_entity
+from tierfetch.protocol.wire.message_codec import message_writer
+from tierfetch.protocol.wire.primitives import Reader, Writer
 from tierfetch.tests.broker.api_requests import QUESTIONS
 from tierfetch.tests.broker.api_scene import Scene
 
@@ -52,7 +57,7 @@ async def _answers(scene: Scene, asked: Asked, *, controller: bool) -> list[Any]
         except OSError:
             answers.append(CLOSED)
             raise
-        answers.append(plain(answer))
+        answers.append(plain(_with_fields_of(asked, answer)))
         return answer
 
     try:
@@ -60,6 +65,17 @@ async def _answers(scene: Scene, asked: Asked, *, controller: bool) -> list[Any]
     except OSError:
         assert CLOSED in answers, f"{asked}: the scene could not be set"
     return answers
+
+
+def _with_fields_of(asked: Asked, answer: Any) -> Any:
+    """Return the answer with the fields that its version has: a message class has those of all versions."""
+    if asked.api not in TYPED:
+        return answer
+    schema, is_flexible = asked.api.response_type(asked.version), asked.api.is_flexible(asked.version)
+    writer = Writer(flexible=is_flexible)
+    message_writer(type(answer), schema)(writer, lowered(answer, asked.version))
+    body = b"".join(bytes(part) for part in writer.finish())  # type: ignore[arg-type]  # no slices of files here
+    return read_entity(Reader(memoryview(body), 0, flexible=is_flexible), schema)
 
 
 def plain(value: Any) -> Any:

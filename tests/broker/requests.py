@@ -12,6 +12,15 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.codec import (
+    RequestHeader,
+    read_request_body,
+    read_request_header,
+    read_response,
+    write_request,
+    write_response,
+)
+from tierfetch.protocol.messages.base import Request, ResponseT
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.wire.entities import build_entity
 
@@ -46,6 +55,19 @@ async def ask(handle: Callable[[RequestContext, Any], Awaitable[Mapping[str, Any
     decoded, _ = entity_reader(response_type)(buffer.getvalue(), 0)
     assert decoded == entity, "the response does not survive its own encoding"
     return decoded
+
+
+async def ask_typed(
+    handle: Callable[[RequestContext, Any], Awaitable[ResponseT]], request: Request[ResponseT], version: int
+) -> ResponseT:
+    """Return what a client reads that asks in this version; both messages go through their bytes."""
+    api = ApiKey(request.api_key)
+    frame = b"".join(bytes(part) for part in write_request(RequestHeader(api, version, 1, "test"), request))
+    header, reader = read_request_header(memoryview(frame)[4:])
+    response = await handle(context_of(api, version), read_request_body(header, reader))
+    frame = b"".join(bytes(part) for part in write_response(api, version, 1, response))
+    found: ResponseT = read_response(api, version, memoryview(frame)[4:])
+    return found
 
 
 def all_versions(key: ApiKey) -> range:

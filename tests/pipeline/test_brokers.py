@@ -13,6 +13,13 @@ from tierfetch.pipeline.access import brokers
 from tierfetch.pipeline.access.brokers import Brokers, BrokersUnavailableError, Fetched, LiveTopic
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.cluster import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from tierfetch.protocol.net.client import Address, BrokerUnavailableError
 from tierfetch.protocol.topics import TopicPartition
 
@@ -74,13 +81,20 @@ class Cluster:
     async def request(self, address: Address, api: ApiKey, body: Any, **_: object) -> Any:
         if address.port == self.gone:
             raise BrokerUnavailableError(f"{address} refuses connections")
-        return self._metadata() if api is ApiKey.METADATA else self._offsets(address.port, body)
+        assert api is ApiKey.LIST_OFFSETS
+        return self._offsets(address.port, body)
 
-    def _metadata(self) -> Any:
-        parts = [SimpleNamespace(partition_index=name.partition, leader_id=port) for name, port in self.leaders.items()]
-        topic = SimpleNamespace(name="t", topic_id=ID, error_code=ErrorCode.none, is_internal=False, partitions=parts)
-        brokers_ = [SimpleNamespace(node_id=port, host="127.0.0.1", port=port) for port in (1, 2)]
-        return SimpleNamespace(brokers=brokers_, topics=[topic])
+    async def send(self, address: Address, request: MetadataRequest, **_: object) -> MetadataResponse:
+        if address.port == self.gone:
+            raise BrokerUnavailableError(f"{address} refuses connections")
+        assert request.topics is None or [topic.name for topic in request.topics] == ["t"]
+        parts = [
+            MetadataResponsePartition(partition_index=name.partition, leader_id=port)
+            for name, port in self.leaders.items()
+        ]
+        topic = MetadataResponseTopic(name="t", topic_id=ID, partitions=tuple(parts))
+        brokers_ = [MetadataResponseBroker(node_id=port, host="127.0.0.1", port=port) for port in (1, 2)]
+        return MetadataResponse(brokers=tuple(brokers_), topics=(topic,))
 
     def _offsets(self, broker: int, body: Any) -> Any:
         (topic,) = body["topics"]

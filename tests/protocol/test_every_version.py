@@ -16,6 +16,7 @@ from kio.serial import entity_writer
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import (
+    TYPED,
     RequestHeader,
     read_request_body,
     read_request_header,
@@ -33,7 +34,7 @@ EVERY_VERSION = [
     for version in range(api.min_version, api.max_version + 1)
 ]
 CORRELATION_ID = 77
-OWN_VALUES = (ApiKey.PRODUCE, ApiKey.FETCH)
+OWN_VALUES = (ApiKey.PRODUCE, ApiKey.FETCH, *TYPED)
 """Whose requests and responses are values of their own, not plain ones."""
 
 
