@@ -11,6 +11,7 @@ import pytest
 from tierfetch.log.disk.open_file import OsFile
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.requests import BROKER_ENDPOINTS, cluster_of
 from tierfetch.quorum.core.config import MetadataLogConfig
 from tierfetch.quorum.core.errors import BufferFullError, NotLeaderError, QuorumFailedError, QuorumStartError
 from tierfetch.quorum.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
@@ -284,6 +285,19 @@ async def test_Q9_a_damaged_snapshot_is_fetched_in_vain_until_it_is_whole(
         assert observer.node.log.snapshots.ids == ()
         path.write_bytes(whole)
         await quorum.until(lambda: observer.state.records == [b"state"])
+
+
+async def test_Q10_describe_cluster_v0_has_no_endpoint_type_and_gets_the_controllers(tmp_path: Path) -> None:
+    async with Quorum(tmp_path, 1) as quorum:
+        await quorum.start()
+        client = quorum.client()
+        found = {
+            version: await client.send(quorum.replicas[1].address, cluster_of(BROKER_ENDPOINTS), max_version=version)
+            for version in (0, 1)
+        }
+        assert [node.broker_id for node in found[0].brokers] == [1]
+        assert (found[1].error_code, found[1].brokers) == (ErrorCode.mismatched_endpoint_type, ())
+        await client.close()
 
 
 async def test_Q2_a_voter_that_nobody_knows_gets_no_vote(tmp_path: Path) -> None:
