@@ -15,6 +15,7 @@ import click
 from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
+from ..protocol.messages.cluster import MetadataResponsePartition
 from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.requests import metadata_of
 from .options import addresses
@@ -26,12 +27,21 @@ TIMEOUT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
+class ListedTopic:
+    """A topic that exists. `topic_id` is None where the broker knows no ids (Kafka before 2.8)."""
+
+    name: str
+    topic_id: UUID | None
+    partitions: tuple[MetadataResponsePartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
-    """Who is there: Metadata's answer. `topic_ids` is empty where the broker knows no ids (Kafka before 2.8)."""
+    """Metadata's answer. `topic_ids` is empty where the broker knows no ids."""
 
     brokers: dict[int, Address]
     racks: dict[int, str | None]
-    topics: tuple[Any, ...]
+    topics: tuple[ListedTopic, ...]
     topic_ids: dict[str, UUID] = field(default_factory=dict)
 
 
@@ -75,20 +85,23 @@ class Admin:
 
     async def cluster(self, topics: Sequence[str] | None = None) -> Cluster:
         """The brokers that are alive, and the named topics or all of them, by name."""
-        answer = await self.ask(ApiKey.METADATA, metadata_of(topics))
+        answer = await self.send(metadata_of(topics))
         found = sorted(answer.topics, key=lambda topic: topic.name or "")
         for topic in found:
             if topics is not None and topic.error_code is ErrorCode.unknown_topic_or_partition:
                 raise KafkaError(topic.error_code, f"topic {topic.name} does not exist")
             if topics is not None:
                 check(topic, f"topic {topic.name}")
-        existing = tuple(topic for topic in found if topic.error_code is ErrorCode.none)
-        ids = {topic.name: getattr(topic, "topic_id", None) for topic in existing}
+        existing = tuple(
+            ListedTopic(topic.name or "", topic.topic_id, topic.partitions)
+            for topic in found
+            if topic.error_code is ErrorCode.none
+        )
         return Cluster(
             brokers={broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers},
             racks={broker.node_id: broker.rack for broker in answer.brokers},
             topics=existing,
-            topic_ids={name: topic_id for name, topic_id in ids.items() if topic_id is not None},
+            topic_ids={topic.name: topic.topic_id for topic in existing if topic.topic_id is not None},
         )
 
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from ..protocol.api import ApiKey
 from ..protocol.net.client import Address, KafkaClient
 from ..protocol.requests import metadata_of
 from .local_nodes import START_TIMEOUT_S, LocalNodes, NodeFailedError
@@ -132,7 +131,7 @@ class LocalCluster(LocalNodes):
         client = KafkaClient(client_id="local-cluster", random=random.Random())
         address = Address("127.0.0.1", self.port(node))
         try:
-            answer = await client.request(address, ApiKey.METADATA, metadata_of(()), timeout_s=START_TIMEOUT_S)
+            answer = await client.send(address, metadata_of(()), timeout_s=START_TIMEOUT_S)
         finally:
             await client.close()
         return any(broker.node_id == node for broker in answer.brokers)

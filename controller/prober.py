@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Final
 
-from ..protocol.api import ApiKey
 from ..protocol.errors import KafkaError
+from ..protocol.messages.cluster import ApiVersionsRequest
 from ..protocol.net.client import Address, KafkaClient
 from .core.fast_failover import ProbeOutcome, Verdict
 from .image.registrations import BrokerRegistration
@@ -22,7 +22,7 @@ from .image.registrations import BrokerRegistration
 PROBE_TIMEOUT_S: Final = 0.25
 PAUSE_S: Final = 0.03
 """Between two probes: a process that dies closes its sockets one by one."""
-_QUESTION: Final = {"client_software_name": "tierfetch", "client_software_version": "prober"}
+_QUESTION: Final = ApiVersionsRequest(client_software_name="tierfetch", client_software_version="prober")
 
 Tell = Callable[[BrokerRegistration, ProbeOutcome], Awaitable[Verdict]]
 
@@ -47,15 +47,14 @@ async def probe(broker: BrokerRegistration, random: Random) -> ProbeOutcome:
 async def _compare(broker: BrokerRegistration, address: Address, random: Random) -> ProbeOutcome:
     client = KafkaClient(client_id="tierfetch-prober", random=random)
     try:
-        answer = await client.request(address, ApiKey.API_VERSIONS, _QUESTION, timeout_s=PROBE_TIMEOUT_S)
+        answer = await client.send(address, _QUESTION, timeout_s=PROBE_TIMEOUT_S)
     except (OSError, KafkaError):
         return ProbeOutcome.NO_PROOF
     finally:
         await client.close()
-    incarnation_id = getattr(answer, "incarnation_id", None)
-    if incarnation_id is None:
+    if answer.incarnation_id is None:
         return ProbeOutcome.NO_PROOF
-    is_same = incarnation_id == broker.incarnation_id
+    is_same = answer.incarnation_id == broker.incarnation_id
     return ProbeOutcome.SAME_INCARNATION if is_same else ProbeOutcome.OTHER_INCARNATION
 
 

@@ -25,6 +25,13 @@ from ..log.disk.port import Disk
 from ..log.keeper.log_directory import HeldLock
 from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.cluster import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from ..protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from ..protocol.net.client import Address, KafkaClient
 from ..protocol.net.dispatch import (
     FinalizedFeatures,
@@ -193,7 +200,7 @@ class ControllerService(Service):
             return refused(ErrorCode.not_controller)
         return await unwrap(context, request, dict.fromkeys(OF_CLIENTS, self._handle))
 
-    async def _describe_cluster(self, context: RequestContext, request: Any) -> Any:
+    async def _describe_cluster(self, _: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
         node = self.node
         leader_id = node.leader_and_epoch.leader_id
         asked = Asked(
@@ -208,7 +215,7 @@ class ControllerService(Service):
         )
         return describe_cluster(self.controller.core.state, request, asked)
 
-    async def _describe_configs(self, _: RequestContext, request: Any) -> Any:
+    async def _describe_configs(self, _: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         config = self.config
         node = NodeConfigs(config.node_id, config.as_properties(), config.static_properties())
         return describe_configs(self.controller.core.state, request, node)
@@ -218,7 +225,7 @@ class ControllerService(Service):
         if broker_id is not None and broker_id not in self._brokers.values():
             self.controller.connection_lost(broker_id)
 
-    async def _api_versions(self, context: RequestContext, request: Any) -> Any:
+    async def _api_versions(self, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
         state = self.controller.core.state
         features = sorted(offered_features(state).items())
         return api_versions_response(

@@ -150,9 +150,18 @@ class _Format(NamedTuple):
 
 TYPED: Final[frozenset[ApiKey]] = frozenset(
     {
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.API_VERSIONS,
+        ApiKey.BEGIN_QUORUM_EPOCH,
         ApiKey.DELETE_GROUPS,
         ApiKey.DELETE_RECORDS,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_CONFIGS,
         ApiKey.DESCRIBE_GROUPS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.FETCH_SNAPSHOT,
         ApiKey.FIND_COORDINATOR,
         ApiKey.HEARTBEAT,
         ApiKey.INIT_PRODUCER_ID,
@@ -160,11 +169,15 @@ TYPED: Final[frozenset[ApiKey]] = frozenset(
         ApiKey.LEAVE_GROUP,
         ApiKey.LIST_GROUPS,
         ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
         ApiKey.OFFSET_COMMIT,
         ApiKey.OFFSET_DELETE,
         ApiKey.OFFSET_FETCH,
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.REMOVE_RAFT_VOTER,
         ApiKey.SYNC_GROUP,
+        ApiKey.UPDATE_RAFT_VOTER,
+        ApiKey.VOTE,
         ApiKey.WRITE_TXN_MARKERS,
     }
 )

@@ -1,11 +1,13 @@
-"""Requests that everybody sends who looks at a cluster from outside: a message, or the plain values of one."""
+"""The requests of clients that look at a cluster from outside."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from .fetch.messages import READ_UNCOMMITTED
+from .messages.cluster import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
+from .messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from .messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 BROKER_ENDPOINTS: Final = 1
@@ -15,39 +17,35 @@ CONSUMER: Final = -1
 """In place of a replica's id."""
 
 
-def metadata_of(topics: Sequence[str] | None) -> dict[str, Any]:
-    """Metadata: the brokers, and the named topics or all of them; none is created by asking."""
-    return {
-        "topics": None if topics is None else [{"topic_id": None, "name": name} for name in topics],
-        "allow_auto_topic_creation": False,
-        "include_cluster_authorized_operations": False,
-        "include_topic_authorized_operations": False,
-    }
+def metadata_of(topics: Iterable[str] | None) -> MetadataRequest:
+    """Return a Metadata request: the brokers, and the named topics or all of them; none is created by asking."""
+    return MetadataRequest(
+        topics=None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics),
+        allow_auto_topic_creation=False,
+    )
 
 
-def cluster_of(endpoint_type: int, *, include_fenced_brokers: bool = False) -> dict[str, Any]:
-    """DescribeCluster: the nodes of one kind, and the cluster's id."""
-    return {
-        "include_cluster_authorized_operations": False,
-        "endpoint_type": endpoint_type,
-        "include_fenced_brokers": include_fenced_brokers,
-    }
+def cluster_of(endpoint_type: int, *, include_fenced_brokers: bool = False) -> DescribeClusterRequest:
+    """Return a DescribeCluster request: the nodes of one kind, and the cluster's id."""
+    return DescribeClusterRequest(
+        include_cluster_authorized_operations=False,
+        endpoint_type=endpoint_type,
+        include_fenced_brokers=include_fenced_brokers,
+    )
 
 
-def configs_of(resource_type: int, resources: Iterable[tuple[str, Sequence[str] | None]]) -> dict[str, Any]:
-    """DescribeConfigs: of each name these keys, or all."""
-    return {
-        "resources": [
-            {
-                "resource_type": resource_type,
-                "resource_name": name,
-                "configuration_keys": None if keys is None else list(keys),
-            }
+def configs_of(resource_type: int, resources: Iterable[tuple[str, Sequence[str] | None]]) -> DescribeConfigsRequest:
+    """Return a DescribeConfigs request: of each name these keys, or all."""
+    return DescribeConfigsRequest(
+        resources=tuple(
+            DescribeConfigsResource(
+                resource_type=resource_type,
+                resource_name=name,
+                configuration_keys=None if keys is None else tuple(keys),
+            )
             for name, keys in resources
-        ],
-        "include_synonyms": False,
-        "include_documentation": False,
-    }
+        )
+    )
 
 
 def offsets_of(

@@ -12,24 +12,33 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.fetch.messages import FetchRequest as WireFetchRequest
 from ..protocol.fetch.messages import FetchResponse as WireFetchResponse
 from ..protocol.fetch.messages import SnapshotId
+from ..protocol.messages import quorum as kafka
+from ..protocol.messages.cluster import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from ..protocol.net.dispatch import Handler, RequestContext, SupportedFeature, api_versions_error, api_versions_response
 from ..protocol.requests import CONTROLLER_ENDPOINTS
 from ..protocol.wire.primitives import Part
 from .core.errors import QuorumFailedError
 from .core.messages import (
+    AddVoterRequest,
     BeginQuorumEpochResponse,
     DescribeQuorumResponse,
     EndQuorumEpochResponse,
     FetchResponse,
     FetchSnapshotResponse,
     ReadRange,
+    Request,
     SnapshotRange,
     VoterChangeResponse,
     VoteResponse,
@@ -43,6 +52,9 @@ from .wire import messages as wire
 R = TypeVar("R")
 
 KRAFT_VERSION_FEATURE: Final = SupportedFeature("kraft.version", KRAFT_VERSION_STATIC, KRAFT_VERSION_DYNAMIC)
+
+ENDPOINT_TYPE_SINCE: Final = 1
+"""The version of DescribeCluster that says of whom it asks (KIP-919)."""
 
 
 class QuorumHandlers:
@@ -66,80 +78,90 @@ class QuorumHandlers:
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
         }
 
-    async def _vote(self, context: RequestContext, body: Any) -> Any:
-        return await _answered(context, self._ask(wire.read_vote_request, body, VoteResponse, wire.vote_response))
+    async def _vote(self, _: RequestContext, request: kafka.VoteRequest) -> kafka.VoteResponse:
+        async def answer() -> kafka.VoteResponse:
+            return wire.vote_response(await self._ask(wire.read_vote_request(request), VoteResponse))
 
-    async def _begin(self, context: RequestContext, body: Any) -> Any:
-        return await _answered(
-            context, self._ask(wire.read_begin_request, body, BeginQuorumEpochResponse, wire.begin_response)
-        )
+        return await _answered(answer(), wire.vote_error)
 
-    async def _end(self, context: RequestContext, body: Any) -> Any:
-        return await _answered(
-            context, self._ask(wire.read_end_request, body, EndQuorumEpochResponse, wire.end_response)
-        )
+    async def _begin(self, _: RequestContext, request: kafka.BeginQuorumEpochRequest) -> kafka.BeginQuorumEpochResponse:
+        async def answer() -> kafka.BeginQuorumEpochResponse:
+            return wire.begin_response(await self._ask(wire.read_begin_request(request), BeginQuorumEpochResponse))
 
-    async def _describe(self, context: RequestContext, body: Any) -> Any:
-        def write(response: DescribeQuorumResponse) -> wire.Body:
+        return await _answered(answer(), wire.begin_error)
+
+    async def _end(self, _: RequestContext, request: kafka.EndQuorumEpochRequest) -> kafka.EndQuorumEpochResponse:
+        async def answer() -> kafka.EndQuorumEpochResponse:
+            return wire.end_response(await self._ask(wire.read_end_request(request), EndQuorumEpochResponse))
+
+        return await _answered(answer(), wire.end_error)
+
+    async def _describe(self, _: RequestContext, request: kafka.DescribeQuorumRequest) -> kafka.DescribeQuorumResponse:
+        async def answer() -> kafka.DescribeQuorumResponse:
+            response = await self._ask(wire.read_describe_request(request), DescribeQuorumResponse)
             return wire.describe_response(response, self._node.wall_clock_ms)
 
-        return await _answered(context, self._ask(wire.read_describe_request, body, DescribeQuorumResponse, write))
+        return await _answered(answer(), wire.describe_error)
 
-    async def _describe_cluster(self, context: RequestContext, body: Any) -> Any:
-        """The controllers, for admin clients that look for the active one; brokers are not asked for here."""
-        if getattr(body, "endpoint_type", CONTROLLER_ENDPOINTS) != CONTROLLER_ENDPOINTS:
+    async def _describe_cluster(
+        self, context: RequestContext, request: DescribeClusterRequest
+    ) -> DescribeClusterResponse:
+        """The controllers, for admin clients that look for the active one; brokers are not asked for here. Version 0
+        has no endpoint type: it asks for what the listener knows.
+        """
+        if context.api_version >= ENDPOINT_TYPE_SINCE and request.endpoint_type != CONTROLLER_ENDPOINTS:
             message = "this listener knows the controllers: ask for endpoint type 2"
             return wire.cluster_error(ErrorCode.mismatched_endpoint_type, message)
         return wire.cluster_response(
             self._node.config.cluster_id, self._node.leader_and_epoch, self._node.voters.voters
         )
 
-    async def _remove_voter(self, context: RequestContext, body: Any) -> Any:
-        return await _answered(
-            context, self._ask(wire.read_remove_request, body, VoterChangeResponse, wire.change_response)
-        )
+    async def _remove_voter(
+        self, _: RequestContext, request: kafka.RemoveRaftVoterRequest
+    ) -> kafka.RemoveRaftVoterResponse:
+        async def answer() -> kafka.RemoveRaftVoterResponse:
+            return wire.remove_response(await self._ask(wire.read_remove_request(request), VoterChangeResponse))
 
-    async def _update_voter(self, context: RequestContext, body: Any) -> Any:
-        return await _answered(
-            context, self._ask(wire.read_update_request, body, VoterChangeResponse, wire.update_response)
-        )
+        return await _answered(answer(), wire.remove_error)
 
-    async def _add_voter(self, context: RequestContext, body: Any) -> Any:
-        return await _answered(context, self._add(body))
+    async def _update_voter(
+        self, _: RequestContext, request: kafka.UpdateRaftVoterRequest
+    ) -> kafka.UpdateRaftVoterResponse:
+        async def answer() -> kafka.UpdateRaftVoterResponse:
+            return wire.update_response(await self._ask(wire.read_update_request(request), VoterChangeResponse))
 
-    async def _add(self, body: Any) -> wire.Body:
+        return await _answered(answer(), wire.update_error)
+
+    async def _add_voter(self, _: RequestContext, request: kafka.AddRaftVoterRequest) -> kafka.AddRaftVoterResponse:
+        return await _answered(self._add(wire.read_add_request(request)), wire.add_error)
+
+    async def _add(self, request: AddVoterRequest) -> kafka.AddRaftVoterResponse:
         """The new voter itself is asked what it supports: one that cannot be reached must not be counted on."""
-        request = wire.read_add_request(body)
         voter = request.voter
         if voter.endpoint is None:
-            return {"error_code": ErrorCode.invalid_request, "error_message": "the new voter has no listener"}
+            return wire.add_error(ErrorCode.invalid_request, "the new voter has no listener")
         try:
             oldest, newest = await self._node.kraft_versions(voter.endpoint)
         except OSError as error:
             message = f"voter {voter.key} does not answer at {voter.endpoint.host}:{voter.endpoint.port}: {error}"
-            return {"error_code": ErrorCode.request_timed_out, "error_message": message}
+            return wire.add_error(ErrorCode.request_timed_out, message)
         voter = replace(voter, min_kraft_version=oldest, max_kraft_version=newest)
-        response = await self._node.ask(replace(request, voter=voter))
-        assert isinstance(response, VoterChangeResponse), response
-        return wire.change_response(response)
+        return wire.add_response(await self._ask(replace(request, voter=voter), VoterChangeResponse))
 
-    async def _ask(
-        self, read: Callable[[Any], Any], body: Any, kind: type[R], write: Callable[[R], wire.Body]
-    ) -> wire.Body:
-        response = await self._node.ask(read(body))
+    async def _ask(self, request: Request, kind: type[R]) -> R:
+        response = await self._node.ask(request)
         assert isinstance(response, kind), (kind, response)
-        return write(response)
+        return response
 
     # With bytes.
 
-    async def _fetch(self, context: RequestContext, body: WireFetchRequest) -> WireFetchResponse:
+    async def _fetch(self, _: RequestContext, body: WireFetchRequest) -> WireFetchResponse:
         try:
-            response = await self._node.ask(wire_fetch.read_fetch_request(body))
+            response = await self._ask(wire_fetch.read_fetch_request(body), FetchResponse)
         except KafkaError as error:
             return WireFetchResponse(topics=(), error_code=error.code)
         except QuorumFailedError:
             return WireFetchResponse(topics=(), error_code=ErrorCode.not_leader_or_follower)
-        assert isinstance(response, FetchResponse), response
         wanted = response.records
         records: Part = b""
         if wanted is not None:
@@ -156,13 +178,14 @@ class QuorumHandlers:
         except KafkaError:
             return b""
 
-    async def _fetch_snapshot(self, context: RequestContext, body: Any) -> Any:
-        return await _answered(context, self._snapshot(body))
+    async def _fetch_snapshot(
+        self, _: RequestContext, request: kafka.FetchSnapshotRequest
+    ) -> kafka.FetchSnapshotResponse:
+        return await _answered(self._snapshot(request), wire_fetch.fetch_snapshot_error)
 
-    async def _snapshot(self, body: Any) -> wire.Body:
+    async def _snapshot(self, body: kafka.FetchSnapshotRequest) -> kafka.FetchSnapshotResponse:
         request = wire_fetch.read_fetch_snapshot_request(body)
-        response = await self._node.ask(request)
-        assert isinstance(response, FetchSnapshotResponse), response
+        response = await self._ask(request, FetchSnapshotResponse)
         chunk: FileChunk | None = None
         if isinstance(response.chunk, SnapshotRange):
             wanted = response.chunk
@@ -177,7 +200,7 @@ class QuorumHandlers:
 def api_versions_handler(apis: Callable[[], frozenset[int]]) -> Handler:
     """ApiVersions of a controller listener: says which `kraft.version` this node supports."""
 
-    async def api_versions(context: RequestContext, request: Any) -> Any:
+    async def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
         return api_versions_response(
             apis(),
             context.api_version,
@@ -188,10 +211,10 @@ def api_versions_handler(apis: Callable[[], frozenset[int]]) -> Handler:
     return api_versions
 
 
-async def _answered(context: RequestContext, answer: Awaitable[wire.Body]) -> wire.Body:
+async def _answered(answer: Awaitable[R], refused: Callable[[ErrorCode, str], R]) -> R:
     try:
         return await answer
     except KafkaError as error:
-        return wire.error_body(context.api, error.code, error.message)
+        return refused(error.code, error.message)
     except QuorumFailedError as error:
-        return wire.error_body(context.api, ErrorCode.not_leader_or_follower, str(error))
+        return refused(ErrorCode.not_leader_or_follower, str(error))

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.cluster import ApiVersionsRequest
 from ..protocol.net.client import Address, BrokerUnavailableError, ClientLimits, KafkaClient
 from ..protocol.start_waits import Unanswered
 from .core.effects import Send
@@ -51,24 +52,6 @@ DIAL_BACKOFF_MAX_S: Final = 0.2
 
 _log = logging.getLogger(__name__)
 
-
-class _Api(NamedTuple):
-    key: ApiKey
-    write: Callable[[Any], Any]
-    read: Callable[[Any], PeerResponse]
-
-
-_APIS: Final[Mapping[type, _Api]] = {
-    VoteRequest: _Api(ApiKey.VOTE, wire.vote_request, wire.read_vote_response),
-    BeginQuorumEpochRequest: _Api(ApiKey.BEGIN_QUORUM_EPOCH, wire.begin_request, wire.read_begin_response),
-    EndQuorumEpochRequest: _Api(ApiKey.END_QUORUM_EPOCH, wire.end_request, wire.read_end_response),
-    UpdateVoterRequest: _Api(ApiKey.UPDATE_RAFT_VOTER, wire.update_request, wire.read_update_response),
-    AddVoterRequest: _Api(ApiKey.ADD_RAFT_VOTER, wire.add_request, wire.read_change_response),
-    RemoveVoterRequest: _Api(ApiKey.REMOVE_RAFT_VOTER, wire.remove_request, wire.read_change_response),
-    FetchSnapshotRequest: _Api(
-        ApiKey.FETCH_SNAPSHOT, wire_fetch.fetch_snapshot_request, wire_fetch.read_fetch_snapshot_response
-    ),
-}
 
 PeerEvent = ResponseReceived | RequestFailed | ConnectionLost
 
@@ -202,13 +185,37 @@ class Peers:
             timeout_s = self._request_timeout_s + request.max_wait_ms / 1000
             body = await self._fetches.fetch(address, wire_fetch.fetch_request(request), timeout_s=timeout_s)
             return wire_fetch.read_fetch_response(body, self._voters())
-        api = _APIS[type(request)]
-        if (needed := wire.min_version(request)) > 0:
-            async with asyncio.timeout(self._request_timeout_s):
-                connection = await self._questions.connection(address)
-            if connection.version_of(api.key) < needed:
-                raise BrokerUnavailableError(f"{address} does not know version {needed} of {api.key.name}")
-        return api.read(await self._questions.request(address, api.key, api.write(request)))
+        return await self._ask_peer(address, request)
+
+    async def _ask_peer(self, address: Address, request: PeerRequest) -> PeerResponse:
+        ask = self._questions.send
+        match request:
+            case VoteRequest():
+                await self._check_version(address, wire.min_version(request))
+                return wire.read_vote_response(await ask(address, wire.vote_request(request)))
+            case BeginQuorumEpochRequest():
+                return wire.read_begin_response(await ask(address, wire.begin_request(request)))
+            case EndQuorumEpochRequest():
+                return wire.read_end_response(await ask(address, wire.end_request(request)))
+            case UpdateVoterRequest():
+                return wire.read_update_response(await ask(address, wire.update_request(request)))
+            case AddVoterRequest():
+                return wire.read_change_response(await ask(address, wire.add_request(request)))
+            case RemoveVoterRequest():
+                return wire.read_change_response(await ask(address, wire.remove_request(request)))
+            case FetchSnapshotRequest():
+                body = await ask(address, wire_fetch.fetch_snapshot_request(request))
+                return wire_fetch.read_fetch_snapshot_response(body)
+        raise AssertionError(request)
+
+    async def _check_version(self, address: Address, needed: int) -> None:
+        """BrokerUnavailableError if the peer is too old for this Vote."""
+        if needed == 0:
+            return
+        async with asyncio.timeout(self._request_timeout_s):
+            connection = await self._questions.connection(address)
+        if connection.version_of(ApiKey.VOTE) < needed:
+            raise BrokerUnavailableError(f"{address} does not know version {needed} of {ApiKey.VOTE.name}")
 
     async def _probe(self, peer_id: int, endpoint: Endpoint) -> None:
         loop = asyncio.get_running_loop()
@@ -225,8 +232,8 @@ class Peers:
     async def kraft_versions(self, endpoint: Endpoint) -> tuple[int, int]:
         """The range of `kraft.version` that a node says it supports; (0, 0) if it says nothing of it. OSError."""
         address = Address(endpoint.host, endpoint.port)
-        body = {"client_software_name": "tierfetch", "client_software_version": "quorum"}
-        response = await self._questions.request(address, ApiKey.API_VERSIONS, body)
+        request = ApiVersionsRequest(client_software_name="tierfetch", client_software_version="quorum")
+        response = await self._questions.send(address, request)
         for feature in response.supported_features:
             if feature.name == "kraft.version":
                 return feature.min_version, feature.max_version

@@ -423,12 +423,11 @@ class QuorumClusterView:
         path = self._directory / META_PROPERTIES
         if await self._disk.exists(path):
             return decode_meta_properties(await self._disk.read_file(path), name=str(path)).cluster_id
-        body = cluster_of(CONTROLLER_ENDPOINTS)
         assert self._limit is not None, "asked by `start`"
         with self._waits.waiting("a controller to name the cluster", self._in_the_way, self._limit):
             try:
                 left_s = self._limit.left_s(self._now_s())
-                answer = await self.channel.request(ApiKey.DESCRIBE_CLUSTER, body, timeout_s=left_s)
+                answer = await self.channel.send(cluster_of(CONTROLLER_ENDPOINTS), timeout_s=left_s)
             except ControllerUnavailableError:
                 raise self._no_controllers() from None
         _check(answer, "the cluster id")

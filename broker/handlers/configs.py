@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.wire.config_resources import DescribedConfig, ResourceType, describe_configs_response
 from ..cluster.topic_config import describe_all_brokers, describe_broker, describe_topic
 from ..cluster.view import ClusterView
 from ..config.broker_config import BrokerConfig
-from . import Plain
 
 
 class ConfigHandlers:
@@ -20,7 +18,7 @@ class ConfigHandlers:
         self._view = view
         self._config = config
 
-    async def describe_configs(self, _: RequestContext, request: Any) -> Plain:
+    async def describe_configs(self, _: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         return describe_configs_response(request, self._described)
 
     def _described(self, resource_type: int, name: str) -> list[DescribedConfig]:

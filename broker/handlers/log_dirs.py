@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
 from ...log.disk.port import Disk, DiskSpace
 from ...log.keeper.log_directory import LogDirectory
 from ...log.keeper.manager import LogManager
 from ...protocol.errors import ErrorCode
 from ...protocol.extensions import NOT_THIN, NOT_WARMED
+from ...protocol.messages.cluster import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.topics import TopicPartition
 from ..replicas.warmer import WarmingProgress
-from . import Plain
 
 NOT_TOLD: Final = DiskSpace(-1, -1)
 """Where the disk cannot be asked."""
@@ -32,41 +38,40 @@ class LogDirHandler:
         self.out_of_service: Callable[[], Collection[TopicPartition]] = tuple
         """Replicas whose log does not let them serve."""
 
-    async def describe_log_dirs(self, _: RequestContext, request: Any) -> Plain:
+    async def describe_log_dirs(self, _: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
         """All partitions for null, else those asked for that are here."""
         wanted = None
         if request.topics is not None:
             wanted = {TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions}
         results = [await self._directory(directory, wanted) for directory in self._logs.directories]
-        return {"error_code": ErrorCode.none, "results": results}
+        return DescribeLogDirsResponse(results=tuple(results))
 
-    async def _directory(self, directory: LogDirectory, wanted: set[TopicPartition] | None) -> Plain:
-        topics: dict[str, list[Plain]] = {}
+    async def _directory(self, directory: LogDirectory, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
+        topics: dict[str, list[DescribeLogDirsPartition]] = {}
         warming, warm_in_ms, out_of_service = self.warming(), self.warm_in_ms(), self.out_of_service()
         for name in sorted({*directory.logs, *directory.failures}):
             if wanted is None or name in wanted:
                 log = directory.logs.get(name)
                 topics.setdefault(name.topic, []).append(
-                    {
-                        "partition_index": name.partition,
-                        "partition_size": 0 if log is None else log.size_bytes,
-                        "offset_lag": 0 if log is None else max(0, log.high_watermark - log.log_end_offset),
-                        "is_future_key": False,
-                        "warming_bytes_left": warming[name].bytes_left if name in warming else NOT_WARMED,
-                        "warming_bytes_per_second": warming[name].bytes_per_second if name in warming else 0,
-                        "warm_in_ms": warm_in_ms.get(name, NOT_THIN),
-                        "is_out_of_service": log is None or name in out_of_service,
-                    }
+                    DescribeLogDirsPartition(
+                        partition_index=name.partition,
+                        partition_size=0 if log is None else log.size_bytes,
+                        offset_lag=0 if log is None else max(0, log.high_watermark - log.log_end_offset),
+                        is_future_key=False,
+                        warming_bytes_left=warming[name].bytes_left if name in warming else NOT_WARMED,
+                        warming_bytes_per_second=warming[name].bytes_per_second if name in warming else 0,
+                        warm_in_ms=warm_in_ms.get(name, NOT_THIN),
+                        is_out_of_service=log is None or name in out_of_service,
+                    )
                 )
         try:
             space = await self._disk.space(directory.path)
         except OSError:
             space = NOT_TOLD
-        return {
-            "error_code": ErrorCode.none if directory.offline is None else ErrorCode.kafka_storage_error,
-            "log_dir": str(directory.path),
-            "topics": [{"name": topic, "partitions": parts} for topic, parts in topics.items()],
-            "total_bytes": space.total_bytes,
-            "usable_bytes": space.usable_bytes,
-            "is_cordoned": False,
-        }
+        return DescribeLogDirsResult(
+            error_code=ErrorCode.none if directory.offline is None else ErrorCode.kafka_storage_error,
+            log_dir=str(directory.path),
+            topics=tuple(DescribeLogDirsTopic(name=topic, partitions=tuple(parts)) for topic, parts in topics.items()),
+            total_bytes=space.total_bytes,
+            usable_bytes=space.usable_bytes,
+        )

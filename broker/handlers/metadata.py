@@ -11,18 +11,28 @@ the image, as in Kafka: no broker knows how far another one is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 from uuid import UUID
 
 from ...controller.core.state import LOST_DIRECTORY
 from ...controller.image.registrations import is_reserved_directory
 from ...protocol.authorized_operations import NOT_ASKED, OF_CLUSTER, OF_TOPIC
 from ...protocol.errors import ErrorCode
+from ...protocol.messages.cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS
 from ...protocol.topics import INTERNAL_TOPICS, TopicPartition, check_topic_name
 from ..cluster.view import NO_LEADER, ClusterImage, ClusterView, PartitionRegistration, TopicImage
-from . import Plain
 
 
 class ClusterHandlers:
@@ -33,31 +43,29 @@ class ClusterHandlers:
         self._node_id = node_id
         self._leads = leads
 
-    async def metadata(self, _: RequestContext, request: Any) -> Plain:
-        """All topics for null (in v0: for none), else those asked for, by name or by id."""
-        image = self._view.image
-        version: int = request.__version__
-        if request.topics is None or (version == 0 and not request.topics):
+    async def metadata(self, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+        """All topics for null, else those asked for, by name or by id."""
+        image, version = self._view.image, context.api_version
+        if request.topics is None:
             topics = [self._topic(image, image.topics[name], version) for name in sorted(image.topics)]
         else:
             topics = [self._requested(image, asked, version) for asked in request.topics]
-        if getattr(request, "include_topic_authorized_operations", False):
-            topics = [{**topic, "topic_authorized_operations": OF_TOPIC} for topic in topics]
-        return {
-            "error_code": ErrorCode.none,
-            "cluster_authorized_operations": _operations_of_cluster(request),
-            "cluster_id": image.cluster_id,
-            "controller_id": self._controller_of(image),
-            "brokers": [
-                {"node_id": broker.id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+        if request.include_topic_authorized_operations:
+            topics = [replace(topic, topic_authorized_operations=OF_TOPIC) for topic in topics]
+        return MetadataResponse(
+            cluster_authorized_operations=_operations_of_cluster(request),
+            cluster_id=image.cluster_id,
+            controller_id=self._controller_of(image),
+            brokers=tuple(
+                MetadataResponseBroker(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
                 for broker in image.brokers.values()
                 if not broker.fenced
-            ],
-            "topics": topics,
-        }
+            ),
+            topics=tuple(topics),
+        )
 
-    def _requested(self, image: ClusterImage, asked: Any, version: int) -> Plain:
-        topic_id: UUID | None = getattr(asked, "topic_id", None)
+    def _requested(self, image: ClusterImage, asked: MetadataRequestTopic, version: int) -> MetadataResponseTopic:
+        topic_id = asked.topic_id
         if topic_id is not None and asked.name is None:
             name = image.topic_names.get(topic_id)
             if name is None:
@@ -73,17 +81,16 @@ class ClusterHandlers:
             return _unknown_topic(name, None, ErrorCode.invalid_topic_exception)
         return _unknown_topic(name, None, ErrorCode.unknown_topic_or_partition)
 
-    def _topic(self, image: ClusterImage, topic: TopicImage, version: int) -> Plain:
-        return {
-            "error_code": ErrorCode.none,
-            "name": topic.name,
-            "topic_id": topic.topic_id,
-            "is_internal": topic.name in INTERNAL_TOPICS,
-            "partitions": [
+    def _topic(self, image: ClusterImage, topic: TopicImage, version: int) -> MetadataResponseTopic:
+        return MetadataResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=topic.name in INTERNAL_TOPICS,
+            partitions=tuple(
                 _partition(image, number, found, version, available=self._has_leader(image, topic, number))
                 for number, found in sorted(topic.partitions.items())
-            ],
-        }
+            ),
+        )
 
     def _has_leader(self, image: ClusterImage, topic: TopicImage, number: int) -> bool:
         found = topic.partitions[number]
@@ -97,44 +104,42 @@ class ClusterHandlers:
             return self._node_id
         return min((id_ for id_ in image.brokers if _is_alive(image, id_)), default=NO_LEADER)
 
-    async def describe_cluster(self, _: RequestContext, request: Any) -> Plain:
-        image = self._view.image
-        endpoint_type = getattr(request, "endpoint_type", BROKER_ENDPOINTS)
+    async def describe_cluster(self, _: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+        image, endpoint_type = self._view.image, request.endpoint_type
         if endpoint_type != BROKER_ENDPOINTS:
             known = endpoint_type == CONTROLLER_ENDPOINTS
-            return {
-                "error_code": ErrorCode.mismatched_endpoint_type if known else ErrorCode.unsupported_endpoint_type,
-                "error_message": "this listener is a broker's: ask a controller for the controllers' endpoints",
-                "cluster_id": image.cluster_id,
-                "brokers": (),
-            }
-        return {
-            "error_code": ErrorCode.none,
-            "endpoint_type": endpoint_type,
-            "cluster_id": image.cluster_id,
-            "controller_id": self._controller_of(image),
-            "cluster_authorized_operations": _operations_of_cluster(request),
-            "brokers": tuple(
-                {
-                    "broker_id": broker.id,
-                    "host": broker.host,
-                    "port": broker.port,
-                    "rack": broker.rack,
-                    "is_fenced": broker.fenced,
-                }
+            return DescribeClusterResponse(
+                error_code=ErrorCode.mismatched_endpoint_type if known else ErrorCode.unsupported_endpoint_type,
+                error_message="this listener is a broker's: ask a controller for the controllers' endpoints",
+                cluster_id=image.cluster_id,
+                brokers=(),
+            )
+        return DescribeClusterResponse(
+            endpoint_type=endpoint_type,
+            cluster_id=image.cluster_id,
+            controller_id=self._controller_of(image),
+            cluster_authorized_operations=_operations_of_cluster(request),
+            brokers=tuple(
+                DescribeClusterBroker(
+                    broker_id=broker.id,
+                    host=broker.host,
+                    port=broker.port,
+                    rack=broker.rack,
+                    is_fenced=broker.fenced,
+                )
                 for broker in image.brokers.values()
-                if not broker.fenced or getattr(request, "include_fenced_brokers", False)
+                if not broker.fenced or request.include_fenced_brokers
             ),
-        }
+        )
 
 
-def _operations_of_cluster(request: Any) -> int:
-    return OF_CLUSTER if getattr(request, "include_cluster_authorized_operations", False) else NOT_ASKED
+def _operations_of_cluster(request: MetadataRequest | DescribeClusterRequest) -> int:
+    return OF_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
 
 
 def _partition(
     image: ClusterImage, number: int, registration: PartitionRegistration, version: int, *, available: bool
-) -> Plain:
+) -> MetadataResponsePartition:
     """Version 0 names no replica that is down, and says that one is missing."""
     offline = tuple(replica for replica in registration.replicas if not _is_online(image, registration, replica))
     error = ErrorCode.none if available else ErrorCode.leader_not_available
@@ -142,15 +147,15 @@ def _partition(
     if version == 0 and offline:
         replicas, isr = (tuple(replica for replica in nodes if replica not in offline) for nodes in (replicas, isr))
         error = ErrorCode.replica_not_available if available else error
-    return {
-        "error_code": error,
-        "partition_index": number,
-        "leader_id": registration.leader if available else NO_LEADER,
-        "leader_epoch": registration.leader_epoch,
-        "replica_nodes": replicas,
-        "isr_nodes": isr,
-        "offline_replicas": offline,
-    }
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=number,
+        leader_id=registration.leader if available else NO_LEADER,
+        leader_epoch=registration.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline,
+    )
 
 
 def _is_online(image: ClusterImage, registration: PartitionRegistration, broker_id: int) -> bool:
@@ -168,5 +173,5 @@ def _is_alive(image: ClusterImage, broker_id: int) -> bool:
     return broker is not None and not broker.fenced
 
 
-def _unknown_topic(name: str | None, topic_id: UUID | None, error: ErrorCode) -> Plain:
-    return {"error_code": error, "name": name, "topic_id": topic_id, "partitions": ()}
+def _unknown_topic(name: str | None, topic_id: UUID | None, error: ErrorCode) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=error, name=name, topic_id=topic_id, partitions=())

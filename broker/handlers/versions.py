@@ -5,10 +5,11 @@ cluster runs at (KIP-584).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from dataclasses import replace
 from uuid import UUID
 
 from ...controller.core.config import KRAFT_VERSION, served_features
+from ...protocol.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.net.dispatch import (
     FinalizedFeatures,
     RequestContext,
@@ -39,7 +40,7 @@ class VersionsHandler:
         self._incarnation_id = incarnation_id
         self._kraft_version = kraft_version
 
-    async def api_versions(self, context: RequestContext, request: Any) -> dict[str, Any]:
+    async def api_versions(self, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
         levels = dict(self._view.image.features or {})
         if level := self._kraft_version():
             levels[KRAFT_VERSION] = level
@@ -53,4 +54,4 @@ class VersionsHandler:
             ],
             finalized_features=FinalizedFeatures(self._epoch(), levels),
         )
-        return {**response, "incarnation_id": self._incarnation_id}
+        return replace(response, incarnation_id=self._incarnation_id)

@@ -70,7 +70,7 @@ def unregister_broker(broker: int, force: bool, bootstrap: tuple[str, ...]) -> N
 
 async def _is_alive(admin: Admin, broker: int) -> bool:
     """Whether it is registered and not fenced."""
-    described = await admin.ask(ApiKey.DESCRIBE_CLUSTER, cluster_of(BROKER_ENDPOINTS))
+    described = await admin.send(cluster_of(BROKER_ENDPOINTS))
     return any(each.broker_id == broker for each in described.brokers)
 
 
@@ -96,21 +96,20 @@ def wait_for_broker(broker: int, warm: bool, timeout_s: float, bootstrap: tuple[
 
 
 async def _rows(admin: Admin) -> list[dict[str, Any]]:
-    described = await admin.ask(ApiKey.DESCRIBE_CLUSTER, cluster_of(BROKER_ENDPOINTS, include_fenced_brokers=True))
+    described = await admin.send(cluster_of(BROKER_ENDPOINTS, include_fenced_brokers=True))
     cluster = await admin.cluster()
     parts = [part for topic in cluster.topics for part in topic.partitions]
     rows = []
     for broker in sorted(described.brokers, key=lambda broker: broker.broker_id):
         number = broker.broker_id
-        is_fenced = getattr(broker, "is_fenced", False)
-        state = None if is_fenced else await local_state(admin, Address(broker.host, broker.port))
+        state = None if broker.is_fenced else await local_state(admin, Address(broker.host, broker.port))
         warming = None if state is None else state.total_warming()
         rows.append(
             {
                 "broker": number,
                 "address": f"{broker.host}:{broker.port}",
                 "rack": broker.rack,
-                "state": "fenced" if is_fenced else "alive",
+                "state": "fenced" if broker.is_fenced else "alive",
                 "replicas": sum(number in part.replica_nodes for part in parts),
                 "leads": sum(number == part.leader_id for part in parts),
                 "out_of_sync": sum(number in part.replica_nodes and number not in part.isr_nodes for part in parts),

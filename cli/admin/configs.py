@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 import click
 from rich.table import Table
 
 from ...protocol.api import ApiKey
+from ...protocol.messages.configs import DescribeConfigsResourceResult
 from ...protocol.requests import configs_of
 from ...protocol.wire.config_resources import ConfigSource, ResourceType
 from ..cluster_session import Admin, bootstrap_option, check, run
 from ..options import json_option, pairs, table_console
 
 _SET, _DELETE = 0, 1
-_SOURCES: Final = {
+_SOURCES: Final[Mapping[int, str]] = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG: "topic",
     ConfigSource.DYNAMIC_BROKER_CONFIG: "this broker, dynamic",
     ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "all brokers, dynamic",
@@ -58,15 +60,15 @@ def describe_configs(
     """What is in force, and where it comes from."""
     resource_type, name = _resource(topic, broker)
 
-    async def describe(admin: Admin) -> Any:
-        body = configs_of(resource_type, [(name, None)])
+    async def describe(admin: Admin) -> tuple[DescribeConfigsResourceResult, ...]:
+        request = configs_of(resource_type, [(name, None)])
         if resource_type == ResourceType.BROKER and name:
             brokers = (await admin.cluster([])).brokers
             if int(name) not in brokers:
                 raise click.ClickException(f"broker {name} is not alive; there are {sorted(brokers)}")
-            answer = await admin.ask_at(brokers[int(name)], ApiKey.DESCRIBE_CONFIGS, body)
+            answer = await admin.send_to(brokers[int(name)], request)
         else:
-            answer = await admin.ask(ApiKey.DESCRIBE_CONFIGS, body)
+            answer = await admin.send(request)
         (result,) = answer.results
         check(result, f"configs of {name or 'all brokers'}")
         return result.configs

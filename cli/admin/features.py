@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 
 from ...protocol.api import ApiKey
+from ...protocol.messages.cluster import ApiVersionsRequest
 from ..cluster_session import Admin, bootstrap_option, run
 from ..options import json_option, table_console
 
@@ -28,8 +29,8 @@ def describe_features(bootstrap: tuple[str, ...], as_json: bool) -> None:
     """Finalized levels, and what the asked broker supports."""
 
     async def ask(admin: Admin) -> list[dict[str, object]]:
-        body = {"client_software_name": "tierfetch-cli", "client_software_version": "1"}
-        answer = await admin.ask(ApiKey.API_VERSIONS, body)
+        request = ApiVersionsRequest(client_software_name="tierfetch-cli", client_software_version="1")
+        answer = await admin.send(request)
         levels = {item.name: item.max_version_level for item in answer.finalized_features}
         return [
             {"feature": item.name, "level": levels.get(item.name, 0), "min": item.min_version, "max": item.max_version}

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 from ...protocol import byte_text
-from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.extensions import NOT_THIN, NOT_WARMED
+from ...protocol.messages.cluster import DescribeLogDirsPartition, DescribeLogDirsRequest
 from ...protocol.net.client import Address
 from ...protocol.topics import TopicPartition
 from ..cluster_session import Admin, check
@@ -53,7 +52,7 @@ class LocalState:
 async def local_state(admin: Admin, broker: Address) -> LocalState | None:
     """None if the broker does not answer."""
     try:
-        answer = await admin.ask_at(broker, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
+        answer = await admin.send_to(broker, DescribeLogDirsRequest(topics=None))
         for directory in answer.results:
             if directory.error_code is not ErrorCode.kafka_storage_error:  # that is offline, and lists nothing
                 check(directory, directory.log_dir)
@@ -66,13 +65,13 @@ async def local_state(admin: Admin, broker: Address) -> LocalState | None:
         for part in topic.partitions
     ]
     warming = {name: found for name, part in parts if (found := _warming(part)) is not None}
-    warm_in_ms = {name: left for name, part in parts if (left := getattr(part, "warm_in_ms", NOT_THIN)) != NOT_THIN}
-    out_of_service = frozenset(name for name, part in parts if getattr(part, "is_out_of_service", False))
+    warm_in_ms = {name: part.warm_in_ms for name, part in parts if part.warm_in_ms != NOT_THIN}
+    out_of_service = frozenset(name for name, part in parts if part.is_out_of_service)
     return LocalState(sum(part.partition_size for _, part in parts), warming, warm_in_ms, out_of_service)
 
 
-def _warming(part: Any) -> Warming | None:
-    left = getattr(part, "warming_bytes_left", NOT_WARMED)
+def _warming(part: DescribeLogDirsPartition) -> Warming | None:
+    left = part.warming_bytes_left
     return None if left == NOT_WARMED else Warming(left, part.warming_bytes_per_second)
 
 

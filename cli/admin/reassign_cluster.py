@@ -15,6 +15,7 @@ from ...planning.cluster_state import ClusterState, PartitionState
 from ...planning.journal import ConfigValue, Key
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.cluster import DescribableLogDirTopic, DescribeLogDirsRequest
 from ...protocol.net.client import Address
 from ...protocol.requests import configs_of, metadata_of, offsets_of
 from ...protocol.topics import uuid_to_text
@@ -43,7 +44,7 @@ class PlanCluster:
         """All partitions of these topics; those that do not exist are absent."""
         rows = {(row["topic"], row["partition"]): row for row in await under_way(self._admin)}
         moving = {key: (tuple(row["adding"]), tuple(row["removing"])) for key, row in rows.items()}
-        answer = await self._admin.ask(ApiKey.METADATA, metadata_of(topics))
+        answer = await self._admin.send(metadata_of(topics))
         self._brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
         self.cluster_id = answer.cluster_id or ""
         partitions: dict[Key, PartitionState] = {}
@@ -52,9 +53,9 @@ class PlanCluster:
                 if topic.error_code not in _TOPIC_IS_GONE:
                     check(topic, f"topic {topic.name}")
                 continue
-            topic_id = uuid_to_text(topic.topic_id) if getattr(topic, "topic_id", None) is not None else ""
+            topic_id = "" if topic.topic_id is None else uuid_to_text(topic.topic_id)
             for part in topic.partitions:
-                key = (topic.name, part.partition_index)
+                key = (topic.name or "", part.partition_index)
                 adding, removing = moving.get(key, ((), ()))
                 partitions[key] = PartitionState(
                     topic_id, tuple(part.replica_nodes), tuple(part.isr_nodes), part.leader_id, adding, removing
@@ -94,15 +95,15 @@ class PlanCluster:
                 adding.setdefault(broker, {}).setdefault(topic, []).append(partition)
         found: dict[Key, int] = {}
         for broker, topics in sorted(adding.items()):
-            body = {"topics": [{"topic": name, "partitions": parts} for name, parts in topics.items()]}
+            wanted = [DescribableLogDirTopic(topic=name, partitions=tuple(parts)) for name, parts in topics.items()]
             try:
-                answer = await self._admin.ask_at(self._brokers[broker], ApiKey.DESCRIBE_LOG_DIRS, body)
+                answer = await self._admin.send_to(self._brokers[broker], DescribeLogDirsRequest(topics=tuple(wanted)))
             except (OSError, KafkaError, KeyError):
                 continue
             for directory in answer.results:
-                for topic in directory.topics:
-                    for part in topic.partitions:
-                        key = (topic.name, part.partition_index)
+                for held in directory.topics:
+                    for part in held.partitions:
+                        key = (held.name, part.partition_index)
                         found[key] = found.get(key, 0) + max(0, part.partition_size)
         return found
 
@@ -122,11 +123,11 @@ class PlanCluster:
     async def _described(
         self, address: Address | None, resource_type: ResourceType, asked: Sequence[tuple[str, tuple[str, ...]]]
     ) -> dict[tuple[str, str, str], str]:
-        body = configs_of(resource_type, asked)
+        request = configs_of(resource_type, asked)
         if address is None:
-            answer = await self._admin.ask(ApiKey.DESCRIBE_CONFIGS, body)
+            answer = await self._admin.send(request)
         else:
-            answer = await self._admin.ask_at(address, ApiKey.DESCRIBE_CONFIGS, body)
+            answer = await self._admin.send_to(address, request)
         kind, own = _KINDS[resource_type]
         found = {}
         for result in answer.results:

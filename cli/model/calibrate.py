@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
-from uuid import UUID
 
 import click
 from rich.console import Console
@@ -154,10 +153,9 @@ def _live(bootstrap: tuple[str, ...], read_bytes: int) -> tuple[System, dict[int
     async def probe(admin: Admin) -> tuple[System, dict[int, LeaderPace]]:
         snapshot = await Observer(admin, ledgers=None).everything()
         cluster = await admin.cluster()
-        ids: dict[str, UUID] = {topic.name: topic.topic_id for topic in cluster.topics}
         is_ours = any("bootstrap.policy" in broker.configs for broker in snapshot.brokers.values())
         system: System = "tierfetch" if is_ours else "kafka"
-        return system, await paces(snapshot, cluster.brokers, ids, read_bytes)
+        return system, await paces(snapshot, cluster.brokers, cluster.topic_ids, read_bytes)
 
     return run(bootstrap, probe)
 

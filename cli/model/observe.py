@@ -27,6 +27,8 @@ from typing import Any, Final, Protocol
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.base import Request, ResponseT
+from ...protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResult
+from ...protocol.messages.configs import DescribeConfigsResult
 from ...protocol.net.client import Address
 from ...protocol.net.service import closing
 from ...protocol.requests import BROKER_ENDPOINTS, cluster_of, configs_of, offsets_of
@@ -88,6 +90,8 @@ class Asker(Protocol):
     async def ask(self, api: ApiKey, body: Any) -> Any: ...
 
     async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any: ...
+
+    async def send(self, request: Request[ResponseT]) -> ResponseT: ...
 
     async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT: ...
 
@@ -179,9 +183,7 @@ class Observer:
     async def _racks(self) -> dict[int, str]:
         """Return the racks of all registered brokers (KIP-1073); none if the cluster does not support the request."""
         try:
-            answer = await self._admin.ask(
-                ApiKey.DESCRIBE_CLUSTER, cluster_of(BROKER_ENDPOINTS, include_fenced_brokers=True)
-            )
+            answer = await self._admin.send(cluster_of(BROKER_ENDPOINTS, include_fenced_brokers=True))
         except KafkaError:
             return {}
         return {broker.broker_id: broker.rack for broker in answer.brokers if broker.rack is not None}
@@ -287,34 +289,31 @@ class Observer:
                 for part in topic.partitions
                 if not part.is_future_key
             }
-            totals = [getattr(directory, "total_bytes", -1) for directory in directories]
+            totals = [directory.total_bytes for directory in directories]
             if totals and min(totals) >= 0:
                 disks[broker] = sum(totals)
         return sizes, disks, remarks
 
-    async def _directories(self, address: Address) -> Sequence[Any]:
+    async def _directories(self, address: Address) -> Sequence[DescribeLogDirsResult]:
         """Return a broker's directories, also those offline. KafkaError for any other fault, OSError."""
-        answer = await self._admin.ask_at(address, ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
+        answer = await self._admin.send_to(address, DescribeLogDirsRequest(topics=None))
         for directory in answer.results:
             if directory.error_code is not ErrorCode.kafka_storage_error:
                 check(directory, directory.log_dir)
-        found: Sequence[Any] = answer.results
-        return found
+        return answer.results
 
     async def _topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         found: dict[str, dict[str, str]] = {}
         for first in range(0, len(names), TOPICS_PER_REQUEST_MAX):
             chosen = names[first : first + TOPICS_PER_REQUEST_MAX]
-            answer = await self._admin.ask(
-                ApiKey.DESCRIBE_CONFIGS, configs_of(ResourceType.TOPIC, [(name, TOPIC_CONFIGS) for name in chosen])
-            )
+            answer = await self._admin.send(configs_of(ResourceType.TOPIC, [(name, TOPIC_CONFIGS) for name in chosen]))
             found |= {each.resource_name: _configs(each) for each in answer.results}
         return found
 
     async def _broker_configs(self, cluster: Cluster, broker: int) -> dict[str, str]:
-        body = configs_of(ResourceType.BROKER, [(str(broker), BROKER_CONFIGS)])
+        request = configs_of(ResourceType.BROKER, [(str(broker), BROKER_CONFIGS)])
         try:
-            answer = await self._admin.ask_at(cluster.brokers[broker], ApiKey.DESCRIBE_CONFIGS, body)
+            answer = await self._admin.send_to(cluster.brokers[broker], request)
         except (OSError, KafkaError):
             return {}
         return _configs(answer.results[0])
@@ -349,7 +348,7 @@ def _renewed(states: Mapping[Key, PartitionState], cluster: Cluster) -> dict[Key
     return {key: dataclasses.replace(now[key], offsets=state.offsets) for key, state in states.items() if key in now}
 
 
-def _configs(result: Any) -> dict[str, str]:
+def _configs(result: DescribeConfigsResult) -> dict[str, str]:
     if result.error_code is not ErrorCode.none:
         return {}
     return {entry.name: entry.value for entry in result.configs if entry.value is not None}

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self
+from collections.abc import Sequence
+from typing import Final, Self, TypeVar
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.base import Request
+from ...protocol.messages.cluster import DescribeClusterResponse
+from ...protocol.messages.quorum import (
+    AddRaftVoterResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    RemoveRaftVoterResponse,
+)
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
 
@@ -17,8 +28,18 @@ ANSWER_TIMEOUT_S: Final = 2.0
 """The timeout of one controller that is asked who leads: if it hangs, the others must still get their turn."""
 RETRY_S: Final = 0.1
 _CONTROLLERS: Final = cluster_of(CONTROLLER_ENDPOINTS)
-_METADATA_LOG: Final = {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}
+_METADATA_LOG: Final = DescribeQuorumRequest(
+    topics=(
+        DescribeQuorumRequestTopicData(
+            topic_name="__cluster_metadata", partitions=(DescribeQuorumRequestPartitionData(partition_index=0),)
+        ),
+    )
+)
 _MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.not_controller, ErrorCode.broker_not_available})
+
+Answer = DescribeQuorumResponse | AddRaftVoterResponse | RemoveRaftVoterResponse
+"""Of the leader alone."""
+AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
 class NoLeaderError(Exception):
@@ -39,16 +60,14 @@ class QuorumAdmin:
     async def __aexit__(self, *_: object) -> None:
         await self._client.close()
 
-    async def cluster(self) -> Any:
+    async def cluster(self) -> DescribeClusterResponse:
         """DescribeCluster of the first controller that knows a leader, or of one that answers. OSError or KafkaError if
         none does."""
         failure: OSError | KafkaError | None = None
         leaderless = None
         for address in self._controllers:
             try:
-                found = await self._client.request(
-                    address, ApiKey.DESCRIBE_CLUSTER, _CONTROLLERS, timeout_s=ANSWER_TIMEOUT_S
-                )
+                found = await self._client.send(address, _CONTROLLERS, timeout_s=ANSWER_TIMEOUT_S)
             except OSError as error:
                 failure = error
                 continue
@@ -66,19 +85,19 @@ class QuorumAdmin:
             raise failure
         return leaderless
 
-    async def describe(self) -> Any:
+    async def describe(self) -> DescribeQuorumResponsePartitionData:
         """The partition of DescribeQuorum, as the leader says it. KafkaError, NoLeaderError."""
-        answer = await self.ask_leader(ApiKey.DESCRIBE_QUORUM, _METADATA_LOG)
+        answer = await self.ask_leader(_METADATA_LOG)
         return answer.topics[0].partitions[0]
 
-    async def ask_leader(self, api: ApiKey, body: Mapping[str, Any]) -> Any:
+    async def ask_leader(self, request: Request[AnswerT]) -> AnswerT:
         """The leader's answer without an error. KafkaError for any other answer, NoLeaderError."""
         reason = "no controller names one"
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 while True:
                     try:
-                        answer = await self._ask(api, body)
+                        answer = await self._ask(request)
                     except OSError as error:
                         reason = str(error)
                     else:
@@ -88,24 +107,24 @@ class QuorumAdmin:
         except TimeoutError:
             raise NoLeaderError(f"the quorum's leader did not answer within {TIMEOUT_S:g} s: {reason}") from None
 
-    async def _ask(self, api: ApiKey, body: Mapping[str, Any]) -> Any:
+    async def _ask(self, request: Request[AnswerT]) -> AnswerT | None:
         """None: there is no leader, or it has moved."""
         cluster = await self.cluster()
         nodes = {node.broker_id: Address(node.host, node.port) for node in cluster.brokers}
         if cluster.controller_id not in nodes:
             return None
-        answer = await self._client.request(nodes[cluster.controller_id], api, body, timeout_s=TIMEOUT_S)
+        answer = await self._client.send(nodes[cluster.controller_id], request, timeout_s=TIMEOUT_S)
         error = _error_of(answer)
         if error in _MOVED:
             return None
         if error is not ErrorCode.none:
-            raise KafkaError(error, getattr(answer, "error_message", None) or f"{api.name} was refused")
+            raise KafkaError(error, answer.error_message or f"{ApiKey(request.api_key).name} was refused")
         return answer
 
 
-def _error_of(answer: Any) -> ErrorCode:
+def _error_of(answer: Answer) -> ErrorCode:
     """The first error of an answer."""
-    if answer.error_code is not ErrorCode.none:
-        return ErrorCode(answer.error_code)
-    partitions = [partition for topic in getattr(answer, "topics", ()) for partition in topic.partitions]
+    if answer.error_code is not ErrorCode.none or not isinstance(answer, DescribeQuorumResponse):
+        return answer.error_code
+    partitions = [partition for topic in answer.topics for partition in topic.partitions]
     return next((item.error_code for item in partitions if item.error_code is not ErrorCode.none), ErrorCode.none)

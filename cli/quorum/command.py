@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -13,8 +13,14 @@ import click
 from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
 from ...log.core.errors import CorruptFileError
 from ...log.core.properties import ConfigError, parse_host_and_port
-from ...protocol.api import ApiKey
 from ...protocol.errors import KafkaError
+from ...protocol.messages.quorum import (
+    AddRaftVoterRequest,
+    AddRaftVoterRequestListener,
+    DescribeQuorumResponsePartitionData,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+)
 from ...protocol.net.client import Address
 from ...protocol.topics import uuid_from_text, uuid_to_text
 from ...quorum.controller_config import load
@@ -52,7 +58,7 @@ def describe(bootstrap: str, what: str | None, as_json: bool) -> None:
     if what is None:
         raise click.UsageError("say what: --status or --replication")
 
-    async def ask(admin: QuorumAdmin) -> tuple[str, Any]:
+    async def ask(admin: QuorumAdmin) -> tuple[str, DescribeQuorumResponsePartitionData]:
         return (await admin.cluster()).cluster_id, await admin.describe()
 
     cluster_id, partition = _run(bootstrap, ask)
@@ -89,14 +95,14 @@ def add(bootstrap: str, path: Path) -> None:
     except FAULTS as error:
         raise click.ClickException(str(error)) from None
     endpoint = config.endpoint
-    body = {
-        "cluster_id": properties.cluster_id,
-        "timeout_ms": int(TIMEOUT_S * 1000),
-        "voter_id": config.node_id,
-        "voter_directory_id": properties.directory_id,
-        "listeners": [{"name": endpoint.name, "host": endpoint.host, "port": endpoint.port}],
-    }
-    _run(bootstrap, lambda admin: admin.ask_leader(ApiKey.ADD_RAFT_VOTER, body))
+    request = AddRaftVoterRequest(
+        cluster_id=properties.cluster_id,
+        timeout_ms=int(TIMEOUT_S * 1000),
+        voter_id=config.node_id,
+        voter_directory_id=properties.directory_id,
+        listeners=(AddRaftVoterRequestListener(name=endpoint.name, host=endpoint.host, port=endpoint.port),),
+    )
+    _run(bootstrap, lambda admin: admin.ask_leader(request))
     directory = "" if properties.directory_id is None else uuid_to_text(properties.directory_id)
     click.echo(
         f"Added controller {config.node_id} with directory id {directory} and endpoint {endpoint.name}://"
@@ -115,13 +121,11 @@ def remove(bootstrap: str, node_id: int, directory: str) -> None:
     except ValueError as error:
         raise click.ClickException(f"--controller-directory-id: {error}; see `describe --replication`") from None
 
-    async def ask(admin: QuorumAdmin) -> Any:
-        body = {
-            "cluster_id": (await admin.cluster()).cluster_id,
-            "voter_id": node_id,
-            "voter_directory_id": directory_id,
-        }
-        return await admin.ask_leader(ApiKey.REMOVE_RAFT_VOTER, body)
+    async def ask(admin: QuorumAdmin) -> RemoveRaftVoterResponse:
+        cluster_id = (await admin.cluster()).cluster_id
+        return await admin.ask_leader(
+            RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=node_id, voter_directory_id=directory_id)
+        )
 
     _run(bootstrap, ask)
     click.echo(f"Removed controller {node_id} with directory id {directory}")
@@ -138,7 +142,6 @@ def _run(bootstrap: str, ask: Callable[[QuorumAdmin], Awaitable[T]]) -> T:
             return await ask(admin)
 
     try:
-        coroutine: Coroutine[Any, Any, T] = run()
-        return asyncio.run(coroutine)
+        return asyncio.run(run())
     except FAULTS as error:
         raise click.ClickException(str(error)) from None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.table import Table
 
+from ...protocol.messages.quorum import DescribeQuorumResponsePartitionData, ReplicaState
 from ...protocol.topics import uuid_to_text
 from ...quorum.core.state import NO_DIRECTORY_ID
 
+Row = dict[str, object]
+"""Names and values, as JSON has them."""
 
-def status(cluster_id: str, partition: Any) -> dict[str, Any]:
+
+def status(cluster_id: str, partition: DescribeQuorumResponsePartitionData) -> Row:
     """A summary: the leader, the high watermark, and how far the slowest voter lags."""
     leader_end = _leader(partition).log_end_offset
     followers = [item for item in partition.current_voters if item.replica_id != partition.leader_id]
@@ -27,7 +29,7 @@ def status(cluster_id: str, partition: Any) -> dict[str, Any]:
     }
 
 
-def replication(partition: Any) -> list[dict[str, Any]]:
+def replication(partition: DescribeQuorumResponsePartitionData) -> list[Row]:
     """A row for each replica, the leader first."""
     leader = _leader(partition)
     kinds = [(leader, "Leader")]
@@ -47,27 +49,27 @@ def replication(partition: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _leader(partition: Any) -> Any:
+def _leader(partition: DescribeQuorumResponsePartitionData) -> ReplicaState:
     """One that was removed is an observer, and leads until that is committed."""
     replicas = (*partition.current_voters, *partition.observers)
     return next(item for item in replicas if item.replica_id == partition.leader_id)
 
 
-def replication_table(rows: list[dict[str, Any]]) -> Table:
+def replication_table(rows: list[Row]) -> Table:
     table = Table(*rows[0])
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
     return table
 
 
-def _lag_ms(item: Any, newest: int) -> int:
+def _lag_ms(item: ReplicaState, newest: int) -> int:
     return -1 if item.last_caught_up_timestamp < 0 else max(0, newest - item.last_caught_up_timestamp)
 
 
-def _replica(item: Any) -> dict[str, Any]:
+def _replica(item: ReplicaState) -> dict[str, int | str | None]:
     return {"id": item.replica_id, "directoryId": _directory(item)}
 
 
-def _directory(item: Any) -> str | None:
-    directory_id = getattr(item, "replica_directory_id", None)
-    return None if directory_id in (None, NO_DIRECTORY_ID) else uuid_to_text(directory_id)
+def _directory(item: ReplicaState) -> str | None:
+    directory_id = item.replica_directory_id
+    return None if directory_id is None or directory_id == NO_DIRECTORY_ID else uuid_to_text(directory_id)

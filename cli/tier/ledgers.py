@@ -10,13 +10,13 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from ...broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 from ...broker.metadata_topic import MetadataTopicReader
-from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.cluster import MetadataResponse
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.requests import metadata_of
 from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
@@ -99,11 +99,11 @@ class MetadataTopicLedgers:
 
     async def _find_topic(self) -> ClusterImage:
         """The brokers, and the leaders of the metadata topic, asked of the first broker that answers."""
-        body = metadata_of([REMOTE_LOG_METADATA_TOPIC])
+        request = metadata_of([REMOTE_LOG_METADATA_TOPIC])
         failures = []
         for address in self._bootstrap:
             try:
-                response = await self._client.request(address, ApiKey.METADATA, body, timeout_s=REQUEST_TIMEOUT_S)
+                response = await self._client.send(address, request, timeout_s=REQUEST_TIMEOUT_S)
                 return _image_of(response)
             except (OSError, KafkaError) as error:
                 failures.append(str(error))
@@ -114,26 +114,26 @@ class MetadataTopicLedgers:
         return KafkaClient(client_id=CLIENT_ID, random=self._random)
 
 
-def _image_of(response: Any) -> ClusterImage:
+def _image_of(response: MetadataResponse) -> ClusterImage:
     (topic,) = response.topics
     if topic.error_code is not ErrorCode.none:
         raise KafkaError(topic.error_code, f"the cluster has no topic {topic.name} that could be read")
     partitions = {
         partition.partition_index: PartitionRegistration(
             leader=partition.leader_id,
-            leader_epoch=getattr(partition, "leader_epoch", -1),
+            leader_epoch=partition.leader_epoch,
             partition_epoch=-1,
             replicas=tuple(partition.replica_nodes),
             isr=tuple(partition.isr_nodes),
         )
         for partition in topic.partitions
     }
-    image = TopicImage(topic.name, getattr(topic, "topic_id", None) or NO_TOPIC_ID, {}, partitions)
+    image = TopicImage(REMOTE_LOG_METADATA_TOPIC, topic.topic_id or NO_TOPIC_ID, {}, partitions)
     return ClusterImage(
-        cluster_id=getattr(response, "cluster_id", None) or "",
+        cluster_id=response.cluster_id or "",
         brokers={
             broker.node_id: BrokerRegistration(broker.node_id, broker.host, broker.port) for broker in response.brokers
         },
-        topics={topic.name: image},
+        topics={image.name: image},
         broker_configs={},
     )

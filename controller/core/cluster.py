@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ...protocol.authorized_operations import NOT_ASKED, OF_CLUSTER
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from ...protocol.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS
 from ..records import BrokerEndpoint, ProducerIdsRecord
 from .state import ControllerResult, ControllerState, Plain, check_broker_epoch
@@ -47,51 +48,43 @@ class Asked:
     voters: Mapping[int, Sequence[BrokerEndpoint]]
 
 
-def describe_cluster(state: ControllerState, request: Any, asked: Asked) -> Plain:
+def describe_cluster(state: ControllerState, request: DescribeClusterRequest, asked: Asked) -> DescribeClusterResponse:
     """DescribeCluster as a controller answers it: its own kind, registered or known as a voter, or the brokers."""
-    endpoint_type = getattr(request, "endpoint_type", BROKER_ENDPOINTS)
+    endpoint_type = request.endpoint_type
     if endpoint_type == CONTROLLER_ENDPOINTS:
         registered = {node_id: controller.end_points for node_id, controller in state.image.controllers.items()}
         known = {**registered, **asked.voters}
         nodes = [_node(node_id, end_points, asked.listener_name) for node_id, end_points in sorted(known.items())]
     elif endpoint_type == BROKER_ENDPOINTS:
-        include_fenced = getattr(request, "include_fenced_brokers", False)
         nodes = [
-            {
-                **_node(broker.broker_id, broker.end_points, asked.listener_name),
-                "rack": broker.rack,
-                "is_fenced": broker.fenced,
-            }
+            replace(
+                _node(broker.broker_id, broker.end_points, asked.listener_name),
+                rack=broker.rack,
+                is_fenced=broker.fenced,
+            )
             for _, broker in sorted(state.image.brokers.items())
-            if include_fenced or not broker.fenced
+            if request.include_fenced_brokers or not broker.fenced
         ]
     else:
-        message = f"endpoint type {endpoint_type} is neither brokers (1) nor controllers (2)"
-        return _cluster(asked, ErrorCode.unsupported_endpoint_type, message, BROKER_ENDPOINTS, [])
-    reachable = [node for node in nodes if node["host"]]
-    operations = OF_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
-    answer = _cluster(asked, ErrorCode.none, None, endpoint_type, reachable)
-    return {**answer, "cluster_authorized_operations": operations}
+        return DescribeClusterResponse(
+            error_code=ErrorCode.unsupported_endpoint_type,
+            error_message=f"endpoint type {endpoint_type} is neither brokers (1) nor controllers (2)",
+            cluster_id=asked.cluster_id,
+            controller_id=asked.leader_id,
+            brokers=(),
+        )
+    return DescribeClusterResponse(
+        endpoint_type=endpoint_type,
+        cluster_id=asked.cluster_id,
+        controller_id=asked.leader_id,
+        brokers=tuple(node for node in nodes if node.host),
+        cluster_authorized_operations=OF_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+    )
 
 
-def _node(node_id: int, end_points: Iterable[BrokerEndpoint], listener_name: str) -> dict[str, Any]:
+def _node(node_id: int, end_points: Iterable[BrokerEndpoint], listener_name: str) -> DescribeClusterBroker:
     known = list(end_points)
     chosen = next((item for item in known if item.name == listener_name), known[0] if known else None)
-    return {
-        "broker_id": node_id,
-        "host": chosen.host if chosen else "",
-        "port": chosen.port if chosen else 0,
-        "rack": None,
-        "is_fenced": False,
-    }
-
-
-def _cluster(asked: Asked, code: ErrorCode, message: str | None, endpoint_type: int, nodes: Any) -> Plain:
-    return {
-        "error_code": code,
-        "error_message": message,
-        "endpoint_type": endpoint_type,
-        "cluster_id": asked.cluster_id,
-        "controller_id": asked.leader_id,
-        "brokers": nodes,
-    }
+    return DescribeClusterBroker(
+        broker_id=node_id, host=chosen.host if chosen else "", port=chosen.port if chosen else 0
+    )

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from ...log.core.config import TOPIC_CONFIG_TYPES, LogConfig
 from ...log.core.properties import config_types
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from ...protocol.wire.config_resources import (
     ConfigSource,
     ConfigSynonym,
@@ -27,7 +28,7 @@ from ...protocol.wire.config_resources import (
     describe_configs_response,
 )
 from ...quorum.controller_config import ControllerConfig
-from .state import ControllerState, Plain
+from .state import ControllerState
 
 _NODE_TYPES: Final = config_types(ControllerConfig)
 
@@ -41,7 +42,9 @@ class NodeConfigs:
     given: Mapping[str, str]
 
 
-def describe_configs(state: ControllerState, request: Any, node: NodeConfigs) -> Plain:
+def describe_configs(
+    state: ControllerState, request: DescribeConfigsRequest, node: NodeConfigs
+) -> DescribeConfigsResponse:
     """DescribeConfigs; each resource is answered, or refused, by itself."""
     return describe_configs_response(request, partial(_described, state, node))
 

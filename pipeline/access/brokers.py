@@ -17,7 +17,6 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from ...log.core.index import AbortedTransaction
-from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch import messages as fetch_messages
 from ...protocol.fetch.messages import (
@@ -28,6 +27,7 @@ from ...protocol.fetch.messages import (
     FetchRequest,
     FetchTopic,
 )
+from ...protocol.messages.cluster import MetadataRequest, MetadataResponse
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.records import iter_batches, iter_records
 from ...protocol.records.control import ControlType, control_type
@@ -85,8 +85,8 @@ class Brokers:
         self._addresses.update(dict.fromkeys(addresses.values()))
         found = [
             LiveTopic(
-                topic.name,
-                getattr(topic, "topic_id", None),
+                topic.name or "",
+                topic.topic_id,
                 {part.partition_index: addresses.get(part.leader_id) for part in topic.partitions},
             )
             for topic in response.topics
@@ -181,11 +181,11 @@ class Brokers:
         assert isinstance(answer.records, bytes | memoryview | None), type(answer.records)
         return _fetched(memoryview(answer.records or b""), offset, answer.aborted_transactions or ())
 
-    async def _ask_any(self, body: Any) -> Any:
+    async def _ask_any(self, request: MetadataRequest) -> MetadataResponse:
         failures = []
         for address in list(self._addresses):
             try:
-                return await self._client.request(address, ApiKey.METADATA, body, timeout_s=REQUEST_TIMEOUT_S)
+                return await self._client.send(address, request, timeout_s=REQUEST_TIMEOUT_S)
             except (OSError, KafkaError) as error:
                 failures.append(f"{address}: {error}")
         raise BrokersUnavailableError(f"no broker responds: {'; '.join(failures)}")

@@ -11,6 +11,7 @@ its shape is here, so that no handler and no caller knows more than the newest f
 | LeaveGroup request | v2 | `member_id` | `members` |
 | LeaveGroup response | v2 | the member's error is the response's | `members` |
 | DeleteTopics request | v5 | `topic_names` | `topics` |
+| Metadata request | v0 | no topics: all of them | `topics` is None for all of them |
 | EndQuorumEpoch request | v0 | `preferred_successors`: ids | `preferred_candidates`: ids and directories |
 | AlterPartition request | v2 | `new_isr`: ids | `new_isr_with_epochs`; epoch -1 is not checked |
 | UpdateFeatures request | v0 | `allow_downgrade` | `upgrade_type`; the flag allows a safe downgrade |
@@ -26,7 +27,7 @@ from typing import Any, Final, TypeVar
 
 from ..errors import ErrorCode, KafkaError
 from .brokers import AlterPartitionRequest, BrokerState
-from .cluster import UpdateFeaturesRequest
+from .cluster import MetadataRequest, UpdateFeaturesRequest
 from .groups import (
     Coordinator,
     FindCoordinatorRequest,
@@ -208,6 +209,18 @@ def _lower_delete_topics(request: DeleteTopicsRequest) -> DeleteTopicsRequest:
     return replace(request, topic_names=names)
 
 
+def _upgrade_metadata(request: MetadataRequest) -> MetadataRequest:
+    return request if request.topics else replace(request, topics=None)
+
+
+def _lower_metadata(request: MetadataRequest) -> MetadataRequest:
+    if request.topics is None:
+        return replace(request, topics=())
+    if not request.topics:
+        raise KafkaError(ErrorCode.unsupported_version, "no topics are asked for from version 1 of Metadata on")
+    return request
+
+
 def _upgrade_end_quorum_epoch(request: EndQuorumEpochRequest) -> EndQuorumEpochRequest:
     topics = tuple(
         replace(
@@ -298,6 +311,7 @@ _STEPS: Final[Mapping[type[Any], tuple[int, Callable[[Any], Any], Callable[[Any]
     LeaveGroupRequest: (2, _upgrade_leave_group, _lower_leave_group),
     LeaveGroupResponse: (2, _unchanged, _lower_leave_group_response),
     DeleteTopicsRequest: (5, _upgrade_delete_topics, _lower_delete_topics),
+    MetadataRequest: (0, _upgrade_metadata, _lower_metadata),
     EndQuorumEpochRequest: (0, _upgrade_end_quorum_epoch, _lower_end_quorum_epoch),
     AlterPartitionRequest: (2, _upgrade_alter_partition, _lower_alter_partition),
     UpdateFeaturesRequest: (0, _upgrade_update_features, _lower_update_features),

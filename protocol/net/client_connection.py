@@ -34,6 +34,7 @@ from ..errors import ErrorCode, KafkaError
 from ..fetch.arrival import ArrivedAnswer, ArrivingFetchResponse
 from ..fetch.messages import FetchRequest, FetchResponse
 from ..messages.base import Request, ResponseT
+from ..messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 from ..wire.primitives import BUFFER_TYPES, INT32, MalformedMessageError, Reader
 from ..wire.produce import ACKS_NONE, ProduceRequest, ProduceResponse
 from .stream import StreamProtocol
@@ -296,18 +297,18 @@ class Connection(StreamProtocol):
     async def _negotiate(self) -> None:
         """Ask for the broker's versions. A broker that does not know ours answers in version 0 (KIP-511)."""
         api, version = ApiKey.API_VERSIONS, ApiKey.API_VERSIONS.max_version
-        software = {"client_software_name": "tierfetch", "client_software_version": _software_version()}
+        software = ApiVersionsRequest(client_software_name="tierfetch", client_software_version=_software_version())
         frame = await self._round_trip(api, version, software, self._limits.connect_timeout_s)
         assert frame is not None
-        response = self._read(api, 0 if _is_unsupported(frame) else version, frame)
+        response: ApiVersionsResponse = self._read(api, 0 if _is_unsupported(frame) else version, frame)
         if response.error_code not in (ErrorCode.none, ErrorCode.unsupported_version):
             raise BrokerUnavailableError(f"{self.peer} refuses ApiVersions: {response.error_code.name}")
         self._take_versions(response)
         if response.error_code is ErrorCode.unsupported_version:
             version = self.version_of(api)
-            self._take_versions(await self._exchange(api, version, {} if version < 3 else software, None))
+            self._take_versions(await self._exchange(api, version, software, None))
 
-    def _take_versions(self, response: Any) -> None:
+    def _take_versions(self, response: ApiVersionsResponse) -> None:
         self._agreed.clear()
         self.versions = {
             ApiKey(offered.api_key): VersionRange(offered.min_version, offered.max_version)

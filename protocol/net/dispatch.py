@@ -23,6 +23,13 @@ from typing import Any, Final
 
 from ..api import ApiKey
 from ..errors import ErrorCode
+from ..messages.cluster import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from ..values import value
 
 ANONYMOUS: Final = "User:ANONYMOUS"
@@ -76,35 +83,33 @@ def api_versions_response(
     error_code: ErrorCode = ErrorCode.none,
     supported_features: Collection[SupportedFeature] = (),
     finalized_features: FinalizedFeatures | None = None,
-) -> dict[str, Any]:
-    """Plain values of an ApiVersions response that offers `apis`; one that refuses offers nothing. Before version 4
-    features from level 0 are left out, because old clients fail on them (KIP-1022).
+) -> ApiVersionsResponse:
+    """Return an ApiVersions response that offers `apis`; one that refuses offers nothing. Before version 4 features
+    from level 0 are left out, because old clients fail on them (KIP-1022).
     """
     if error_code is ErrorCode.invalid_request:
-        return {"error_code": error_code, "api_keys": ()}
-    offered = [
-        feature for feature in supported_features if feature.min_version > 0 or api_version >= _ZERO_MIN_FEATURES_SINCE
-    ]
+        return ApiVersionsResponse(error_code=error_code, api_keys=())
     levels = {} if finalized_features is None else finalized_features.levels
-    return {
-        "error_code": error_code,
-        "api_keys": [
-            {"api_key": int(api), "min_version": api.min_version, "max_version": api.max_version}
+    return ApiVersionsResponse(
+        error_code=error_code,
+        api_keys=tuple(
+            ApiVersion(api_key=int(api), min_version=api.min_version, max_version=api.max_version)
             for api in sorted(ApiKey(key) for key in apis)
-        ],
-        "supported_features": [
-            {"name": feature.name, "min_version": feature.min_version, "max_version": feature.max_version}
-            for feature in offered
-        ],
-        "finalized_features_epoch": -1 if finalized_features is None else finalized_features.epoch,
-        "finalized_features": [
-            {"name": name, "min_version_level": level, "max_version_level": level}
+        ),
+        supported_features=tuple(
+            SupportedFeatureKey(name=feature.name, min_version=feature.min_version, max_version=feature.max_version)
+            for feature in supported_features
+            if feature.min_version > 0 or api_version >= _ZERO_MIN_FEATURES_SINCE
+        ),
+        finalized_features_epoch=-1 if finalized_features is None else finalized_features.epoch,
+        finalized_features=tuple(
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
             for name, level in sorted(levels.items())
-        ],
-    }
+        ),
+    )
 
 
-def api_versions_error(request: Any, api_version: int) -> ErrorCode:
+def api_versions_error(request: ApiVersionsRequest, api_version: int) -> ErrorCode:
     """INVALID_REQUEST for a client software name or version that is not one (KIP-511), else NONE."""
     if api_version < _SOFTWARE_NAME_SINCE:
         return ErrorCode.none

@@ -30,6 +30,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..api import ApiKey
+from ..messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 from .dispatch import Handler, Handlers, RequestContext, api_versions_error, api_versions_response
 from .server_connection import ServerConnection
 from .server_limits import RequestMemory, ServerLimits
@@ -138,7 +139,7 @@ class Server:
         self.orphans.pop(handler, None)
         self._changed.set()
 
-    async def _api_versions(self, context: RequestContext, request: Any) -> dict[str, Any]:
+    async def _api_versions(self, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
         error = api_versions_error(request, context.api_version)
         return api_versions_response(self.handlers, context.api_version, error_code=error)
 

@@ -38,6 +38,7 @@ from ..codec import (
     write_response,
 )
 from ..errors import ErrorCode, KafkaError
+from ..messages.cluster import ApiVersionsResponse
 from ..wire.primitives import MalformedMessageError
 from .dispatch import CANCELLED_WITH_CONNECTION, Handler, RequestContext, api_versions_response
 from .server_limits import RequestMemory, ServerLimits
@@ -259,7 +260,7 @@ class ServerConnection(StreamProtocol):
             self._last_activity_s,
         )
 
-    async def _offer_versions(self, *_: object) -> dict[str, Any]:
+    async def _offer_versions(self, *_: object) -> ApiVersionsResponse:
         return api_versions_response(self._server.handlers, 0, error_code=ErrorCode.unsupported_version)
 
     def _refuse(self, reason: str) -> None:

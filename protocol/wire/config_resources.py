@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 from ..errors import ErrorCode, KafkaError
+from ..messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
 
 
 class ResourceType(IntEnum):
@@ -67,42 +74,44 @@ Describe = Callable[[int, str], Iterable[DescribedConfig]]
 """Describe the resource of a type and name. KafkaError if it cannot be described, also during iteration."""
 
 
-def describe_configs_response(request: Any, describe: Describe) -> Mapping[str, Any]:
-    """Return the response to DescribeConfigs; each resource succeeds or fails by itself."""
-    return {"results": [_result(resource, describe, request) for resource in request.resources]}
+def describe_configs_response(request: DescribeConfigsRequest, describe: Describe) -> DescribeConfigsResponse:
+    """Return the answer to DescribeConfigs; each resource is answered, or refused, by itself."""
+    return DescribeConfigsResponse(
+        results=tuple(
+            _result(resource, describe, with_synonyms=request.include_synonyms) for resource in request.resources
+        )
+    )
 
 
-def _result(resource: Any, describe: Describe, request: Any) -> Mapping[str, Any]:
+def _result(resource: DescribeConfigsResource, describe: Describe, *, with_synonyms: bool) -> DescribeConfigsResult:
     code, message, described = ErrorCode.none, None, list[DescribedConfig]()
     try:
         described = list(describe(resource.resource_type, resource.resource_name))
     except KafkaError as refusal:
         code, message = refusal.code, refusal.message
     keys = resource.configuration_keys
-    return {
-        "error_code": code,
-        "error_message": message,
-        "resource_type": resource.resource_type,
-        "resource_name": resource.resource_name,
-        "configs": tuple(
-            _shown(config, with_synonyms=request.include_synonyms)
-            for config in described
-            if keys is None or config.name in keys
+    return DescribeConfigsResult(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=tuple(
+            _shown(config, with_synonyms=with_synonyms) for config in described if keys is None or config.name in keys
         ),
-    }
+    )
 
 
-def _shown(config: DescribedConfig, *, with_synonyms: bool) -> Mapping[str, Any]:
-    return {
-        "name": config.name,
-        "value": config.value,
-        "read_only": config.is_read_only,
-        "config_source": int(config.source),
-        "config_type": int(config.type),
-        "is_sensitive": False,
-        "synonyms": tuple(
-            {"name": synonym.name, "value": synonym.value, "source": int(synonym.source)}
+def _shown(config: DescribedConfig, *, with_synonyms: bool) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=config.name,
+        value=config.value,
+        read_only=config.is_read_only,
+        config_source=int(config.source),
+        config_type=int(config.type),
+        is_sensitive=False,
+        synonyms=tuple(
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=int(synonym.source))
             for synonym in (config.synonyms if with_synonyms else ())
         ),
-        "documentation": None,
-    }
+        documentation=None,
+    )

@@ -8,7 +8,7 @@ anything of them reaches the core.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from ...fetcher.core.epoch_fetch import DivergingEpoch
 from ...protocol.errors import ErrorCode, KafkaError
@@ -23,7 +23,7 @@ from ...protocol.fetch.messages import (
 )
 from ...protocol.fetch.messages import FetchRequest as WireFetchRequest
 from ...protocol.fetch.messages import FetchResponse as WireFetchResponse
-from ...protocol.records.batch_header import Buffer
+from ...protocol.messages import quorum as kafka
 from ...protocol.topics import METADATA_TOPIC_ID
 from ...protocol.wire.leader_hints import LeaderIdAndEpoch, NodeEndpoint
 from ...protocol.wire.primitives import Part
@@ -35,11 +35,20 @@ from ..core.messages import (
     FetchSnapshotResponse,
     SnapshotChunk,
 )
-from ..core.state import NO_DIRECTORY_ID, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
+from ..core.state import NO_DIRECTORY_ID, OffsetAndEpoch, ReplicaKey
 from ..core.voters import VotersAt
 from ..storage.control_batches import fetched_records
 from ..storage.snapshot_file import FileChunk
-from .messages import PARTITION, REQUEST_ERRORS, TOPIC, UNKNOWN_ID, Body, directory, leader_endpoint, node_fields
+from .messages import (
+    PARTITION,
+    REQUEST_ERRORS,
+    TOPIC,
+    directory,
+    leader_endpoint,
+    leader_id_of,
+    leader_of,
+    node_endpoints,
+)
 
 AnyTopic = TypeVar("AnyTopic", FetchTopic, FetchTopicResponse)
 
@@ -97,7 +106,7 @@ def _alone(topics: Sequence[AnyTopic]) -> AnyTopic | None:
     return topics[0]
 
 
-def _not_alone(code: ErrorCode, found: Sequence[Any]) -> KafkaError:
+def _not_alone(code: ErrorCode, found: Sequence[object]) -> KafkaError:
     """Its text is short, however much was asked for."""
     return KafkaError(code, f"expected {TOPIC}-{PARTITION} alone, found {str(found)[:TEXT_MAX]}")
 
@@ -119,7 +128,7 @@ def fetch_response(request: WireFetchRequest, response: FetchResponse, records: 
         records=records,
         diverging_epoch=None if diverging is None else EpochEndOffset(diverging.epoch, diverging.end_offset),
         snapshot_id=None if snapshot is None else SnapshotId(snapshot.offset, snapshot.epoch),
-        current_leader=LeaderIdAndEpoch(_id(response.leader), response.leader.epoch),
+        current_leader=LeaderIdAndEpoch(leader_id_of(response.leader), response.leader.epoch),
     )
     topic, leader_id, at = request.topics[0], response.leader.leader_id, response.leader_endpoint
     return WireFetchResponse(
@@ -145,44 +154,44 @@ def read_fetch_response(body: WireFetchResponse, before: VotersAt) -> FetchRespo
     assert data is None or isinstance(data, bytes | bytearray | memoryview), data
     return FetchResponse(
         error=partition.error_code,
-        leader=NO_LEADER if hint is None else _leader(hint.leader_id, hint.leader_epoch),
+        leader=NO_LEADER if hint is None else leader_of(hint),
         high_watermark=partition.high_watermark,
         log_start_offset=partition.log_start_offset,
         diverging=None if diverging is None else DivergingEpoch(diverging.epoch, diverging.end_offset),
         snapshot_id=None if snapshot is None else OffsetAndEpoch(snapshot.end_offset, snapshot.epoch),
         records=fetched_records(data, before) if data else None,
-        leader_endpoint=None if hint is None else leader_endpoint(body, hint.leader_id),
+        leader_endpoint=None if hint is None else leader_endpoint(body.node_endpoints, hint.leader_id),
     )
 
 
 # FetchSnapshot.
 
 
-def fetch_snapshot_request(request: FetchSnapshotRequest) -> Body:
+def fetch_snapshot_request(request: FetchSnapshotRequest) -> kafka.FetchSnapshotRequest:
     snapshot = request.snapshot_id
-    partition = {
-        "partition": PARTITION,
-        "current_leader_epoch": request.epoch,
-        "snapshot_id": {"end_offset": snapshot.offset, "epoch": snapshot.epoch},
-        "position": request.position,
-        "replica_directory_id": request.replica.directory_id,
-    }
-    return {
-        "cluster_id": request.cluster_id,
-        "replica_id": request.replica.id,
-        "max_bytes": request.max_bytes,
-        "topics": [{"name": TOPIC, "partitions": [partition]}],
-    }
+    partition = kafka.FetchSnapshotRequestPartitionSnapshot(
+        partition=PARTITION,
+        current_leader_epoch=request.epoch,
+        snapshot_id=kafka.FetchSnapshotRequestSnapshotId(end_offset=snapshot.offset, epoch=snapshot.epoch),
+        position=request.position,
+        replica_directory_id=request.replica.directory_id,
+    )
+    return kafka.FetchSnapshotRequest(
+        cluster_id=request.cluster_id,
+        replica_id=request.replica.id,
+        max_bytes=request.max_bytes,
+        topics=(kafka.FetchSnapshotRequestTopicSnapshot(name=TOPIC, partitions=(partition,)),),
+    )
 
 
-def read_fetch_snapshot_request(body: Any) -> FetchSnapshotRequest:
+def read_fetch_snapshot_request(body: kafka.FetchSnapshotRequest) -> FetchSnapshotRequest:
     found = [(topic.name, partition) for topic in body.topics for partition in topic.partitions]
     if len(found) != 1 or found[0][0] != TOPIC or found[0][1].partition != PARTITION:
         raise _not_alone(ErrorCode.unknown_topic_or_partition, found)
     partition = found[0][1]
     return FetchSnapshotRequest(
         cluster_id=body.cluster_id,
-        replica=ReplicaKey(body.replica_id, directory(partition, "replica_directory_id")),
+        replica=ReplicaKey(body.replica_id, directory(partition.replica_directory_id)),
         epoch=partition.current_leader_epoch,
         snapshot_id=OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
         position=partition.position,
@@ -190,47 +199,45 @@ def read_fetch_snapshot_request(body: Any) -> FetchSnapshotRequest:
     )
 
 
-def fetch_snapshot_response(response: FetchSnapshotResponse, asked: OffsetAndEpoch, chunk: FileChunk | None) -> Body:
+def fetch_snapshot_response(
+    response: FetchSnapshotResponse, asked: OffsetAndEpoch, chunk: FileChunk | None
+) -> kafka.FetchSnapshotResponse:
     """`chunk`: what was read of the response's range, None with an error."""
     if response.error in REQUEST_ERRORS:
-        return {"error_code": response.error, "topics": []}
-    partition = {
-        "index": PARTITION,
-        "error_code": response.error,
-        "snapshot_id": {"end_offset": asked.offset, "epoch": asked.epoch},
-        "current_leader": {"leader_id": _id(response.leader), "leader_epoch": response.leader.epoch},
-        "size": 0 if chunk is None else chunk.size,
-        "position": 0 if chunk is None else chunk.position,
-        "unaligned_records": b"" if chunk is None else chunk.data,
-    }
-    return {
-        "topics": [{"name": TOPIC, "partitions": [partition]}],
-        "node_endpoints": node_fields(response.leader, response.leader_endpoint),
-    }
+        return fetch_snapshot_error(response.error)
+    leader = response.leader
+    partition = kafka.FetchSnapshotResponsePartitionSnapshot(
+        index=PARTITION,
+        error_code=response.error,
+        snapshot_id=kafka.FetchSnapshotResponseSnapshotId(end_offset=asked.offset, epoch=asked.epoch),
+        current_leader=kafka.LeaderIdAndEpoch(leader_id=leader_id_of(leader), leader_epoch=leader.epoch),
+        size=0 if chunk is None else chunk.size,
+        position=0 if chunk is None else chunk.position,
+        unaligned_records=b"" if chunk is None else chunk.data,
+    )
+    return kafka.FetchSnapshotResponse(
+        topics=(kafka.FetchSnapshotResponseTopicSnapshot(name=TOPIC, partitions=(partition,)),),
+        node_endpoints=node_endpoints(kafka.FetchSnapshotResponseNodeEndpoint, leader, response.leader_endpoint),
+    )
 
 
-def read_fetch_snapshot_response(body: Any) -> FetchSnapshotResponse:
+def fetch_snapshot_error(error: ErrorCode, _: str = "") -> kafka.FetchSnapshotResponse:
+    return kafka.FetchSnapshotResponse(error_code=error, topics=())
+
+
+def read_fetch_snapshot_response(body: kafka.FetchSnapshotResponse) -> FetchSnapshotResponse:
     if body.error_code is not ErrorCode.none:
         return FetchSnapshotResponse(error=body.error_code, leader=NO_LEADER)
     partitions = [partition for topic in body.topics for partition in topic.partitions]
     if len(partitions) != 1 or partitions[0].index != PARTITION:
         raise _not_alone(ErrorCode.invalid_request, body.topics)
     partition = partitions[0]
-    hint = partition.current_leader
-    data: Buffer = partition.unaligned_records
+    data = partition.unaligned_records
     is_chunk = partition.error_code is ErrorCode.none
     return FetchSnapshotResponse(
         error=partition.error_code,
-        leader=NO_LEADER if hint is None else _leader(hint.leader_id, hint.leader_epoch),
+        leader=leader_of(partition.current_leader),
         snapshot_id=OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
         chunk=SnapshotChunk(data, partition.position, len(data), partition.size) if is_chunk else None,
-        leader_endpoint=None if hint is None else leader_endpoint(body, hint.leader_id),
+        leader_endpoint=leader_endpoint(body.node_endpoints, partition.current_leader.leader_id),
     )
-
-
-def _id(leader: LeaderAndEpoch) -> int:
-    return UNKNOWN_ID if leader.leader_id is None else leader.leader_id
-
-
-def _leader(leader_id: int, epoch: int) -> LeaderAndEpoch:
-    return LeaderAndEpoch(None if leader_id < 0 else leader_id, max(epoch, 0))

@@ -29,6 +29,7 @@ from ...protocol.fetch.messages import (
     FetchTopic,
 )
 from ...protocol.messages.base import Request, ResponseT
+from ...protocol.messages.cluster import MetadataResponse
 from ...protocol.messages.producers import (
     InitProducerIdRequest,
     WritableTxnMarker,
@@ -36,7 +37,7 @@ from ...protocol.messages.producers import (
     WriteTxnMarkersRequest,
 )
 from ...protocol.net.client import Address, KafkaClient
-from ...protocol.requests import offsets_of
+from ...protocol.requests import metadata_of, offsets_of
 from ...protocol.topics import TopicPartition
 from ...protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 
@@ -197,18 +198,16 @@ class SimClient:
 
     async def _find_leader(self, partition: TopicPartition) -> _Leader:
         address = self._rng.choice(self._bootstrap)
-        body = {
-            "topics": [{"topic_id": None, "name": partition.topic}],
-            "allow_auto_topic_creation": False,
-            "include_topic_authorized_operations": False,
-        }
-        answer = await self._ask(self._client, address, ApiKey.METADATA, body)
+        answer: MetadataResponse = await self._ask(
+            self._client, address, ApiKey.METADATA, metadata_of([partition.topic])
+        )
         topic = answer.topics[0]
         _check(topic.error_code, f"metadata of {partition.topic}")
         addresses = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
         found = next((each for each in topic.partitions if each.partition_index == partition.partition), None)
         if found is None or found.leader_id not in addresses:
             raise KafkaError(ErrorCode.leader_not_available, f"{partition} has no leader that {address} knows of")
+        assert topic.topic_id is not None, f"{address} names no id of {partition.topic}"
         return _Leader(addresses[found.leader_id], topic.topic_id, addresses)
 
     async def _ask_leader(self, partition: TopicPartition, client: KafkaClient, api: ApiKey, body: Any) -> Any:

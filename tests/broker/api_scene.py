@@ -41,6 +41,7 @@ from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
 from tierfetch.protocol.requests import offsets_of
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
+from tierfetch.tests.protocol.plain_messages import request_body
 
 TOPIC: Final = "every"
 MOVING: Final = "moving"
@@ -107,7 +108,9 @@ class Scene:
     async def ask(self, api: ApiKey, body: Any, *, version: int | None = None, controller: bool = False) -> Any:
         """Of the broker, in the newest version if none is named."""
         address = self.controller if controller else self.broker
-        return await self.client.request(address, api, body, max_version=version, timeout_s=DEADLINE_S)
+        return await self.client.request(
+            address, api, request_body(api, body), max_version=version, timeout_s=DEADLINE_S
+        )
 
     async def send(
         self, request: Request[ResponseT], *, version: int | None = None, controller: bool = False

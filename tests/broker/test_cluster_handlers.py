@@ -20,8 +20,9 @@ from tierfetch.broker.handlers.producer_ids import ProducerIds
 from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.cluster import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
 from tierfetch.protocol.messages.producers import InitProducerIdRequest
-from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask, ask_message
+from tierfetch.tests.broker.requests import all_versions, ask_message
 from tierfetch.tests.fakes.cluster_view import FakeClusterView
 
 
@@ -32,21 +33,21 @@ async def handlers(view: FakeClusterView) -> ClusterHandlers:
     return ClusterHandlers(view, node_id=1, leads=lambda *_: True)
 
 
-def metadata_request(version: int, *asked: tuple[str | None, UUID | None], topics: Any = ()) -> Any:
-    make = RequestEntities(ApiKey.METADATA, version)
-    named = tuple(make("MetadataRequestTopic", name=name, topic_id=topic_id) for name, topic_id in asked)
-    return make(
-        "MetadataRequest",
-        topics=named or topics,
+def metadata_request(*asked: tuple[str | None, UUID | None]) -> MetadataRequest:
+    return MetadataRequest(topics=tuple(MetadataRequestTopic(name=name, topic_id=topic_id) for name, topic_id in asked))
+
+
+def cluster_request(*, include_fenced_brokers: bool = False, endpoint_type: int = 1) -> DescribeClusterRequest:
+    return DescribeClusterRequest(
         include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
+        endpoint_type=endpoint_type,
+        include_fenced_brokers=include_fenced_brokers,
     )
 
 
 @pytest.mark.parametrize("version", all_versions(ApiKey.METADATA))
 async def test_metadata_of_all_topics(handlers: ClusterHandlers, version: int) -> None:
-    request = metadata_request(version, topics=() if version == 0 else None)
-    response = await ask(handlers.metadata, request)
+    response = await ask_message(handlers.metadata, MetadataRequest(topics=None), version)
     assert [broker.port for broker in response.brokers] == [9001, 9002, 9003]
     assert [topic.name for topic in response.topics] == ["t", "u"]
     first = response.topics[0].partitions[0]
@@ -54,20 +55,19 @@ async def test_metadata_of_all_topics(handlers: ClusterHandlers, version: int) -
 
 
 async def test_metadata_of_no_topic_names_the_brokers_only(handlers: ClusterHandlers) -> None:
-    response = await ask(handlers.metadata, metadata_request(12))
+    response = await ask_message(handlers.metadata, metadata_request(), 12)
     assert response.topics == ()
 
 
 async def test_metadata_by_name_and_by_id(handlers: ClusterHandlers, view: FakeClusterView) -> None:
     request = metadata_request(
-        13,
         (None, view.image.topics["t"].topic_id),
         (None, UUID(int=5)),
         ("u", None),
         ("absent", None),
         ("../etc", None),
     )
-    response = await ask(handlers.metadata, request)
+    response = await ask_message(handlers.metadata, request, 13)
     assert [(topic.name, topic.error_code) for topic in response.topics] == [
         ("t", ErrorCode.none),
         (None, ErrorCode.unknown_topic_id),
@@ -81,7 +81,7 @@ async def test_partition_without_a_leader_says_so(handlers: ClusterHandlers, vie
     leader = view.image.topics["u"].partitions[0].leader
     lost = view.image.brokers[leader]
     await view.register(type(lost)(lost.id, lost.host, lost.port, None, (UUID(int=99),)))
-    (topic,) = (await ask(handlers.metadata, metadata_request(9, ("u", None)))).topics
+    (topic,) = (await ask_message(handlers.metadata, metadata_request(("u", None)), 9)).topics
     assert (topic.partitions[0].error_code, topic.partitions[0].leader_id) == (ErrorCode.leader_not_available, -1)
 
 
@@ -95,25 +95,20 @@ async def test_C9_a_replica_without_its_log_is_offline(directory: UUID, offline:
     brokers = {number: BrokerRegistration(number, "h", 9092, directory_ids=(UUID(int=500),)) for number in (1, 2)}
     image = ClusterImage("c", brokers, {"t": TopicImage("t", UUID(int=7), {}, {0: now})}, {})
     view: Any = SimpleNamespace(image=image)
-    (topic,) = (
-        await ask(ClusterHandlers(view, 1, lambda _partition, _epoch: True).metadata, metadata_request(9, ("t", None)))
-    ).topics
+    handlers = ClusterHandlers(view, 1, lambda _partition, _epoch: True)
+    (topic,) = (await ask_message(handlers.metadata, metadata_request(("t", None)), 9)).topics
     assert topic.partitions[0].offline_replicas == offline
 
 
 @pytest.mark.parametrize("version", all_versions(ApiKey.DESCRIBE_CLUSTER))
 async def test_describe_cluster(handlers: ClusterHandlers, view: FakeClusterView, version: int) -> None:
-    make = RequestEntities(ApiKey.DESCRIBE_CLUSTER, version)
-    request = make("DescribeClusterRequest", include_cluster_authorized_operations=False, include_fenced_brokers=False)
-    response = await ask(handlers.describe_cluster, request)
+    response = await ask_message(handlers.describe_cluster, cluster_request(), version)
     assert (response.cluster_id, response.controller_id) == (view.image.cluster_id, 1)
     assert [broker.broker_id for broker in response.brokers] == [1, 2, 3]
 
 
 async def test_describe_cluster_has_no_controllers(handlers: ClusterHandlers) -> None:
-    make = RequestEntities(ApiKey.DESCRIBE_CLUSTER, 1)
-    request = make("DescribeClusterRequest", include_cluster_authorized_operations=False, endpoint_type=2)
-    response = await ask(handlers.describe_cluster, request)
+    response = await ask_message(handlers.describe_cluster, cluster_request(endpoint_type=2), 1)
     assert (response.error_code, response.brokers) == (ErrorCode.mismatched_endpoint_type, ())
 
 
@@ -138,18 +133,14 @@ async def test_transactional_producers_are_refused(view: FakeClusterView) -> Non
 
 async def test_fenced_broker_is_not_offered_to_clients(handlers: ClusterHandlers, view: FakeClusterView) -> None:
     await view.fence_broker(2)
-    response = await ask(handlers.metadata, metadata_request(9, ("t", None)))
+    response = await ask_message(handlers.metadata, metadata_request(("t", None)), 9)
     assert [broker.node_id for broker in response.brokers] == [1, 3]
     first, second = response.topics[0].partitions
     assert (first.leader_id, first.offline_replicas) == (1, (2,))
     assert (second.leader_id, second.offline_replicas) == (3, (2,))
-    make = RequestEntities(ApiKey.DESCRIBE_CLUSTER, 2)
     listed = {}
     for include in (False, True):
-        request = make(
-            "DescribeClusterRequest", include_cluster_authorized_operations=False, include_fenced_brokers=include
-        )
-        cluster = await ask(handlers.describe_cluster, request)
+        cluster = await ask_message(handlers.describe_cluster, cluster_request(include_fenced_brokers=include), 2)
         listed[include] = [(broker.broker_id, broker.is_fenced) for broker in cluster.brokers]
     assert listed == {False: [(1, False), (3, False)], True: [(1, False), (2, True), (3, False)]}
     created = await view.create_topic(NewTopic("new", 2, 2))

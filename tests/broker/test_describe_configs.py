@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tierfetch.broker.cluster.view import NewTopic
@@ -11,8 +9,9 @@ from tierfetch.broker.config.broker_config import BrokerConfig
 from tierfetch.broker.handlers.configs import ConfigHandlers
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from tierfetch.protocol.wire.config_resources import ConfigSource, ConfigType, ResourceType
-from tierfetch.tests.broker.requests import RequestEntities, all_versions, ask
+from tierfetch.tests.broker.requests import all_versions, ask_message
 from tierfetch.tests.fakes.cluster_view import FakeClusterView
 
 
@@ -27,22 +26,17 @@ async def create(view: FakeClusterView, name: str, **settings: str) -> None:
 
 
 def describe_request(
-    version: int, resource: ResourceType, name: str, *keys: str, include_synonyms: bool = False
-) -> Any:
-    make = RequestEntities(ApiKey.DESCRIBE_CONFIGS, version)
-    asked = make(
-        "DescribeConfigsResource", resource_type=int(resource), resource_name=name, configuration_keys=keys or None
-    )
-    return make(
-        "DescribeConfigsRequest", resources=(asked,), include_synonyms=include_synonyms, include_documentation=False
-    )
+    resource: ResourceType, name: str, *keys: str, include_synonyms: bool = False
+) -> DescribeConfigsRequest:
+    asked = DescribeConfigsResource(resource_type=int(resource), resource_name=name, configuration_keys=keys or None)
+    return DescribeConfigsRequest(resources=(asked,), include_synonyms=include_synonyms)
 
 
 @pytest.mark.parametrize("version", all_versions(ApiKey.DESCRIBE_CONFIGS))
 async def test_describe_topic_configs(view: FakeClusterView, configs: ConfigHandlers, version: int) -> None:
     await create(view, "a", retention_ms="5")
-    request = describe_request(version, ResourceType.TOPIC, "a", "retention.ms", "segment.bytes")
-    (result,) = (await ask(configs.describe_configs, request)).results
+    request = describe_request(ResourceType.TOPIC, "a", "retention.ms", "segment.bytes")
+    (result,) = (await ask_message(configs.describe_configs, request, version)).results
     assert [(entry.name, entry.value) for entry in result.configs] == [
         ("retention.ms", "5"),
         ("segment.bytes", "1073741824"),
@@ -57,8 +51,8 @@ async def test_synonyms_are_told_in_the_order_in_which_they_win(
     await create(view, "a", retention_ms="5")
     await view.alter_broker_configs("default", {"log.retention.ms": "60000", "log.segment.bytes": "2097152"})
     await view.alter_broker_configs("1", {"log.segment.bytes": "1048576"})
-    request = describe_request(version, ResourceType.TOPIC, "a", "retention.ms", "segment.bytes", include_synonyms=True)
-    (result,) = (await ask(handlers.describe_configs, request)).results
+    request = describe_request(ResourceType.TOPIC, "a", "retention.ms", "segment.bytes", include_synonyms=True)
+    (result,) = (await ask_message(handlers.describe_configs, request, version)).results
     told = {entry.name: [(each.name, each.value, each.source) for each in entry.synonyms] for entry in result.configs}
     assert told == {
         "retention.ms": [
@@ -72,8 +66,8 @@ async def test_synonyms_are_told_in_the_order_in_which_they_win(
             ("log.segment.bytes", "1073741824", 5),
         ],
     }
-    unasked = describe_request(version, ResourceType.TOPIC, "a", "retention.ms")
-    (result,) = (await ask(handlers.describe_configs, unasked)).results
+    unasked = describe_request(ResourceType.TOPIC, "a", "retention.ms")
+    (result,) = (await ask_message(handlers.describe_configs, unasked, version)).results
     assert result.configs[0].synonyms == ()
 
 
@@ -82,8 +76,8 @@ async def test_value_that_the_file_gives_in_other_units_is_not_called_a_default(
 ) -> None:
     handlers = ConfigHandlers(view, config.model_copy(update={"log_retention_hours": 48}))
     await create(view, "a")
-    request = describe_request(4, ResourceType.TOPIC, "a", "retention.ms", "flush.ms")
-    (result,) = (await ask(handlers.describe_configs, request)).results
+    request = describe_request(ResourceType.TOPIC, "a", "retention.ms", "flush.ms")
+    (result,) = (await ask_message(handlers.describe_configs, request, 4)).results
     assert [(entry.name, entry.value, entry.config_source) for entry in result.configs] == [
         ("flush.ms", str(2**63 - 1), 5),
         ("retention.ms", str(48 * 3_600_000), 4),
@@ -92,8 +86,8 @@ async def test_value_that_the_file_gives_in_other_units_is_not_called_a_default(
 
 async def test_synonyms_of_a_broker_key(configs: ConfigHandlers, view: FakeClusterView) -> None:
     await view.alter_broker_configs("default", {"log.retention.ms": "60000"})
-    request = describe_request(4, ResourceType.BROKER, "1", "log.retention.ms", "node.id", include_synonyms=True)
-    (result,) = (await ask(configs.describe_configs, request)).results
+    request = describe_request(ResourceType.BROKER, "1", "log.retention.ms", "node.id", include_synonyms=True)
+    (result,) = (await ask_message(configs.describe_configs, request, 4)).results
     told = {entry.name: [(each.name, each.value, each.source) for each in entry.synonyms] for entry in result.configs}
     assert told == {
         "log.retention.ms": [("log.retention.ms", "60000", 3), ("log.retention.hours", "168", 5)],
@@ -113,7 +107,7 @@ async def test_synonyms_of_a_broker_key(configs: ConfigHandlers, view: FakeClust
 async def test_describe_of_other_resources(
     configs: ConfigHandlers, resource: ResourceType, name: str, error: ErrorCode
 ) -> None:
-    (result,) = (await ask(configs.describe_configs, describe_request(4, resource, name))).results
+    (result,) = (await ask_message(configs.describe_configs, describe_request(resource, name), 4)).results
     assert result.error_code is error
 
 
@@ -161,8 +155,8 @@ async def test_A4_every_config_of_a_topic_is_told_with_its_type(
 ) -> None:
     await create(view, "a", segment_jitter_ms="7")
     await view.alter_broker_configs("default", {"unclean.leader.election.enable": "true"})
-    request = describe_request(version, ResourceType.TOPIC, "a")
-    (result,) = (await ask(configs.describe_configs, request)).results
+    request = describe_request(ResourceType.TOPIC, "a")
+    (result,) = (await ask_message(configs.describe_configs, request, version)).results
     assert {entry.name: entry.config_type for entry in result.configs} == KAFKAS_TOPIC_CONFIGS
     told = {entry.name: (entry.value, entry.config_source) for entry in result.configs}
     assert told["compression.zstd.level"] == ("3", ConfigSource.DEFAULT_CONFIG)
@@ -171,7 +165,7 @@ async def test_A4_every_config_of_a_topic_is_told_with_its_type(
 
 
 async def test_A4_every_config_of_a_broker_has_a_type(configs: ConfigHandlers) -> None:
-    (result,) = (await ask(configs.describe_configs, describe_request(4, ResourceType.BROKER, "1"))).results
+    (result,) = (await ask_message(configs.describe_configs, describe_request(ResourceType.BROKER, "1"), 4)).results
     told = {entry.name: entry.config_type for entry in result.configs}
     assert min(told.values()) > 0
     wanted = {

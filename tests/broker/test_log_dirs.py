@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 from tierfetch.broker.handlers.log_dirs import LogDirHandler
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.cluster import DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResult
 from tierfetch.protocol.topics import TopicPartition
+from tierfetch.tests.broker.requests import ask_message
 from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
 
 
@@ -23,38 +25,47 @@ def handler(
     return LogDirHandler(SimpleNamespace(directories=(directory,)), disk or MemoryDisk())
 
 
-async def described(topics: list[SimpleNamespace] | None) -> list[tuple[str, int, int, int]]:
-    (result,) = (await handler().describe_log_dirs(None, SimpleNamespace(topics=topics)))["results"]
-    assert result["log_dir"] == "/d"
+async def result_of(subject: LogDirHandler, *topics: DescribableLogDirTopic) -> DescribeLogDirsResult:
+    """Return what is said of the one directory; of all topics unless some are named."""
+    request = DescribeLogDirsRequest(topics=topics or None)
+    (result,) = (await ask_message(subject.describe_log_dirs, request, 5)).results
+    return result
+
+
+async def described(*topics: DescribableLogDirTopic) -> list[tuple[str, int, int, int]]:
+    result = await result_of(handler(), *topics)
+    assert result.log_dir == "/d"
     return [
-        (topic["name"], part["partition_index"], part["partition_size"], part["offset_lag"])
-        for topic in result["topics"]
-        for part in topic["partitions"]
+        (topic.name, part.partition_index, part.partition_size, part.offset_lag)
+        for topic in result.topics
+        for part in topic.partitions
     ]
 
 
 async def test_all_partitions_in_order_with_their_sizes_and_lags() -> None:
-    assert await described(None) == [("a", 0, 10, 0), ("a", 1, 20, 4), ("b", 0, 30, 0)]
+    assert await described() == [("a", 0, 10, 0), ("a", 1, 20, 4), ("b", 0, 30, 0)]
 
 
 async def test_only_those_asked_for() -> None:
-    wanted = [SimpleNamespace(topic="a", partitions=(1, 7)), SimpleNamespace(topic="c", partitions=(0,))]
-    assert await described(wanted) == [("a", 1, 20, 4)]
+    wanted = (
+        DescribableLogDirTopic(topic="a", partitions=(1, 7)),
+        DescribableLogDirTopic(topic="c", partitions=(0,)),
+    )
+    assert await described(*wanted) == [("a", 1, 20, 4)]
 
 
 async def test_a_directory_that_is_offline_says_so() -> None:
     for offline, code in ((None, ErrorCode.none), ("no disk", ErrorCode.kafka_storage_error)):
-        (result,) = (await handler(offline).describe_log_dirs(None, SimpleNamespace(topics=None)))["results"]
-        assert result["error_code"] is code
+        assert (await result_of(handler(offline))).error_code is code
 
 
 async def test_how_large_the_disk_is_and_what_is_left_of_it() -> None:
     disk = MemoryDisk(capacity_bytes=100)
-    (result,) = (await handler(disk=disk).describe_log_dirs(None, SimpleNamespace(topics=None)))["results"]
-    assert (result["total_bytes"], result["usable_bytes"]) == (100, 100)
+    result = await result_of(handler(disk=disk))
+    assert (result.total_bytes, result.usable_bytes) == (100, 100)
     disk.faults = FailNth(1, reads=True)
-    (result,) = (await handler(disk=disk).describe_log_dirs(None, SimpleNamespace(topics=None)))["results"]
-    assert (result["total_bytes"], result["usable_bytes"]) == (-1, -1), "which is Kafka's word for unknown"
+    result = await result_of(handler(disk=disk))
+    assert (result.total_bytes, result.usable_bytes) == (-1, -1), "which is Kafka's word for unknown"
 
 
 async def test_F11_which_replicas_are_thin_and_how_long_at_most() -> None:
@@ -70,9 +81,9 @@ async def test_C9_which_replicas_cannot_serve_whether_their_log_is_open_or_not()
 
 
 async def told(subject: LogDirHandler, field: str) -> dict[str, object]:
-    (result,) = (await subject.describe_log_dirs(None, SimpleNamespace(topics=None)))["results"]
+    result = await result_of(subject)
     return {
-        f"{topic['name']}-{part['partition_index']}": part[field]
-        for topic in result["topics"]
-        for part in topic["partitions"]
+        f"{topic.name}-{part.partition_index}": getattr(part, field)
+        for topic in result.topics
+        for part in topic.partitions
     }

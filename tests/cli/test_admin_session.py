@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tierfetch.cli.cluster_session import Admin
-from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.net.client_connection import RequestTimedOutError
+from tierfetch.protocol.requests import metadata_of
 
 BROKER = Address("kafka-1", 9092)
 
@@ -30,5 +30,5 @@ async def test_a_broker_that_does_not_answer_is_named_once(error: OSError) -> No
     admin = Admin([BROKER])
     admin._client = Failing(error)
     with pytest.raises(OSError, match=str(error)) as failed:
-        await admin.ask(ApiKey.METADATA, {})
+        await admin.send(metadata_of(None))
     assert str(failed.value).count(str(BROKER)) == 1

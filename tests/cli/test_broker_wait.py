@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tierfetch.cli.admin import broker_wait
 from tierfetch.cli.admin.broker_wait import BrokerProgress, WaitingBar, wait_for
-from tierfetch.cli.cluster_session import Cluster
+from tierfetch.cli.cluster_session import Cluster, ListedTopic
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.extensions import NOT_THIN, NOT_WARMED
+from tierfetch.protocol.messages.cluster import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+    MetadataResponsePartition,
+)
 from tierfetch.protocol.net.client import Address, BrokerUnavailableError
 
 HERE = Address("127.0.0.1", 1)
@@ -34,19 +40,24 @@ class Admin:
             raise BrokerUnavailableError("nobody answers")
         alive, isrs, self._warming = look[:3]
         self._warm_in_ms = look[3] if len(look) == 4 else NOT_THIN
-        parts = [SimpleNamespace(replica_nodes=[1, 2], isr_nodes=isr) for isr in isrs]
-        return Cluster(dict.fromkeys(alive, HERE), {}, (SimpleNamespace(partitions=parts),))
+        parts = tuple(
+            MetadataResponsePartition(partition_index=index, leader_id=1, replica_nodes=(1, 2), isr_nodes=tuple(isr))
+            for index, isr in enumerate(isrs)
+        )
+        return Cluster(dict.fromkeys(alive, HERE), {}, (ListedTopic("t", None, parts),))
 
-    async def ask_at(self, *_: Any) -> Any:
-        part = SimpleNamespace(
+    async def send_to(self, *_: object) -> DescribeLogDirsResponse:
+        part = DescribeLogDirsPartition(
             partition_index=0,
             partition_size=5,
+            offset_lag=0,
+            is_future_key=False,
             warming_bytes_left=self._warming,
             warming_bytes_per_second=1000,
             warm_in_ms=self._warm_in_ms,
         )
-        topics = [SimpleNamespace(name="t", partitions=[part])]
-        return SimpleNamespace(results=[SimpleNamespace(log_dir="/d", error_code=ErrorCode.none, topics=topics)])
+        topics = (DescribeLogDirsTopic(name="t", partitions=(part,)),)
+        return DescribeLogDirsResponse(results=(DescribeLogDirsResult(log_dir="/d", topics=topics),))
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +111,7 @@ async def test_a_broker_that_does_not_tell_what_it_lacks_is_not_warm(monkeypatch
     async def refuse(*_: object) -> None:
         raise KafkaError(ErrorCode.cluster_authorization_failed, "no")
 
-    monkeypatch.setattr(Admin, "ask_at", refuse)
+    monkeypatch.setattr(Admin, "send_to", refuse)
     with pytest.raises(KafkaError, match="broker 2 does not tell what is to come from the tier, after 0 s"):
         await waited(({1, 2}, [[1, 2]], NOT_WARMED), warm=True, timeout_s=0)
 

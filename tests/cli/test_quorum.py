@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -14,7 +13,10 @@ from tierfetch.cli.main import cli
 from tierfetch.cli.quorum import admin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
+from tierfetch.protocol.net.dispatch import Handler, RequestContext
 from tierfetch.protocol.net.server import Server
+from tierfetch.protocol.requests import CONTROLLER_ENDPOINTS
 from tierfetch.quorum.handlers import api_versions_handler
 from tierfetch.tests.quorum.nodes import CLUSTER, Quorum
 
@@ -78,10 +80,11 @@ def test_what_is_given_wrong_is_named(arguments: tuple[str, ...], said: str) -> 
 
 
 async def test_a_brokers_listener_is_not_a_controllers() -> None:
-    async def describe_cluster(context: Any, body: Any) -> Any:
-        return {"error_code": ErrorCode.unsupported_endpoint_type, "cluster_id": "", "brokers": []}
+    async def describe_cluster(_: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+        assert request.endpoint_type == CONTROLLER_ENDPOINTS
+        return DescribeClusterResponse(error_code=ErrorCode.unsupported_endpoint_type, cluster_id="", brokers=())
 
-    table = {ApiKey.DESCRIBE_CLUSTER: describe_cluster}
+    table: dict[ApiKey, Handler] = {ApiKey.DESCRIBE_CLUSTER: describe_cluster}
     table[ApiKey.API_VERSIONS] = api_versions_handler(lambda: frozenset(table))
     server = Server(table, listener_name="PLAINTEXT")
     await server.start("127.0.0.1", 0)

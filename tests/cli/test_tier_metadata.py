@@ -16,6 +16,13 @@ from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
+from tierfetch.protocol.messages.cluster import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from tierfetch.protocol.messages.offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -91,27 +98,25 @@ class MetadataCluster:
     def write(self, partition: int, *events: RemoteLogEvent) -> None:
         self.values[partition] += [encode_event(event) for event in events]
 
-    async def metadata(self, _: RequestContext, request: Any) -> dict[str, Any]:
+    async def metadata(self, _: RequestContext, request: MetadataRequest) -> MetadataResponse:
+        assert request.topics is not None
         (asked,) = request.topics
         assert asked.name == REMOTE_LOG_METADATA_TOPIC
-        partitions = [
-            {"partition_index": number, "leader_id": 1, "leader_epoch": 0, "replica_nodes": (1,), "isr_nodes": (1,)}
+        partitions = tuple(
+            MetadataResponsePartition(
+                partition_index=number, leader_id=1, leader_epoch=0, replica_nodes=(1,), isr_nodes=(1,)
+            )
             for number in self.values
-        ]
-        return {
-            "brokers": [{"node_id": 1, "host": HOST, "port": self.address.port, "rack": None}],
-            "cluster_id": "c",
-            "controller_id": 1,
-            "topics": [
-                {
-                    "error_code": self.error,
-                    "name": asked.name,
-                    "topic_id": uuid.UUID(int=9),
-                    "is_internal": False,
-                    "partitions": partitions,
-                }
-            ],
-        }
+        )
+        topic = MetadataResponseTopic(
+            error_code=self.error, name=asked.name, topic_id=uuid.UUID(int=9), partitions=partitions
+        )
+        return MetadataResponse(
+            brokers=(MetadataResponseBroker(node_id=1, host=HOST, port=self.address.port),),
+            cluster_id="c",
+            controller_id=1,
+            topics=(topic,),
+        )
 
     async def list_offsets(self, _: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
         (topic,) = request.topics

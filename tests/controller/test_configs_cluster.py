@@ -11,7 +11,9 @@ from tierfetch.controller.core.describe_configs import NodeConfigs, describe_con
 from tierfetch.controller.records import BrokerEndpoint
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.wire.entities import build_entity
+from tierfetch.protocol.messages.cluster import DescribeClusterRequest
+from tierfetch.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResult
+from tierfetch.protocol.requests import cluster_of
 
 from .harness import CLUSTER_ID, Harness
 
@@ -123,44 +125,37 @@ def test_nobody_is_given_the_same_producer_ids(cluster: Harness) -> None:
     assert (refused["error_code"], refused["producer_id_len"]) == (ErrorCode.stale_broker_epoch, 0)
 
 
-@pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_cluster_is_described(cluster: Harness, version: int) -> None:
+def test_the_cluster_is_described(cluster: Harness) -> None:
     cluster.expire(2, alive=[1])
-    values = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
-    request = build_entity(ApiKey.DESCRIBE_CLUSTER.request_type(version), values)
+    request = DescribeClusterRequest(include_cluster_authorized_operations=False)
     response = describe_cluster(cluster.core.state, request, ASKED)
-    build_entity(ApiKey.DESCRIBE_CLUSTER.response_type(version), response)
-    assert response["cluster_id"] == CLUSTER_ID
-    assert [(broker["broker_id"], broker["host"]) for broker in response["brokers"]] == [(1, "host1")]
+    assert response.cluster_id == CLUSTER_ID
+    assert [(broker.broker_id, broker.host) for broker in response.brokers] == [(1, "host1")]
 
 
 def test_fenced_brokers_and_controllers_are_described_where_they_are_asked_for(cluster: Harness) -> None:
     cluster.expire(2, alive=[1])
-    ask = ApiKey.DESCRIBE_CLUSTER.request_type(2)
-    values = {"include_cluster_authorized_operations": False, "include_fenced_brokers": True, "endpoint_type": 1}
-    response = describe_cluster(cluster.core.state, build_entity(ask, values), ASKED)
-    assert [(broker["broker_id"], broker["is_fenced"]) for broker in response["brokers"]] == [(1, False), (2, True)]
-    controllers = describe_cluster(cluster.core.state, build_entity(ask, {**values, "endpoint_type": 2}), ASKED)
-    assert [(node["broker_id"], node["port"]) for node in controllers["brokers"]] == [(100, 9093)]
-    wrong = describe_cluster(cluster.core.state, build_entity(ask, {**values, "endpoint_type": 3}), ASKED)
-    assert wrong["error_code"] is ErrorCode.unsupported_endpoint_type
+    found = {
+        kind: describe_cluster(cluster.core.state, cluster_of(kind, include_fenced_brokers=True), ASKED)
+        for kind in (1, 2, 3)
+    }
+    assert [(broker.broker_id, broker.is_fenced) for broker in found[1].brokers] == [(1, False), (2, True)]
+    assert [(node.broker_id, node.port) for node in found[2].brokers] == [(100, 9093)]
+    assert found[3].error_code is ErrorCode.unsupported_endpoint_type
 
 
 NODE = NodeConfigs(100, {"node.id": "100", "num.partitions": "1"}, {"node.id": "100"})
 
 
-def described(cluster: Harness, resource_type: int, name: str, *keys: str, version: int = 4) -> Any:
-    api = ApiKey.DESCRIBE_CONFIGS
-    resource = {"resource_type": resource_type, "resource_name": name, "configuration_keys": list(keys) or None}
-    body = {"resources": [resource], "include_synonyms": True, "include_documentation": False}
-    request = build_entity(api.request_type(version), body)
-    response = describe_configs(cluster.core.state, request, NODE)
-    return build_entity(api.response_type(version), response).results[0]
+def described(cluster: Harness, resource_type: int, name: str, *keys: str) -> DescribeConfigsResult:
+    resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=keys or None)
+    request = DescribeConfigsRequest(resources=(resource,), include_synonyms=True)
+    (result,) = describe_configs(cluster.core.state, request, NODE).results
+    return result
 
 
-@pytest.mark.parametrize("version", range(ApiKey.DESCRIBE_CONFIGS.min_version, ApiKey.DESCRIBE_CONFIGS.max_version + 1))
-def test_configs_of_a_topic_are_told_with_where_they_come_from(cluster: Harness, version: int) -> None:
-    result = described(cluster, TOPIC, "t", "retention.ms", "flush.ms", version=version)
+def test_configs_of_a_topic_are_told_with_where_they_come_from(cluster: Harness) -> None:
+    result = described(cluster, TOPIC, "t", "retention.ms", "flush.ms")
     told = {item.name: (item.value, item.config_source, item.read_only) for item in result.configs}
     assert told == {"retention.ms": ("1000", 1, False), "flush.ms": ("9223372036854775807", 5, False)}
     synonyms = [(each.value, each.source) for each in result.configs[1].synonyms]
@@ -191,4 +186,4 @@ def test_configs_that_a_controller_does_not_know(
 ) -> None:
     result = described(cluster, resource_type, name)
     assert (result.error_code, result.configs) == (code, ())
-    assert said in result.error_message
+    assert said in (result.error_message or "")

@@ -17,6 +17,7 @@ from tierfetch.protocol.codec import RequestHeader, read_response, write_request
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.wire.entities import build_entity
+from tierfetch.tests.protocol.plain_messages import request_body
 
 NOT_ACTIVE = KafkaError(ErrorCode.not_controller, "another one is")
 VERSIONS = [(api, version) for api in HANDLERS for version in range(api.min_version, api.max_version + 1)]
@@ -69,7 +70,7 @@ class Envelope:
 
 
 def wrapped(api: ApiKey, version: int, values: dict[str, Any]) -> Envelope:
-    parts = write_request(RequestHeader(api, version, 99, "client"), values)
+    parts = write_request(RequestHeader(api, version, 99, "client"), request_body(api, values))
     return Envelope(b"".join(bytes(part) for part in parts)[4:])
 
 

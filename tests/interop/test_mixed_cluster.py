@@ -21,6 +21,7 @@ from tierfetch.cli.local_nodes import LocalNodes
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.messages.cluster import ApiVersionsRequest
 from tierfetch.protocol.net.client import Address, KafkaClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -241,9 +242,9 @@ def test_F6_a_java_replica_begins_with_what_our_tier_lacks_and_serves_all(mixed:
 async def offered(port: int) -> set[int]:
     """The APIs of a listener that are known here."""
     client = KafkaClient(client_id="test", random=random.Random())
-    body = {"client_software_name": "test", "client_software_version": "1"}
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
     try:
-        answer = await client.request(Address("127.0.0.1", port), ApiKey.API_VERSIONS, body, timeout_s=TIMEOUT_S)
+        answer = await client.send(Address("127.0.0.1", port), request, timeout_s=TIMEOUT_S)
     finally:
         await client.close()
     return {item.api_key for item in answer.api_keys} & set(ApiKey)

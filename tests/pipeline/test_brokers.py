@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 
 from tierfetch.pipeline.access import brokers
 from tierfetch.pipeline.access.brokers import Brokers, BrokersUnavailableError, Fetched, LiveTopic
-from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.base import Request, ResponseT
+from tierfetch.protocol.messages.cluster import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from tierfetch.protocol.messages.offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -78,20 +83,23 @@ class Cluster:
         self.asked: list[tuple[int, int]] = []
         """(broker, partitions) of each ListOffsets."""
 
-    async def request(self, address: Address, api: ApiKey, body: Any, **_: object) -> Any:
+    async def send(self, address: Address, request: Request[ResponseT], **_: object) -> ResponseT:
         if address.port == self.gone:
             raise BrokerUnavailableError(f"{address} refuses connections")
-        return self._metadata() if api is ApiKey.METADATA else self._offsets(address.port, body)
+        assert isinstance(request, ListOffsetsRequest | MetadataRequest)
+        if isinstance(request, ListOffsetsRequest):
+            return cast("ResponseT", self._offsets(address.port, request))
+        return cast("ResponseT", self._metadata(request))
 
-    async def send(self, address: Address, request: Request[ResponseT], **_: object) -> ResponseT:
-        response: ResponseT = await self.request(address, ApiKey(request.api_key), request)
-        return response
-
-    def _metadata(self) -> Any:
-        parts = [SimpleNamespace(partition_index=name.partition, leader_id=port) for name, port in self.leaders.items()]
-        topic = SimpleNamespace(name="t", topic_id=ID, error_code=ErrorCode.none, is_internal=False, partitions=parts)
-        brokers_ = [SimpleNamespace(node_id=port, host="127.0.0.1", port=port) for port in (1, 2)]
-        return SimpleNamespace(brokers=brokers_, topics=[topic])
+    def _metadata(self, request: MetadataRequest) -> MetadataResponse:
+        assert request.topics is None or [topic.name for topic in request.topics] == ["t"]
+        parts = [
+            MetadataResponsePartition(partition_index=name.partition, leader_id=port)
+            for name, port in self.leaders.items()
+        ]
+        topic = MetadataResponseTopic(name="t", topic_id=ID, partitions=tuple(parts))
+        brokers_ = [MetadataResponseBroker(node_id=port, host="127.0.0.1", port=port) for port in (1, 2)]
+        return MetadataResponse(brokers=tuple(brokers_), topics=(topic,))
 
     def _offsets(self, broker: int, request: ListOffsetsRequest) -> ListOffsetsResponse:
         (topic,) = request.topics

@@ -22,7 +22,7 @@ from tierfetch.cli.main import cli
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.client import Address, KafkaClient
-from tierfetch.protocol.requests import metadata_of
+from tierfetch.protocol.requests import configs_of, metadata_of
 from tierfetch.protocol.wire.config_resources import ConfigSource, ResourceType
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.conftest import local_tier
@@ -95,9 +95,7 @@ class Moved:
         return self._configs(ResourceType.TOPIC, self.topic, 1)
 
     def _configs(self, resource_type: ResourceType, name: str, broker: int) -> dict[str, str]:
-        asked = {"resource_type": resource_type, "resource_name": name, "configuration_keys": None}
-        body = {"resources": [asked], "include_synonyms": False, "include_documentation": False}
-        (result,) = self._ask(broker, ApiKey.DESCRIBE_CONFIGS, body).results
+        (result,) = self._ask(broker, ApiKey.DESCRIBE_CONFIGS, configs_of(resource_type, [(name, None)])).results
         return {each.name: each.value for each in result.configs if each.config_source in SET_SOURCES}
 
     def _ask(self, broker: int, api: ApiKey, body: Any) -> Any:

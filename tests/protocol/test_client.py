@@ -14,6 +14,7 @@ from tierfetch.protocol import codec
 from tierfetch.protocol.api import ApiKey, VersionRange
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
+from tierfetch.protocol.messages.cluster import ApiVersion, ApiVersionsResponse
 from tierfetch.protocol.messages.offsets import ListOffsetsRequest
 from tierfetch.protocol.net.client import (
     Address,
@@ -58,14 +59,13 @@ def broker(
                 await answer(peer, correlation_id, frame)
                 continue
             offered = versions or {ApiKey.FETCH: VersionRange(12, 12)}
-            values = {
-                "error_code": 0,
-                "api_keys": [
-                    {"api_key": int(api), "min_version": low, "max_version": high}
+            response = ApiVersionsResponse(
+                api_keys=tuple(
+                    ApiVersion(api_key=int(api), min_version=low, max_version=high)
                     for api, (low, high) in offered.items()
-                ],
-            }
-            peer.writer.write(joined(codec.write_response(ApiKey.API_VERSIONS, version, correlation_id, values)))
+                )
+            )
+            peer.writer.write(joined(codec.write_response(ApiKey.API_VERSIONS, version, correlation_id, response)))
 
     return script
 
@@ -158,14 +158,14 @@ async def test_an_older_broker_is_asked_again_in_its_own_version() -> None:
             asked.append(version)
             error = ErrorCode.none if version <= 2 else ErrorCode.unsupported_version
             keys = [
-                {"api_key": 18, "min_version": 0, "max_version": 2},
-                {"api_key": 7777, "min_version": 0, "max_version": 1},
+                ApiVersion(api_key=18, min_version=0, max_version=2),
+                ApiVersion(api_key=7777, min_version=0, max_version=1),
             ]
             if version <= 2:
-                keys.append({"api_key": 1, "min_version": 0, "max_version": 11})
-            values = {"error_code": error, "api_keys": keys}
+                keys.append(ApiVersion(api_key=1, min_version=0, max_version=11))
+            response = ApiVersionsResponse(error_code=error, api_keys=tuple(keys))
             answered = version if version <= 2 else 0
-            peer.writer.write(joined(codec.write_response(ApiKey.API_VERSIONS, answered, correlation_id, values)))
+            peer.writer.write(joined(codec.write_response(ApiKey.API_VERSIONS, answered, correlation_id, response)))
 
     async with fake_broker(script) as port, connected(port) as client:
         assert asked == [4, 2]
@@ -175,8 +175,8 @@ async def test_an_older_broker_is_asked_again_in_its_own_version() -> None:
 async def test_a_broker_that_refuses_api_versions_is_unavailable() -> None:
     async def script(peer: RawPeer) -> None:
         _, version, correlation_id = struct.unpack_from(">hhi", await peer.frame())
-        values = {"error_code": ErrorCode.cluster_authorization_failed, "api_keys": []}
-        peer.writer.write(joined(codec.write_response(ApiKey.API_VERSIONS, version, correlation_id, values)))
+        response = ApiVersionsResponse(error_code=ErrorCode.cluster_authorization_failed, api_keys=())
+        peer.writer.write(joined(codec.write_response(ApiKey.API_VERSIONS, version, correlation_id, response)))
         await peer.frame()
 
     async with fake_broker(script) as port:

@@ -15,7 +15,12 @@ from tierfetch.protocol.messages.brokers import (
     AlterPartitionRequestTopicData,
     BrokerState,
 )
-from tierfetch.protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
+from tierfetch.protocol.messages.cluster import (
+    FeatureUpdateKey,
+    MetadataRequest,
+    MetadataRequestTopic,
+    UpdateFeaturesRequest,
+)
 from tierfetch.protocol.messages.groups import (
     Coordinator,
     FindCoordinatorRequest,
@@ -158,3 +163,17 @@ def test_A4_a_downgrade_that_an_old_request_allows_is_a_safe_one(version: int, a
     update = FeatureUpdateKey(feature="f", max_version_level=1, upgrade_type=asked)
     request = UpdateFeaturesRequest(feature_updates=(update,))
     assert through_the_wire(request, ApiKey.UPDATE_FEATURES, version).feature_updates[0].upgrade_type == seen
+
+
+@pytest.mark.parametrize("version", [0, 1, 13])
+def test_A4_metadata_of_all_topics_and_of_one(version: int) -> None:
+    """Version 0 has no null: it asks for all topics by naming none."""
+    everything, one = MetadataRequest(topics=None), MetadataRequest(topics=(MetadataRequestTopic(name="t"),))
+    assert through_the_wire(everything, ApiKey.METADATA, version).topics is None
+    assert through_the_wire(one, ApiKey.METADATA, version).topics == one.topics
+
+
+def test_A4_metadata_of_no_topic_does_not_fit_version_0() -> None:
+    assert through_the_wire(MetadataRequest(topics=()), ApiKey.METADATA, 1).topics == ()
+    with pytest.raises(KafkaError, match="UNSUPPORTED_VERSION"):
+        lowered(MetadataRequest(topics=()), 0)

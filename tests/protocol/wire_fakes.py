@@ -17,6 +17,7 @@ from tierfetch.protocol.net.client import Address, ClientLimits, Connection
 from tierfetch.protocol.net.dispatch import Handlers
 from tierfetch.protocol.net.server import Server, ServerLimits
 from tierfetch.protocol.wire.primitives import Part
+from tierfetch.tests.protocol.plain_messages import request_body
 
 HOST = "127.0.0.1"
 LISTENER = "PLAINTEXT"
@@ -123,7 +124,9 @@ class RawPeer:
         self.writer = writer
 
     def send(self, api: ApiKey, version: int, correlation_id: int, body: Any) -> None:
-        self.writer.write(joined(codec.write_request(RequestHeader(api, version, correlation_id, "raw"), body)))
+        self.writer.write(
+            joined(codec.write_request(RequestHeader(api, version, correlation_id, "raw"), request_body(api, body)))
+        )
 
     async def frame(self) -> bytes:
         (size,) = struct.unpack(">i", await self.reader.readexactly(4))

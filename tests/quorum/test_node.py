@@ -11,10 +11,12 @@ import pytest
 from tierfetch.log.disk.open_file import OsFile
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.requests import BROKER_ENDPOINTS, cluster_of
 from tierfetch.quorum.core.config import MetadataLogConfig
 from tierfetch.quorum.core.errors import BufferFullError, NotLeaderError, QuorumFailedError, QuorumStartError
 from tierfetch.quorum.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from tierfetch.quorum.core.state import LeaderAndEpoch, RaftState
+from tierfetch.tests.protocol.plain_messages import request_body
 from tierfetch.tests.quorum.nodes import CLUSTER, TIMEOUT_S, Quorum, Replica, now_ms
 
 OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -285,12 +287,27 @@ async def test_Q9_a_damaged_snapshot_is_fetched_in_vain_until_it_is_whole(
         await quorum.until(lambda: observer.state.records == [b"state"])
 
 
+async def test_Q10_describe_cluster_v0_has_no_endpoint_type_and_gets_the_controllers(tmp_path: Path) -> None:
+    async with Quorum(tmp_path, 1) as quorum:
+        await quorum.start()
+        client = quorum.client()
+        found = {
+            version: await client.send(quorum.replicas[1].address, cluster_of(BROKER_ENDPOINTS), max_version=version)
+            for version in (0, 1)
+        }
+        assert [node.broker_id for node in found[0].brokers] == [1]
+        assert (found[1].error_code, found[1].brokers) == (ErrorCode.mismatched_endpoint_type, ())
+        await client.close()
+
+
 async def test_Q2_a_voter_that_nobody_knows_gets_no_vote(tmp_path: Path) -> None:
     async with Quorum(tmp_path, 2) as quorum:
         await quorum.start([1])
         voter = quorum.replicas[1]
         client = quorum.client()
-        answer = await client.request(voter.address, ApiKey.VOTE, vote(replica_id=77, replica_epoch=50))
+        answer = await client.request(
+            voter.address, ApiKey.VOTE, request_body(ApiKey.VOTE, vote(replica_id=77, replica_epoch=50))
+        )
         (partition,) = answer.topics[0].partitions
         assert not partition.vote_granted
         assert partition.error_code is not ErrorCode.none
@@ -319,7 +336,7 @@ async def test_Q11_requests_of_another_cluster_are_refused(tmp_path: Path) -> No
         await quorum.start()
         leader = await quorum.leader()
         client = quorum.client()
-        answer = await client.request(leader.address, ApiKey.VOTE, vote(OTHER_CLUSTER))
+        answer = await client.request(leader.address, ApiKey.VOTE, request_body(ApiKey.VOTE, vote(OTHER_CLUSTER)))
         assert answer.error_code is ErrorCode.inconsistent_cluster_id
         assert not leader.node.failed.done()
         assert leader.node.leader_and_epoch.epoch == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,7 @@ from tierfetch.protocol.fetch.messages import (
 )
 from tierfetch.protocol.fetch.messages import FetchRequest as WireFetchRequest
 from tierfetch.protocol.fetch.messages import FetchResponse as WireFetchResponse
+from tierfetch.protocol.messages import quorum as kafka
 from tierfetch.protocol.topics import METADATA_TOPIC_ID
 from tierfetch.quorum.core.effects import DataBatch
 from tierfetch.quorum.core.messages import (
@@ -52,6 +54,7 @@ from tierfetch.quorum.core.voters import VoterNode, VotersAt, VoterSet
 from tierfetch.quorum.storage.snapshot_file import FileChunk
 from tierfetch.quorum.wire import fetch as wire_fetch
 from tierfetch.quorum.wire import messages as wire
+from tierfetch.tests.protocol.plain_messages import request_body
 from tierfetch.tests.quorum.test_control_batches import NODE, append, append_bytes
 
 ids = st.integers(0, 2**31 - 1)
@@ -321,19 +324,19 @@ def test_Q15_update_voter(voter: VoterNode, cluster_id: str | None, epoch: int) 
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_Q15_add_and_remove_requests(version: int) -> None:
-    body = {
-        "cluster_id": "c",
-        "timeout_ms": 1500,
-        "voter_id": 4,
-        "voter_directory_id": NODE.key.directory_id,
-        "listeners": [{"name": "CONTROLLER", "host": "h", "port": 1}],
-        "ack_when_committed": False,
-    }
-    added = wire.read_add_request(through_request(ApiKey.ADD_RAFT_VOTER, version, body))
+    request = kafka.AddRaftVoterRequest(
+        cluster_id="c",
+        timeout_ms=1500,
+        voter_id=4,
+        voter_directory_id=NODE.key.directory_id,
+        listeners=(kafka.AddRaftVoterRequestListener(name="CONTROLLER", host="h", port=1),),
+        ack_when_committed=False,
+    )
+    added = wire.read_add_request(through_request(ApiKey.ADD_RAFT_VOTER, version, request))
     assert (added.voter.key, added.timeout_ms) == (ReplicaKey(4, NODE.key.directory_id), 1500)
     assert added.ack_when_committed is (version == 0)
-    body = {"cluster_id": None, "voter_id": 4, "voter_directory_id": None}
-    removed = wire.read_remove_request(through_request(ApiKey.REMOVE_RAFT_VOTER, 0, body))
+    leaving = kafka.RemoveRaftVoterRequest(cluster_id=None, voter_id=4, voter_directory_id=None)
+    removed = wire.read_remove_request(through_request(ApiKey.REMOVE_RAFT_VOTER, 0, leaving))
     assert (removed.cluster_id, removed.voter) == (None, ReplicaKey(4, NO_DIRECTORY_ID))
 
 
@@ -345,10 +348,22 @@ def test_Q11_errors_of_the_request_are_said_for_the_whole(error: ErrorCode) -> N
     assert wire.read_vote_response(body).error is error
 
 
-@pytest.mark.parametrize("api", [ApiKey.VOTE, ApiKey.DESCRIBE_QUORUM, ApiKey.ADD_RAFT_VOTER, ApiKey.UPDATE_RAFT_VOTER])
-def test_an_answer_with_nothing_but_an_error(api: ApiKey) -> None:
+@pytest.mark.parametrize(
+    ("api", "refuse"),
+    [
+        (ApiKey.VOTE, wire.vote_error),
+        (ApiKey.BEGIN_QUORUM_EPOCH, wire.begin_error),
+        (ApiKey.END_QUORUM_EPOCH, wire.end_error),
+        (ApiKey.FETCH_SNAPSHOT, wire_fetch.fetch_snapshot_error),
+        (ApiKey.DESCRIBE_QUORUM, wire.describe_error),
+        (ApiKey.ADD_RAFT_VOTER, wire.add_error),
+        (ApiKey.REMOVE_RAFT_VOTER, wire.remove_error),
+        (ApiKey.UPDATE_RAFT_VOTER, wire.update_error),
+    ],
+)
+def test_an_answer_with_nothing_but_an_error(api: ApiKey, refuse: Callable[[ErrorCode, str], Any]) -> None:
     for version in range(api.min_version, api.max_version + 1):
-        body = through_response(api, version, wire.error_body(api, ErrorCode.invalid_request, "why"))
+        body = through_response(api, version, refuse(ErrorCode.invalid_request, "why"))
         assert body.error_code is ErrorCode.invalid_request
 
 
@@ -363,4 +378,6 @@ def test_an_answer_with_nothing_but_an_error(api: ApiKey) -> None:
 )
 def test_only_the_metadata_log_is_known(topics: list[Any]) -> None:
     with pytest.raises(KafkaError, match="INVALID_REQUEST"):
-        wire.read_describe_request(through_request(ApiKey.DESCRIBE_QUORUM, 2, {"topics": topics}))
+        wire.read_describe_request(
+            through_request(ApiKey.DESCRIBE_QUORUM, 2, request_body(ApiKey.DESCRIBE_QUORUM, {"topics": topics}))
+        )

@@ -8,12 +8,27 @@ from types import SimpleNamespace
 from typing import Any, Final
 from uuid import UUID, uuid4
 
-from tierfetch.cli.cluster_session import Cluster
+from tierfetch.cli.cluster_session import Cluster, ListedTopic
 from tierfetch.cli.tier.ledgers import MetadataUnavailableError
 from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.messages.base import Request, ResponseT
+from tierfetch.protocol.messages.cluster import (
+    DescribeClusterBroker,
+    DescribeClusterResponse,
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+    MetadataResponsePartition,
+)
+from tierfetch.protocol.messages.configs import (
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from tierfetch.protocol.messages.offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -113,19 +128,27 @@ class FakeCluster:
     async def ask(self, api: ApiKey, body: Any) -> Any:
         return await self.ask_at(Address("broker", self.brokers[0]), api, body)
 
+    async def send(self, request: Request[ResponseT]) -> ResponseT:
+        response: ResponseT = await self.ask(ApiKey(request.api_key), request)
+        return response
+
+    async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT:
+        response: ResponseT = await self.ask_at(address, ApiKey(request.api_key), request)
+        return response
+
     async def cluster(self, topics: Sequence[str] | None = None) -> Cluster:
         self._note(ApiKey.METADATA, None)
-        by_topic: dict[str, list[Any]] = {}
+        by_topic: dict[str, list[MetadataResponsePartition]] = {}
         for (name, index), part in sorted(self.partitions.items()):
             by_topic.setdefault(name, []).append(
-                SimpleNamespace(
+                MetadataResponsePartition(
                     partition_index=index, leader_id=part.leader, replica_nodes=part.replicas, isr_nodes=part.isr
                 )
             )
         return Cluster(
             brokers={broker: Address("broker", broker) for broker in self.brokers},
             racks={broker: f"rack-{broker}" for broker in self.brokers},
-            topics=tuple(SimpleNamespace(name=name, partitions=parts) for name, parts in by_topic.items()),
+            topics=tuple(ListedTopic(name, None, tuple(parts)) for name, parts in by_topic.items()),
             topic_ids=self.topic_ids,
         )
 
@@ -138,13 +161,16 @@ class FakeCluster:
             case ApiKey.LIST_OFFSETS:
                 return ListOffsetsResponse(topics=tuple(self._offsets(broker, topic) for topic in body.topics))
             case ApiKey.DESCRIBE_LOG_DIRS:
-                return SimpleNamespace(results=[self._log_dir(broker)])
+                return DescribeLogDirsResponse(results=(self._log_dir(broker),))
             case ApiKey.DESCRIBE_CONFIGS:
-                return SimpleNamespace(results=[self._configs(each) for each in body["resources"]])
+                return DescribeConfigsResponse(results=tuple(self._configs(each) for each in body.resources))
             case ApiKey.DESCRIBE_CLUSTER:
-                registered = (*self.brokers, *(self.fenced if body["include_fenced_brokers"] else ()))
-                described = [SimpleNamespace(broker_id=each, rack=f"rack-{each}") for each in registered]
-                return SimpleNamespace(brokers=described)
+                registered = (*self.brokers, *(self.fenced if body.include_fenced_brokers else ()))
+                described = [
+                    DescribeClusterBroker(broker_id=each, host="broker", port=each, rack=f"rack-{each}")
+                    for each in registered
+                ]
+                return DescribeClusterResponse(cluster_id="c", brokers=tuple(described))
             case ApiKey.LIST_PARTITION_REASSIGNMENTS:
                 parts = [
                     SimpleNamespace(name=topic, partitions=[SimpleNamespace(partition_index=index)])
@@ -152,10 +178,6 @@ class FakeCluster:
                 ]
                 return SimpleNamespace(topics=parts)
         raise KafkaError(ErrorCode.unsupported_version, api.name)
-
-    async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT:
-        answer: ResponseT = await self.ask_at(address, ApiKey(request.api_key), request)
-        return answer
 
     def _note(self, api: ApiKey, body: Any) -> None:
         self.asked.append(api)
@@ -176,22 +198,30 @@ class FakeCluster:
             parts.append(ListOffsetsPartitionResponse(partition_index=index, error_code=code, offset=offset))
         return ListOffsetsTopicResponse(name=topic.name, partitions=tuple(parts))
 
-    def _log_dir(self, broker: int) -> Any:
-        topics: dict[str, list[Any]] = {}
+    def _log_dir(self, broker: int) -> DescribeLogDirsResult:
+        topics: dict[str, list[DescribeLogDirsPartition]] = {}
         for (name, index), part in self.partitions.items():
             if broker in part.sizes:
                 topics.setdefault(name, []).append(
-                    SimpleNamespace(partition_index=index, partition_size=part.sizes[broker], is_future_key=False)
+                    DescribeLogDirsPartition(
+                        partition_index=index, partition_size=part.sizes[broker], offset_lag=0, is_future_key=False
+                    )
                 )
-        return SimpleNamespace(
-            error_code=ErrorCode.none,
+        return DescribeLogDirsResult(
             log_dir="/data",
             total_bytes=self.total_bytes,
-            topics=[SimpleNamespace(name=name, partitions=parts) for name, parts in topics.items()],
+            topics=tuple(DescribeLogDirsTopic(name=name, partitions=tuple(parts)) for name, parts in topics.items()),
         )
 
-    def _configs(self, resource: dict[str, Any]) -> Any:
-        name = resource["resource_name"]
-        found = self.topic_configs.get(name, {}) if resource["resource_type"] == 2 else self.broker_configs
-        entries = [SimpleNamespace(name=key, value=value) for key, value in found.items()]
-        return SimpleNamespace(resource_name=name, error_code=ErrorCode.none, configs=entries)
+    def _configs(self, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+        name = resource.resource_name
+        found = self.topic_configs.get(name, {}) if resource.resource_type == 2 else self.broker_configs
+        return DescribeConfigsResult(
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=name,
+            configs=tuple(
+                DescribeConfigsResourceResult(name=key, value=value, read_only=False, is_sensitive=False, synonyms=())
+                for key, value in found.items()
+            ),
+        )
