@@ -148,7 +148,27 @@ class _Format(NamedTuple):
     """In the header; those of the request's follow `is_flexible`."""
 
 
-TYPED: Final[frozenset[ApiKey]] = frozenset()
+TYPED: Final = frozenset(
+    {
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ENVELOPE,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.UPDATE_FEATURES,
+    }
+)
 """APIs whose handlers and callers speak in message classes."""
 _CODECS: Final[Mapping[ApiKey, BodyCodec]] = {
     **{api: _EntityCodec(api) for api in ApiKey},

@@ -26,6 +26,8 @@ from typing import Any, Final, Protocol
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.base import Request, ResponseT
+from ...protocol.messages.topics import ListPartitionReassignmentsRequest
 from ...protocol.net.client import Address
 from ...protocol.net.service import closing
 from ...protocol.requests import BROKER_ENDPOINTS, cluster_of, configs_of, offsets_of
@@ -85,6 +87,8 @@ class Asker(Protocol):
     """`cli.admin.session.Admin`."""
 
     async def ask(self, api: ApiKey, body: Any) -> Any: ...
+
+    async def send(self, request: Request[ResponseT]) -> ResponseT: ...
 
     async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any: ...
 
@@ -317,9 +321,9 @@ class Observer:
         return _configs(answer.results[0])
 
     async def _reassignments(self) -> list[str]:
-        body = {"timeout_ms": TIMEOUT_MS, "topics": None}
+        request = ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=None)
         try:
-            answer = await self._admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, body)
+            answer = await self._admin.send(request)
         except (OSError, KafkaError):
             return []
         moving = sorted((topic.name, part.partition_index) for topic in answer.topics for part in topic.partitions)

@@ -17,13 +17,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from ...controller.image.registrations import PartitionKey
 from ...controller.service import ControllerService
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
+from ...protocol.messages.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ...protocol.net.dispatch import RequestContext
 from .invariants import InvariantViolationError
 
@@ -64,17 +65,17 @@ class Heartbeats:
         handlers = service.quorum.server.handlers
         handle = handlers[ApiKey.BROKER_HEARTBEAT]
 
-        async def watched(context: RequestContext, request: Any) -> Any:
+        async def watched(context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
             if service.controller.is_active:
                 self.note(service.node.leader_and_epoch.epoch, service.node.next_offset, request)
-            answer = await handle(context, request)
+            answer: BrokerHeartbeatResponse = await handle(context, request)
             broker = service.controller.core.state.image.brokers.get(request.broker_id)
-            self.check_answer(request, ErrorCode(answer["error_code"]), None if broker is None else broker.epoch)
+            self.check_answer(request, answer.error_code, None if broker is None else broker.epoch)
             return answer
 
         handlers[ApiKey.BROKER_HEARTBEAT] = watched
 
-    def note(self, epoch: int, next_offset: int, request: Any) -> None:
+    def note(self, epoch: int, next_offset: int, request: BrokerHeartbeatRequest) -> None:
         """A controller that leads in `epoch` is told this."""
         heard = self._heard.setdefault((epoch, request.broker_id), deque(maxlen=REMEMBERED_MAX))
         heard.append(
@@ -85,11 +86,11 @@ class Heartbeats:
                 request.current_metadata_offset,
                 request.want_fence or request.want_shut_down,
                 frozenset(self._thin(request)),
-                frozenset(getattr(request, "offline_log_dirs", ())),
+                frozenset(request.offline_log_dirs),
             )
         )
 
-    def check_answer(self, request: Any, code: ErrorCode, registered_epoch: int | None) -> None:
+    def check_answer(self, request: BrokerHeartbeatRequest, code: ErrorCode, registered_epoch: int | None) -> None:
         """Report a heartbeat that was believed, and is not of who is registered."""
         if code is ErrorCode.none and request.broker_epoch != registered_epoch:
             detail = f"broker {request.broker_id} of epoch {request.broker_epoch}; registered is {registered_epoch}"
@@ -107,7 +108,8 @@ class Heartbeats:
         """Whether the controller of `epoch` had heard a broker at all, when it wrote at `offset`."""
         return any(heard.next_offset <= offset for heard in self._heard.get((epoch, broker_id), ()))
 
-    def _thin(self, request: Any) -> Iterator[PartitionKey]:
-        for item in getattr(request, "thin_replicas", ()):
-            if item.local_bytes < self._warm_bytes and item.age_ms < self._warm_ms:
+    def _thin(self, request: BrokerHeartbeatRequest) -> Iterator[PartitionKey]:
+        for item in request.thin_replicas:
+            is_warm = item.local_bytes >= self._warm_bytes or item.age_ms >= self._warm_ms
+            if item.topic_id is not None and not is_warm:
                 yield PartitionKey(item.topic_id, item.partition_index)

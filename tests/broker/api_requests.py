@@ -14,6 +14,7 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, write_request
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
+from tierfetch.protocol.messages.topics import ListPartitionReassignmentsRequest
 from tierfetch.tests.broker.api_scene import (
     BROKER,
     COMMITTED,
@@ -485,7 +486,7 @@ async def controller_registration(scene: Scene, ask: Ask) -> None:
 @question(ApiKey.ENVELOPE)
 async def envelope(_: Scene, ask: Ask) -> None:
     header = RequestHeader(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 1, "passed on")
-    parts = write_request(header, {"timeout_ms": TIMEOUT_MS, "topics": None})
+    parts = write_request(header, ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=None))
     data = b"".join(bytes(part) for part in parts)[4:]
     principal = b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0" + b"\0"
     await ask({"request_data": data, "request_principal": principal, "client_host_address": b"\x7f\0\0\1"})

@@ -27,6 +27,7 @@ from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, Fetc
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
+from tierfetch.tests.messages import request_of
 
 TOPIC: Final = "every"
 MOVING: Final = "moving"
@@ -93,7 +94,7 @@ class Scene:
     async def ask(self, api: ApiKey, body: Any, *, version: int | None = None, controller: bool = False) -> Any:
         """Of the broker, in the newest version if none is named."""
         address = self.controller if controller else self.broker
-        return await self.client.request(address, api, body, max_version=version, timeout_s=DEADLINE_S)
+        return await self.client.request(address, api, request_of(api, body), max_version=version, timeout_s=DEADLINE_S)
 
     async def create_topic(self, name: str, partitions: int = 1) -> UUID:
         """Returns once every partition is served."""

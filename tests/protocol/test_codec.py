@@ -18,6 +18,7 @@ from tierfetch.protocol import codec
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, UnsupportedVersionError
 from tierfetch.protocol.wire.primitives import ELEMENTS_MAX, MalformedMessageError
+from tierfetch.tests.messages import request_of, response_of
 from tierfetch.tests.protocol.entity_strategies import entities
 from tierfetch.tests.protocol.wire_fakes import joined
 from tierfetch.tests.protocol.wire_strategies import FETCH_REQUEST, FETCH_RESPONSE, PRODUCE_REQUEST, PRODUCE_RESPONSE
@@ -28,11 +29,15 @@ RESPONSES = {ApiKey.PRODUCE: PRODUCE_RESPONSE, ApiKey.FETCH: FETCH_RESPONSE}
 
 
 def requests(api: ApiKey, version: int) -> st.SearchStrategy[Any]:
-    return REQUESTS[api] if api in REQUESTS else entities(api.request_type(version))  # type: ignore[arg-type]
+    if api in REQUESTS:
+        return REQUESTS[api]  # type: ignore[return-value]
+    return entities(api.request_type(version)).map(lambda entity: request_of(api, entity, version))
 
 
 def responses(api: ApiKey, version: int) -> st.SearchStrategy[Any]:
-    return RESPONSES[api] if api in RESPONSES else entities(api.response_type(version))  # type: ignore[arg-type]
+    if api in RESPONSES:
+        return RESPONSES[api]  # type: ignore[return-value]
+    return entities(api.response_type(version)).map(lambda entity: response_of(api, entity, version))
 
 
 def read_request(frame: bytes | bytearray) -> tuple[RequestHeader, Any]:

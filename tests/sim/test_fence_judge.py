@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage
+from tierfetch.protocol.messages.brokers import BrokerHeartbeatRequest
 from tierfetch.quorum.delivery import CommittedBatch
 from tierfetch.sim.judges.fencing import FenceJudge
 from tierfetch.sim.judges.heartbeats import Heartbeats
@@ -48,7 +47,7 @@ class Scene:
         self.judge.changed(CommittedBatch(self.offset, self.offset, EPOCH, 0, ()), before, self.image)
 
     def beat(self, broker_id: int, *, want_fence: bool = False, next_offset: int | None = None) -> None:
-        request = SimpleNamespace(
+        request = BrokerHeartbeatRequest(
             broker_id=broker_id,
             broker_epoch=0,
             current_metadata_offset=self.offset,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.protocol.messages.brokers import BrokerHeartbeatRequest
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.quorum.delivery import CommittedBatch
 from tierfetch.sim.judges.heartbeats import Heartbeats
@@ -62,7 +62,7 @@ class Scene:
         self.judge.changed(CommittedBatch(OFFSET, OFFSET, EPOCH, 0, ()), before, after)
 
     def beats(self, broker_id: int, *offline: UUID, epoch: int = EPOCH, next_offset: int = OFFSET) -> None:
-        request = SimpleNamespace(
+        request = BrokerHeartbeatRequest(
             broker_id=broker_id,
             broker_epoch=7,
             current_metadata_offset=0,

@@ -13,6 +13,12 @@ from tierfetch.cli.tier.ledgers import MetadataUnavailableError
 from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.messages.base import Request, ResponseT
+from tierfetch.protocol.messages.topics import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.core.ledger import RemoteLogLedger
@@ -106,6 +112,10 @@ class FakeCluster:
     async def ask(self, api: ApiKey, body: Any) -> Any:
         return await self.ask_at(Address("broker", self.brokers[0]), api, body)
 
+    async def send(self, request: Request[ResponseT]) -> ResponseT:
+        response: ResponseT = await self.ask(ApiKey(request.api_key), request)
+        return response
+
     async def cluster(self, topics: Sequence[str] | None = None) -> Cluster:
         self._note(ApiKey.METADATA, None)
         by_topic: dict[str, list[Any]] = {}
@@ -139,11 +149,13 @@ class FakeCluster:
                 described = [SimpleNamespace(broker_id=each, rack=f"rack-{each}") for each in registered]
                 return SimpleNamespace(brokers=described)
             case ApiKey.LIST_PARTITION_REASSIGNMENTS:
-                parts = [
-                    SimpleNamespace(name=topic, partitions=[SimpleNamespace(partition_index=index)])
+                parts = tuple(
+                    OngoingTopicReassignment(
+                        name=topic, partitions=(OngoingPartitionReassignment(partition_index=index),)
+                    )
                     for topic, index in self.moving
-                ]
-                return SimpleNamespace(topics=parts)
+                )
+                return ListPartitionReassignmentsResponse(error_message=None, topics=parts)
         raise KafkaError(ErrorCode.unsupported_version, api.name)
 
     def _note(self, api: ApiKey, body: Any) -> None:
