@@ -256,7 +256,7 @@ async def update_features(_: Scene, ask: Ask) -> None:
             "upgrade_type": 1,
             "allow_downgrade": False,
         }
-        await ask({"timeout_ms": TIMEOUT_MS, "feature_updates": [update], "validate_only": True})
+        await ask({"timeout_ms": TIMEOUT_MS, "feature_updates": [update], "validate_only": False})
 
 
 # Groups.

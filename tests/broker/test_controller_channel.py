@@ -98,3 +98,25 @@ async def test_the_last_reason_is_said_when_nobody_answers(controllers: Controll
     with pytest.raises(ControllerUnavailableError, match="is not the active controller"):
         await ask(controllers, controllers.addresses[0], IDS, timeout_s=0.2)
     assert len(controllers.asked) > 1
+
+
+async def test_a_request_of_a_new_client_is_written_in_the_version_of_an_old_controller() -> None:
+    """DeleteTopics has had names alone until version 5."""
+    seen: list[object] = []
+
+    async def delete(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+        seen.append((context.api_version, request.topics))
+        return DeleteTopicsResponse(responses=(DeletableTopicResult(name="t"),))
+
+    rng = random.Random(1)
+    async with serving({ApiKey.DELETE_TOPICS: delete}) as server:
+        address = Address("127.0.0.1", server.port)
+        client = KafkaClient(client_id="test", random=rng)
+        channel = ControllerChannel(client, rng, leader=lambda: address, others=lambda: [address])
+        try:
+            for version in (5, 6):
+                answer = await channel.send(TOPICS, timeout_s=5.0, max_version=version)
+                assert [topic.name for topic in answer.responses] == ["t"]
+        finally:
+            await channel.close()
+    assert seen == [(5, TOPICS.topics), (6, TOPICS.topics)]

@@ -149,3 +149,11 @@ def test_A4_a_downgrade_that_an_old_request_allows_is_a_safe_one(version: int, a
     update = FeatureUpdateKey(feature="f", max_version_level=1, upgrade_type=asked)
     request = UpdateFeaturesRequest(feature_updates=(update,))
     assert through_the_wire(request, ApiKey.UPDATE_FEATURES, version).feature_updates[0].upgrade_type == seen
+
+
+def test_an_old_version_cannot_ask_for_a_dry_run_and_would_do_it() -> None:
+    update = FeatureUpdateKey(feature="f", max_version_level=1)
+    dry = UpdateFeaturesRequest(feature_updates=(update,), validate_only=True)
+    with pytest.raises(KafkaError, match="a dry run needs version 1"):
+        lowered(dry, 0)
+    assert lowered(dry, 1) == dry
