@@ -12,13 +12,20 @@ import asyncio
 import random
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.controller.core.config import SUPPORTED_FEATURES
-from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.brokers import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationRequestFeature,
+    BrokerRegistrationRequestListener,
+)
+from tierfetch.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tierfetch.protocol.net.client import Address, KafkaClient
 
 from .measure import Results
@@ -64,49 +71,43 @@ async def _measure(leader: Address, cluster_id: str, partitions: int) -> float:
 
 
 async def _register(client: KafkaClient, leader: Address, cluster_id: str, broker: int) -> int:
-    answer = await client.request(
-        leader,
-        ApiKey.BROKER_REGISTRATION,
-        {
-            "broker_id": broker,
-            "cluster_id": cluster_id,
-            "incarnation_id": UUID(int=1000 + broker),
-            "listeners": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": 9, "security_protocol": 0}],
-            "features": [
-                {"name": name, "min_supported_version": item.min_level, "max_supported_version": item.max_level}
-                for name, item in SUPPORTED_FEATURES.items()
-            ],
-            "rack": None,
-            "log_dirs": [UUID(int=2000 + broker)],
-        },
-        timeout_s=TIMEOUT_S,
+    request = BrokerRegistrationRequest(
+        broker_id=broker,
+        cluster_id=cluster_id,
+        incarnation_id=UUID(int=1000 + broker),
+        listeners=(BrokerRegistrationRequestListener(name="PLAINTEXT", host="127.0.0.1", port=9, security_protocol=0),),
+        features=tuple(
+            BrokerRegistrationRequestFeature(
+                name=name, min_supported_version=item.min_level, max_supported_version=item.max_level
+            )
+            for name, item in SUPPORTED_FEATURES.items()
+        ),
+        rack=None,
+        log_dirs=(UUID(int=2000 + broker),),
     )
+    answer = await client.send(leader, request, timeout_s=TIMEOUT_S)
     assert answer.error_code is ErrorCode.none, answer
-    epoch: int = answer.broker_epoch
-    return epoch
+    return answer.broker_epoch
 
 
-async def _heartbeat(client: KafkaClient, leader: Address, broker: int, epoch: int, *, want_fence: bool) -> Any:
-    values = {
-        "broker_id": broker,
-        "broker_epoch": epoch,
-        "current_metadata_offset": 1 << 40,
-        "want_fence": want_fence,
-        "want_shut_down": False,
-    }
-    answer = await client.request(leader, ApiKey.BROKER_HEARTBEAT, values, timeout_s=TIMEOUT_S)
+async def _heartbeat(
+    client: KafkaClient, leader: Address, broker: int, epoch: int, *, want_fence: bool
+) -> BrokerHeartbeatResponse:
+    request = BrokerHeartbeatRequest(
+        broker_id=broker,
+        broker_epoch=epoch,
+        current_metadata_offset=1 << 40,
+        want_fence=want_fence,
+        want_shut_down=False,
+    )
+    answer = await client.send(leader, request, timeout_s=TIMEOUT_S)
     assert answer.error_code is ErrorCode.none, answer
     return answer
 
 
 async def _create(client: KafkaClient, leader: Address, name: str, partitions: int) -> None:
-    topic = {
-        "name": name,
-        "num_partitions": partitions,
-        "replication_factor": len(BROKERS),
-        "assignments": [],
-        "configs": [],
-    }
-    values = {"topics": [topic], "timeout_ms": 60_000, "validate_only": False}
-    answer = await client.request(leader, ApiKey.CREATE_TOPICS, values, timeout_s=TIMEOUT_S)
+    topic = CreatableTopic(
+        name=name, num_partitions=partitions, replication_factor=len(BROKERS), assignments=(), configs=()
+    )
+    answer = await client.send(leader, CreateTopicsRequest(topics=(topic,)), timeout_s=TIMEOUT_S)
     assert answer.topics[0].error_code is ErrorCode.none, answer

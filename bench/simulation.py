@@ -24,8 +24,13 @@ from typing import Any, Final
 
 from tierfetch.broker.config.broker_config import parse
 from tierfetch.broker.node import Broker
-from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches
 from tierfetch.protocol.topics import TopicPartition
@@ -179,15 +184,15 @@ class SteadyCluster:
         await asyncio.gather(*(self._start_controller(name) for name in CONTROLLERS))
         await asyncio.gather(*(self._start_broker(name) for name in BROKERS))
         client = KafkaClient(client_id="administrator", random=self._world.rng("administrator"))
-        topic = {
-            "name": PARTITION.topic,
-            "num_partitions": -1,
-            "replication_factor": -1,
-            "assignments": [{"partition_index": PARTITION.partition, "broker_ids": list(BROKERS.values())}],
-            "configs": [{"name": "min.insync.replicas", "value": "2"}],
-        }
-        body = {"topics": [topic], "timeout_ms": 10_000, "validate_only": False}
-        answer = await client.request(ADDRESSES[0], ApiKey.CREATE_TOPICS, body)
+        replicas = CreatableReplicaAssignment(partition_index=PARTITION.partition, broker_ids=tuple(BROKERS.values()))
+        topic = CreatableTopic(
+            name=PARTITION.topic,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=(replicas,),
+            configs=(CreatableTopicConfig(name="min.insync.replicas", value="2"),),
+        )
+        answer = await client.send(ADDRESSES[0], CreateTopicsRequest(topics=(topic,), timeout_ms=10_000))
         assert answer.topics[0].error_code is ErrorCode.none, answer
         await client.close()
         while not all(self._leader_known(name) for name in BROKERS):  # noqa: ASYNC110 - virtual time waits for free

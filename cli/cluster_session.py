@@ -16,6 +16,7 @@ from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.cluster import MetadataResponsePartition
+from ..protocol.messages.errors import WithError, WithErrorMessage
 from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.requests import metadata_of
 from .options import addresses
@@ -105,11 +106,11 @@ class Admin:
         )
 
 
-def check(answer: Any, what: str) -> None:
+def check(answer: object, what: str) -> None:
     """KafkaError if the answer, or this part of one, is an error."""
-    code = getattr(answer, "error_code", ErrorCode.none)
-    if code is not ErrorCode.none:
-        raise KafkaError(code, f"{what}: {getattr(answer, 'error_message', None) or 'refused'}")
+    if isinstance(answer, WithError) and answer.error_code is not ErrorCode.none:
+        message = answer.error_message if isinstance(answer, WithErrorMessage) else None
+        raise KafkaError(answer.error_code, f"{what}: {message or 'refused'}")
 
 
 def bootstrap_option(command: Command) -> Command:

@@ -10,7 +10,6 @@ inner request goes to the handler that it would have reached by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ..protocol.codec import (
     UnsupportedVersionError,
@@ -19,13 +18,15 @@ from ..protocol.codec import (
     write_response,
 )
 from ..protocol.errors import ErrorCode
+from ..protocol.messages.brokers import EnvelopeRequest, EnvelopeResponse
 from ..protocol.net.dispatch import Handler, RequestContext
 from ..protocol.wire.framing import SIZE_BYTES
 from ..protocol.wire.primitives import MalformedMessageError
-from .core.state import Plain
 
 
-async def unwrap(context: RequestContext, envelope: Any, handlers: Mapping[int, Handler]) -> Plain:
+async def unwrap(
+    context: RequestContext, envelope: EnvelopeRequest, handlers: Mapping[int, Handler]
+) -> EnvelopeResponse:
     """The response of an Envelope around a request that one of `handlers` answers."""
     try:
         header, reader = read_request_header(memoryview(envelope.request_data))
@@ -49,8 +50,8 @@ async def unwrap(context: RequestContext, envelope: Any, handlers: Mapping[int, 
     response = await handlers[header.api](inner, body)
     parts = write_response(header.api, header.api_version, header.correlation_id, response)
     data = b"".join(bytes(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
-    return {"response_data": data[SIZE_BYTES:], "error_code": ErrorCode.none}
+    return EnvelopeResponse(response_data=data[SIZE_BYTES:])
 
 
-def refused(code: ErrorCode) -> Plain:
-    return {"response_data": None, "error_code": code}
+def refused(code: ErrorCode) -> EnvelopeResponse:
+    return EnvelopeResponse(error_code=code)

@@ -28,8 +28,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
-from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.base import Request, ResponseT
+from ..protocol.messages.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ..quorum.core.errors import BufferFullError, QuorumFailedError, UnexpectedOffsetError
 from ..quorum.core.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
 from ..quorum.core.state import LeaderAndEpoch
@@ -59,7 +60,7 @@ TOLD_MAX: Final = 100
 LATE_DIVISOR: Final = 4
 """A session whose end is seen later than this part of its timeout was not watched."""
 
-Decide = Callable[[Moment], ControllerResult | None]
+Decide = Callable[[Moment], ControllerResult[object] | None]
 
 _log = logging.getLogger(__name__)
 
@@ -167,36 +168,39 @@ class ControllerNode:
         self._put(_Job(self._begin))
         self._looking = asyncio.create_task(self._look_for_silent(), name="controller-looks")
 
-    def _begin(self, _: Moment) -> ControllerResult:
+    def _begin(self, _: Moment) -> ControllerResult[None]:
         """The first records of a new cluster, and who this controller is."""
         image = self.core.state.image
         records = list(first_records(image))
         if image.controllers.get(self.registration.controller_id) != self.registration:
             records.append(self.registration)
-        return ControllerResult(records)
+        return ControllerResult(records, None)
 
     # Asked by others.
 
-    async def request(self, api: ApiKey, request: Any) -> Any:
-        """The plain response, once what it says is committed."""
+    async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        """Return the response to a heartbeat: at once where there is nothing to decide."""
+        heard = self._heard(request) if self.is_active else None
+        return await self.request(request) if heard is None else heard
+
+    async def request(self, request: Request[ResponseT]) -> ResponseT:
+        """Return the response, once what it says is committed."""
         if not self.is_active:
-            return refusal(api, request, self._not_active())
-        if api is ApiKey.BROKER_HEARTBEAT and (response := self._heard(request)) is not None:
-            return response
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            return refusal(request, self._not_active())
+        answer: asyncio.Future[ResponseT] = asyncio.get_running_loop().create_future()
         try:
-            self._put(_Job(lambda moment: self.core.handle(api, request, moment), answer))
+            self._put(_Job(lambda moment: self.core.handle(request, moment), answer))
             return await answer
         except KafkaError as error:
-            return refusal(api, request, error)
+            return refusal(request, error)
 
-    def _heard(self, heartbeat: Any) -> Any:
-        """The response to a heartbeat that finds nothing to decide; None to one that is to wait for the worker."""
+    def _heard(self, heartbeat: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse | None:
+        """Return the response to a heartbeat that finds nothing to decide; None to one that the worker has to see."""
         moment = self._moment()
         if not self._is_idle or not self._jobs.empty():
             self.core.observe(heartbeat, moment)
             return None
-        result = self.core.handle(ApiKey.BROKER_HEARTBEAT, heartbeat, moment)
+        result = self.core.handle(heartbeat, moment)
         return None if result.records or result.refusal else result.response
 
     def connection_lost(self, broker_id: int) -> None:
@@ -230,14 +234,14 @@ class ControllerNode:
         """FENCE once the broker is fenced, or leadership is lost."""
         verdict: list[Verdict] = []
 
-        def decide(moment: Moment) -> ControllerResult:
+        def decide(moment: Moment) -> ControllerResult[None]:
             found, result = self.core.probed(broker.broker_id, broker.epoch, outcome, moment.now_ms)
             verdict.append(found)
             if found is Verdict.FENCE:
                 _log.warning("broker %d is gone: its listener refuses connections; it is fenced", broker.broker_id)
             return result
 
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
             self._put(_Job(decide, answer))
             await answer
@@ -301,7 +305,7 @@ class ControllerNode:
         finally:
             self._is_idle = False
 
-    def _fire(self, moment: Moment) -> ControllerResult | None:
+    def _fire(self, moment: Moment) -> ControllerResult[None] | None:
         expiry_ms = self.core.next_expiry_ms()
         if expiry_ms is not None and moment.now_ms - expiry_ms > self._config.session_timeout_ms // LATE_DIVISOR:
             _log.warning("controller %d was held up: sessions begin anew", self._node.node_id)
@@ -315,7 +319,7 @@ class ControllerNode:
         if job.answer is not None and not job.answer.done():
             job.answer.set_result(None if result is None else result.response)
 
-    async def _decide(self, job: _Job) -> ControllerResult | None:
+    async def _decide(self, job: _Job) -> ControllerResult[object] | None:
         """And commit."""
         for _ in range(DECISIONS_MAX):
             self.core.state.kraft_version = self._node.voters.kraft_version
@@ -340,7 +344,7 @@ class ControllerNode:
         self._told_until_ms[refusal] = now_ms + REPEAT_MS
         _log.warning("controller %d refuses: %s", self._node.node_id, refusal)
 
-    async def _carry_out(self, result: ControllerResult) -> None:
+    async def _carry_out(self, result: ControllerResult[object]) -> None:
         if result.kraft_upgrade is not None:
             await self._upgrade(result.kraft_upgrade)
         if result.records:
@@ -364,7 +368,7 @@ class ControllerNode:
         elif not job.answer.done():
             job.answer.set_exception(error if isinstance(error, KafkaError) else self._not_active())
 
-    async def _commit(self, result: ControllerResult) -> int:
+    async def _commit(self, result: ControllerResult[object]) -> int:
         """Append, and wait until all of it was replayed here; the last offset."""
         epoch, last_offset, base_offset = self._epoch, -1, result.base_offset
         for records in batches(result):

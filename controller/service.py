@@ -25,6 +25,16 @@ from ..log.disk.port import Disk
 from ..log.keeper.log_directory import HeldLock
 from ..protocol.api import ApiKey
 from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.messages.base import Request, ResponseT
+from ..protocol.messages.brokers import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    ControllerRegistrationRequest,
+    ControllerRegistrationRequestFeature,
+    ControllerRegistrationRequestListener,
+    EnvelopeRequest,
+    EnvelopeResponse,
+)
 from ..protocol.messages.cluster import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -188,14 +198,14 @@ class ControllerService(Service):
         handlers[ApiKey.DESCRIBE_CONFIGS] = self._describe_configs
         return handlers
 
-    async def _handle(self, context: RequestContext, request: Any) -> Any:
-        return await self.controller.request(context.api, request)
+    async def _handle(self, _: RequestContext, request: Request[ResponseT]) -> ResponseT:
+        return await self.controller.request(request)
 
-    async def _heartbeat(self, context: RequestContext, request: Any) -> Any:
+    async def _heartbeat(self, context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         self._brokers[context.connection_id] = request.broker_id
-        return await self.controller.request(context.api, request)
+        return await self.controller.heartbeat(request)
 
-    async def _envelope(self, context: RequestContext, request: Any) -> Any:
+    async def _envelope(self, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
         if not self.controller.is_active:
             return refused(ErrorCode.not_controller)
         return await unwrap(context, request, dict.fromkeys(OF_CLIENTS, self._handle))
@@ -250,9 +260,8 @@ class ControllerService(Service):
             if is_known or self.controller.is_active or endpoint is None:
                 continue
             try:
-                await client.request(
+                await client.send(
                     Address(endpoint.host, endpoint.port),
-                    ApiKey.CONTROLLER_REGISTRATION,
                     _registration_request(registration),
                     timeout_s=self.config.controller_quorum_request_timeout_ms / 1000,
                 )
@@ -260,21 +269,23 @@ class ControllerService(Service):
                 _log.debug("controller %d could not register: %s", registration.controller_id, error)
 
 
-def _registration_request(record: RegisterControllerRecord) -> dict[str, Any]:
-    return {
-        "controller_id": record.controller_id,
-        "incarnation_id": record.incarnation_id,
-        "zk_migration_ready": False,
-        "listeners": [
-            {"name": item.name, "host": item.host, "port": item.port, "security_protocol": item.security_protocol}
+def _registration_request(record: RegisterControllerRecord) -> ControllerRegistrationRequest:
+    return ControllerRegistrationRequest(
+        controller_id=record.controller_id,
+        incarnation_id=record.incarnation_id,
+        zk_migration_ready=False,
+        listeners=tuple(
+            ControllerRegistrationRequestListener(
+                name=item.name, host=item.host, port=item.port, security_protocol=item.security_protocol
+            )
             for item in record.end_points
-        ],
-        "features": [
-            {
-                "name": item.name,
-                "min_supported_version": item.min_supported_version,
-                "max_supported_version": item.max_supported_version,
-            }
+        ),
+        features=tuple(
+            ControllerRegistrationRequestFeature(
+                name=item.name,
+                min_supported_version=item.min_supported_version,
+                max_supported_version=item.max_supported_version,
+            )
             for item in record.features
-        ],
-    }
+        ),
+    )

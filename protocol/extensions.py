@@ -45,16 +45,6 @@ class ThinReplica:
     age_ms: int = field(metadata={"kafka_type": "int64"})
 
 
-def thin_replica(topic_id: UUID, partition: int, local_start_offset: int, local_bytes: int, age_ms: int) -> ThinReplica:
-    return ThinReplica(
-        topic_id=topic_id,
-        partition_index=partition,
-        local_start_offset=local_start_offset,
-        local_bytes=local_bytes,
-        age_ms=age_ms,
-    )
-
-
 def extended_request(schema: type[Any]) -> type[Any]:
     """The request with our fields, or the schema as it is."""
     extend = _REQUESTS.get((schema.__api_key__, schema.__version__))

@@ -20,7 +20,11 @@ from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.processes import poll
 from tierfetch.model.calibration import System
-from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.messages.configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
 from tierfetch.protocol.wire.config_resources import ResourceType
 
 from ..lab.jars import kafka_jars
@@ -63,14 +67,20 @@ class Lab:
 
     def set_configs(self, configs: Mapping[str, str]) -> None:
         """These of all brokers, and none of those that were set before."""
-        changes = [{"name": key, "config_operation": _SET, "value": value} for key, value in configs.items()]
-        gone = self._configs.keys() - configs.keys()
-        changes += [{"name": key, "config_operation": _DELETE, "value": None} for key in sorted(gone)]
+        set_to = {**dict.fromkeys(sorted(self._configs.keys() - configs.keys())), **configs}
+        changes = tuple(
+            IncrementalAlterConfigsRequestAlterableConfig(
+                name=key, config_operation=_DELETE if value is None else _SET, value=value
+            )
+            for key, value in set_to.items()
+        )
 
         async def alter(admin: Admin) -> None:
-            resource = {"resource_type": ResourceType.BROKER, "resource_name": "", "configs": changes}
-            body = {"resources": [resource], "validate_only": False}
-            (result,) = (await admin.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)).responses
+            resource = IncrementalAlterConfigsRequestAlterConfigsResource(
+                resource_type=ResourceType.BROKER, resource_name="", configs=changes
+            )
+            request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+            (result,) = (await admin.send(request)).responses
             check(result, f"configs {dict(configs)}")
 
         if changes:

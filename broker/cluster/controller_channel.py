@@ -20,6 +20,9 @@ from typing import Any, Final
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.base import Request, ResponseT
+from ...protocol.messages.configs import AlterConfigsResponse, IncrementalAlterConfigsResponse
+from ...protocol.messages.errors import WithError
+from ...protocol.messages.topics import CreatePartitionsResponse, CreateTopicsResponse, DeleteTopicsResponse
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.start_waits import Unanswered
 from ...remote.backoff import Backoff
@@ -28,8 +31,6 @@ RETRY_MIN_MS: Final = 20
 RETRY_MAX_MS: Final = 1_000
 JITTER: Final = 0.2
 ATTEMPT_TIMEOUT_S: Final = 5.0
-_PARTS: Final = ("topics", "results", "responses")
-"""Where responses without an error of their own keep those of their parts."""
 
 
 class ControllerUnavailableError(OSError):
@@ -99,10 +100,20 @@ class ControllerChannel:
             yield others[self._turn % len(others)]
 
 
-def is_from_another(response: Any) -> bool:
-    """Whether a controller answers that another one is active."""
-    code = getattr(response, "error_code", None)
-    if code is not None and code is not ErrorCode.none:
-        return code is ErrorCode.not_controller
-    parts = [part for name in _PARTS for part in getattr(response, name, ())]
-    return any(getattr(part, "error_code", None) is ErrorCode.not_controller for part in parts)
+def is_from_another(response: object) -> bool:
+    """Return whether a controller answers that another one is active."""
+    return any(part.error_code is ErrorCode.not_controller for part in _with_errors(response))
+
+
+def _with_errors(response: object) -> Sequence[WithError]:
+    """Return what the controller's own error would be in: the response, or each part of one that has no error code."""
+    match response:
+        case WithError():
+            return (response,)
+        case CreateTopicsResponse():
+            return response.topics
+        case CreatePartitionsResponse():
+            return response.results
+        case DeleteTopicsResponse() | IncrementalAlterConfigsResponse() | AlterConfigsResponse():
+            return response.responses
+    return ()

@@ -11,10 +11,16 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from random import Random
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.brokers import (
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+    AssignReplicasToDirsResponse,
+)
 from ...protocol.topics import TopicIdPartition
 from ...remote.backoff import Backoff
 
@@ -31,12 +37,13 @@ _log = logging.getLogger(__name__)
 
 Assignments = Mapping[TopicIdPartition, UUID]
 """Directory ids of this broker's replicas."""
+Ask = Callable[[tuple[AssignReplicasToDirsRequestDirectoryData, ...]], Awaitable[AssignReplicasToDirsResponse]]
 
 
 class DirectoryAssignments:
     """`ask(directories)` sends the `directories` of a request and gives the response."""
 
-    def __init__(self, ask: Callable[[list[dict[str, Any]]], Awaitable[Any]], rng: Random) -> None:
+    def __init__(self, ask: Ask, rng: Random) -> None:
         self._ask = ask
         self._backoff = Backoff(RETRY_MIN_MS, RETRY_MAX_MS, JITTER, rng)
         self._waiting: dict[TopicIdPartition, UUID] = {}
@@ -70,24 +77,29 @@ class DirectoryAssignments:
                 self._backoff.reset()
 
 
-def by_directory(assignments: Assignments) -> list[dict[str, Any]]:
+def by_directory(assignments: Assignments) -> tuple[AssignReplicasToDirsRequestDirectoryData, ...]:
     """As the request wants them: by directory, by topic."""
     directories: dict[UUID, dict[UUID, list[int]]] = {}
     for key, directory_id in assignments.items():
         directories.setdefault(directory_id, {}).setdefault(key.topic_id, []).append(key.partition)
-    return [
-        {
-            "id_": directory_id,
-            "topics": [
-                {"topic_id": topic_id, "partitions": [{"partition_index": number} for number in sorted(numbers)]}
+    return tuple(
+        AssignReplicasToDirsRequestDirectoryData(
+            id_=directory_id,
+            topics=tuple(
+                AssignReplicasToDirsRequestTopicData(
+                    topic_id=topic_id,
+                    partitions=tuple(
+                        AssignReplicasToDirsRequestPartitionData(partition_index=number) for number in sorted(numbers)
+                    ),
+                )
                 for topic_id, numbers in topics.items()
-            ],
-        }
+            ),
+        )
         for directory_id, topics in directories.items()
-    ]
+    )
 
 
-def refused(assignments: Assignments, response: Any) -> Assignments:
+def refused(assignments: Assignments, response: AssignReplicasToDirsResponse) -> Assignments:
     """What has to be told again. KafkaError if the request was refused as a whole."""
     if response.error_code is not ErrorCode.none:
         raise KafkaError(response.error_code, f"directories of {len(assignments)} replicas")

@@ -11,11 +11,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.brokers import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponsePartitionData,
+    BrokerState,
+)
 from ...protocol.topics import TopicIdPartition
 from .controller_channel import ControllerChannel
 from .view import PartitionRegistration
@@ -33,7 +39,7 @@ class _Change:
     partition_epoch: int
     isr: tuple[tuple[int, int], ...]
     """Members and their broker epochs."""
-    answer: asyncio.Future[Any]
+    answer: asyncio.Future[AlterPartitionResponsePartitionData]
 
 
 class IsrChanges:
@@ -60,7 +66,7 @@ class IsrChanges:
         isr: Sequence[tuple[int, int]],
     ) -> PartitionRegistration:
         """What is registered then; `replicas` is empty, for the answer does not tell them. KafkaError, OSError."""
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[AlterPartitionResponsePartitionData] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Change(partition, leader_epoch, partition_epoch, tuple(isr), answer))
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send_all(), name="alter-partition")
@@ -72,7 +78,7 @@ class IsrChanges:
             leader_epoch=found.leader_epoch,
             partition_epoch=found.partition_epoch,
             replicas=(),
-            isr=tuple(found.isr),
+            isr=found.isr,
         )
 
     async def _send_all(self) -> None:
@@ -93,8 +99,10 @@ class IsrChanges:
 
     async def _send(self, changes: Sequence[_Change]) -> None:
         """KafkaError or OSError where there is no answer for each."""
-        body = {"broker_id": self._broker_id, "broker_epoch": self._own_epoch(), "topics": _topics(changes)}
-        response = await self._channel.request(ApiKey.ALTER_PARTITION, body, timeout_s=REQUEST_TIMEOUT_S)
+        request = AlterPartitionRequest(
+            broker_id=self._broker_id, broker_epoch=self._own_epoch(), topics=_topics(changes)
+        )
+        response = await self._channel.send(request, timeout_s=REQUEST_TIMEOUT_S)
         if response.error_code is not ErrorCode.none:
             raise KafkaError(response.error_code, f"ISR changes of {len(changes)} partitions")
         answers = {
@@ -116,16 +124,20 @@ def _fail(changes: Sequence[_Change], error: Exception) -> None:
             change.answer.set_exception(error)
 
 
-def _topics(changes: Sequence[_Change]) -> list[dict[str, Any]]:
-    topics: dict[UUID, list[dict[str, Any]]] = {}
+def _topics(changes: Sequence[_Change]) -> tuple[AlterPartitionRequestTopicData, ...]:
+    topics: dict[UUID, list[AlterPartitionRequestPartitionData]] = {}
     for change in changes:
         topics.setdefault(change.partition.topic_id, []).append(
-            {
-                "partition_index": change.partition.partition,
-                "leader_epoch": change.leader_epoch,
-                "new_isr_with_epochs": [{"broker_id": member, "broker_epoch": epoch} for member, epoch in change.isr],
-                "leader_recovery_state": 0,
-                "partition_epoch": change.partition_epoch,
-            }
+            AlterPartitionRequestPartitionData(
+                partition_index=change.partition.partition,
+                leader_epoch=change.leader_epoch,
+                new_isr_with_epochs=tuple(
+                    BrokerState(broker_id=member, broker_epoch=epoch) for member, epoch in change.isr
+                ),
+                partition_epoch=change.partition_epoch,
+            )
         )
-    return [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()]
+    return tuple(
+        AlterPartitionRequestTopicData(topic_id=topic_id, partitions=tuple(partitions))
+        for topic_id, partitions in topics.items()
+    )

@@ -24,12 +24,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.extensions import ThinReplica
+from ...protocol.messages.brokers import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationRequestFeature,
+    BrokerRegistrationRequestListener,
+    ThinReplica,
+)
 from ...protocol.start_waits import Unanswered
 from .controller_channel import ControllerChannel, ControllerUnavailableError
 
@@ -194,16 +200,16 @@ class BrokerLifecycle:
     async def _register(self, within_s: float | None = None) -> None:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + (self._times.registration_s if within_s is None else within_s)
-        body = self._registration()
+        request = self._registration()
         told: ErrorCode | None = None
         while True:
             left_s = deadline_s - loop.time()
-            response = await self._channel.request(ApiKey.BROKER_REGISTRATION, body, timeout_s=max(left_s, 0.001))
-            code: ErrorCode = response.error_code
+            response = await self._channel.send(request, timeout_s=max(left_s, 0.001))
+            code = response.error_code
             if code is ErrorCode.none:
                 break
             if code not in _PASSING or loop.time() >= deadline_s:
-                raise KafkaError(code, _explanation(code, body))
+                raise KafkaError(code, _explanation(code, request))
             if code is not told:
                 told = code
                 why = _ALIVE if code is ErrorCode.duplicate_broker_registration else "another controller is active"
@@ -217,25 +223,25 @@ class BrokerLifecycle:
         if self.state is BrokerState.UNREGISTERED:
             self._set_state(BrokerState.STARTING)
 
-    def _registration(self) -> dict[str, Any]:
+    def _registration(self) -> BrokerRegistrationRequest:
         identity = self._identity
         assert identity is not None, self.state
-        return {
-            "broker_id": identity.broker_id,
-            "cluster_id": identity.cluster_id,
-            "incarnation_id": self.incarnation_id,
-            "listeners": [
-                {"name": identity.listener_name, "host": identity.host, "port": identity.port, "security_protocol": 0}
-            ],
-            "features": [
-                {"name": name, "min_supported_version": low, "max_supported_version": high}
+        listener = BrokerRegistrationRequestListener(
+            name=identity.listener_name, host=identity.host, port=identity.port, security_protocol=0
+        )
+        return BrokerRegistrationRequest(
+            broker_id=identity.broker_id,
+            cluster_id=identity.cluster_id,
+            incarnation_id=self.incarnation_id,
+            listeners=(listener,),
+            features=tuple(
+                BrokerRegistrationRequestFeature(name=name, min_supported_version=low, max_supported_version=high)
                 for name, low, high in identity.features
-            ],
-            "rack": identity.rack,
-            "is_migrating_zk_broker": False,
-            "log_dirs": identity.directory_ids,
-            "previous_broker_epoch": self._previous_epoch,
-        }
+            ),
+            rack=identity.rack,
+            log_dirs=identity.directory_ids,
+            previous_broker_epoch=self._previous_epoch,
+        )
 
     # Heartbeats.
 
@@ -269,17 +275,17 @@ class BrokerLifecycle:
     async def _beat_once(self) -> None:
         assert self._identity is not None, self.state
         state = self.state
-        body = {
-            "broker_id": self._identity.broker_id,
-            "broker_epoch": self.broker_epoch,
-            "current_metadata_offset": self._replayed_offset(),
-            "want_fence": state is BrokerState.STARTING,
-            "want_shut_down": state is BrokerState.LEAVING,
-            "offline_log_dirs": self.offline_directories(),
-            "thin_replicas": self.thin_replicas(),
-        }
-        response = await self._channel.request(ApiKey.BROKER_HEARTBEAT, body, timeout_s=self._times.request_timeout_s)
-        code: ErrorCode = response.error_code
+        request = BrokerHeartbeatRequest(
+            broker_id=self._identity.broker_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._replayed_offset(),
+            want_fence=state is BrokerState.STARTING,
+            want_shut_down=state is BrokerState.LEAVING,
+            offline_log_dirs=tuple(self.offline_directories()),
+            thin_replicas=tuple(self.thin_replicas()),
+        )
+        response = await self._channel.send(request, timeout_s=self._times.request_timeout_s)
+        code = response.error_code
         if code in _LOST_REGISTRATION:
             _log.warning("the registration is not ours any more (%s): registering anew", code.name)
             await self._register()
@@ -288,7 +294,7 @@ class BrokerLifecycle:
         else:
             await self._note(response)
 
-    async def _note(self, response: Any) -> None:
+    async def _note(self, response: BrokerHeartbeatResponse) -> None:
         async with self._changed:
             self._is_fenced = response.is_fenced
             if self.state is BrokerState.LEAVING and response.should_shut_down:
@@ -296,12 +302,12 @@ class BrokerLifecycle:
             self._changed.notify_all()
 
 
-def _explanation(code: ErrorCode, body: dict[str, Any]) -> str:
-    broker = f"broker {body['broker_id']}"
+def _explanation(code: ErrorCode, request: BrokerRegistrationRequest) -> str:
+    broker = f"broker {request.broker_id}"
     if code is ErrorCode.duplicate_broker_registration:
         return f"{broker} is registered by another process that is alive: two brokers must not have one node.id"
     if code is ErrorCode.inconsistent_cluster_id:
-        return f"{broker} belongs to cluster {body['cluster_id']}, the controller to another: check the log directories"
+        return f"{broker} belongs to cluster {request.cluster_id}, the controller to another: check the log directories"
     if code is ErrorCode.unsupported_version:
         return f"{broker} does not support a feature level that the cluster has finalized: use a newer release"
     return f"{broker} was refused by the controller"

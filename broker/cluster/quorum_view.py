@@ -41,8 +41,20 @@ from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
 from ...log.disk.durable_directory import make_directory_durably
 from ...log.disk.port import Disk
 from ...log.keeper.log_directory import HeldLock
-from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.brokers import (
+    AllocateProducerIdsRequest,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsResponse,
+)
+from ...protocol.messages.errors import WithError, WithErrorMessage
+from ...protocol.messages.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.net.service import cancelled
 from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
@@ -306,41 +318,36 @@ class QuorumClusterView:
     def assign_directory(self, partition: TopicIdPartition, directory_id: UUID) -> None:
         self._directories.tell(partition, directory_id)
 
-    async def _assign_directories(self, directories: list[dict[str, Any]]) -> Any:
-        body = {"broker_id": self._node_id, "broker_epoch": self.broker_epoch, "directories": directories}
-        return await self._ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, body)
+    async def _assign_directories(
+        self, directories: tuple[AssignReplicasToDirsRequestDirectoryData, ...]
+    ) -> AssignReplicasToDirsResponse:
+        request = AssignReplicasToDirsRequest(
+            broker_id=self._node_id, broker_epoch=self.broker_epoch, directories=directories
+        )
+        return await self.channel.send(request, timeout_s=self._request_timeout_s)
 
     async def create_topic(self, topic: NewTopic) -> TopicImage:
-        assignments = [
-            {"partition_index": number, "broker_ids": replicas} for number, replicas in enumerate(topic.assignments)
-        ]
-        body = {
-            "topics": [
-                {
-                    "name": topic.name,
-                    "num_partitions": -1 if assignments else topic.partitions,
-                    "replication_factor": -1 if assignments else topic.replication_factor,
-                    "assignments": assignments,
-                    "configs": [{"name": name, "value": value} for name, value in topic.configs.items()],
-                }
-            ],
-            "timeout_ms": int(self._request_timeout_s * 1000),
-            "validate_only": False,
-        }
-        response = await self._ask(ApiKey.CREATE_TOPICS, body)
-        (answer,) = response.topics
+        creatable = CreatableTopic(
+            name=topic.name,
+            num_partitions=-1 if topic.assignments else topic.partitions,
+            replication_factor=-1 if topic.assignments else topic.replication_factor,
+            assignments=tuple(
+                CreatableReplicaAssignment(partition_index=number, broker_ids=tuple(replicas))
+                for number, replicas in enumerate(topic.assignments)
+            ),
+            configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()),
+        )
+        request = CreateTopicsRequest(topics=(creatable,), timeout_ms=int(self._request_timeout_s * 1000))
+        (answer,) = (await self.channel.send(request, timeout_s=self._request_timeout_s)).topics
         _check(answer, f"topic {topic.name}")
         await self._until_image(lambda image: topic.name in image.topics)
         return self.image.topics[topic.name]
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
-        body = {"broker_id": self._node_id, "broker_epoch": self.broker_epoch}
-        answer = await self._ask(ApiKey.ALLOCATE_PRODUCER_IDS, body)
+        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self.broker_epoch)
+        answer = await self.channel.send(request, timeout_s=self._request_timeout_s)
         _check(answer, "a block of producer ids")
         return ProducerIdBlock(answer.producer_id_start, answer.producer_id_len)
-
-    async def _ask(self, api: ApiKey, body: Any) -> Any:
-        return await self.channel.request(api, body, timeout_s=self._request_timeout_s)
 
     # From the quorum.
 
@@ -438,7 +445,7 @@ class QuorumClusterView:
         return str(answer.cluster_id)
 
 
-def _check(answer: Any, what: str) -> None:
-    code: ErrorCode = answer.error_code
-    if code is not ErrorCode.none:
-        raise KafkaError(code, getattr(answer, "error_message", None) or what)
+def _check(answer: WithError, what: str) -> None:
+    if answer.error_code is not ErrorCode.none:
+        message = answer.error_message if isinstance(answer, WithErrorMessage) else None
+        raise KafkaError(answer.error_code, message or what)

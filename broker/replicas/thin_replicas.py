@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ...log.partition_log import PartitionLog
-from ...protocol.extensions import ThinReplica, thin_replica
+from ...protocol.messages.brokers import ThinReplica
 from ...protocol.topics import TopicPartition
 from .partition import Partition
 
@@ -137,12 +137,12 @@ class ThinReplicas:
             if hosted is None or not _is_thin(hosted.log, self._thin[name]):
                 del self._thin[name]
         return [
-            thin_replica(
-                self._hosted[name].partition.topic_id,
-                name.partition,
-                self._hosted[name].log.local_log_start_offset,
-                self._hosted[name].log.size_bytes,
-                self._age_ms(since),
+            ThinReplica(
+                topic_id=self._hosted[name].partition.topic_id,
+                partition_index=name.partition,
+                local_start_offset=self._hosted[name].log.local_log_start_offset,
+                local_bytes=self._hosted[name].log.size_bytes,
+                age_ms=self._age_ms(since),
             )
             for name, since in self._thin.items()
         ]

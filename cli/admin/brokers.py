@@ -10,7 +10,7 @@ import click
 from rich.table import Table
 
 from ...protocol import byte_text
-from ...protocol.api import ApiKey
+from ...protocol.messages.brokers import UnregisterBrokerRequest
 from ...protocol.net.client import Address
 from ...protocol.requests import BROKER_ENDPOINTS, cluster_of
 from ..cluster_session import Admin, bootstrap_option, run
@@ -62,7 +62,7 @@ def unregister_broker(broker: int, force: bool, bootstrap: tuple[str, ...]) -> N
                 f"broker {broker} is alive: it would lose its leaderships, and register again at once. Stop it first,"
                 " or give --force"
             )
-        await admin.ask(ApiKey.UNREGISTER_BROKER, {"broker_id": broker})
+        await admin.send(UnregisterBrokerRequest(broker_id=broker))
 
     run(bootstrap, unregister)
     click.echo(f"broker {broker} is forgotten")

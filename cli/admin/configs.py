@@ -9,8 +9,12 @@ from typing import Final
 import click
 from rich.table import Table
 
-from ...protocol.api import ApiKey
-from ...protocol.messages.configs import DescribeConfigsResourceResult
+from ...protocol.messages.configs import (
+    DescribeConfigsResourceResult,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
 from ...protocol.requests import configs_of
 from ...protocol.wire.config_resources import ConfigSource, ResourceType
 from ..cluster_session import Admin, bootstrap_option, check, run
@@ -100,18 +104,23 @@ def alter_configs(
     resource_type, name = _resource(topic, broker)
     changes = [
         *(
-            {"name": key, "config_operation": _SET, "value": value}
+            IncrementalAlterConfigsRequestAlterableConfig(name=key, config_operation=_SET, value=value)
             for key, value in pairs(sets, "--set", "retention.ms=86400000").items()
         ),
-        *({"name": key, "config_operation": _DELETE, "value": None} for key in removals),
+        *(
+            IncrementalAlterConfigsRequestAlterableConfig(name=key, config_operation=_DELETE, value=None)
+            for key in removals
+        ),
     ]
     if not changes:
         raise click.UsageError("nothing to change: --set KEY=VALUE or --remove KEY")
 
     async def alter(admin: Admin) -> None:
-        resource = {"resource_type": resource_type, "resource_name": name, "configs": changes}
-        body = {"resources": [resource], "validate_only": False}
-        (result,) = (await admin.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)).responses
+        resource = IncrementalAlterConfigsRequestAlterConfigsResource(
+            resource_type=resource_type, resource_name=name, configs=tuple(changes)
+        )
+        request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+        (result,) = (await admin.send(request)).responses
         check(result, f"configs of {name or 'all brokers'}")
 
     run(bootstrap, alter)

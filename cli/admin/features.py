@@ -8,8 +8,7 @@ from typing import Final
 import click
 from rich.table import Table
 
-from ...protocol.api import ApiKey
-from ...protocol.messages.cluster import ApiVersionsRequest
+from ...protocol.messages.cluster import ApiVersionsRequest, FeatureUpdateKey, UpdateFeaturesRequest
 from ..cluster_session import Admin, bootstrap_option, run
 from ..options import json_option, table_console
 
@@ -59,10 +58,7 @@ def set_feature(
 ) -> None:
     """Finalize FEATURE at LEVEL, if every broker and controller supports it."""
     kind = _UNSAFE_DOWNGRADE if unsafe else _SAFE_DOWNGRADE if downgrade else _UPGRADE
-    body = {
-        "timeout_ms": TIMEOUT_MS,
-        "feature_updates": [{"feature": feature, "max_version_level": level, "upgrade_type": kind}],
-        "validate_only": dry_run,
-    }
-    run(bootstrap, lambda admin: admin.ask(ApiKey.UPDATE_FEATURES, body))
+    update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
+    request = UpdateFeaturesRequest(timeout_ms=TIMEOUT_MS, feature_updates=(update,), validate_only=dry_run)
+    run(bootstrap, lambda admin: admin.send(request))
     click.echo(f"{feature} {'could be' if dry_run else 'is'} at {level}")

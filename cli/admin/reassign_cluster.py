@@ -13,9 +13,21 @@ from typing import Any, Final
 from ...fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP
 from ...planning.cluster_state import ClusterState, PartitionState
 from ...planning.journal import ConfigValue, Key
-from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.cluster import DescribableLogDirTopic, DescribeLogDirsRequest
+from ...protocol.messages.configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from ...protocol.messages.topics import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+    TopicPartitions,
+)
 from ...protocol.net.client import Address
 from ...protocol.requests import configs_of, metadata_of, offsets_of
 from ...protocol.topics import uuid_to_text
@@ -138,11 +150,13 @@ class PlanCluster:
         return found
 
     async def set_configs(self, values: Iterable[ConfigValue]) -> None:
-        """Set the configs of topics in one request, and each broker's configs at that broker."""
-        resources: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        """Those of topics in one request, those of each broker at that broker."""
+        resources: dict[tuple[str, str], list[IncrementalAlterConfigsRequestAlterableConfig]] = {}
         for each in values:
             operation = _DELETE if each.value is None else _SET
-            change = {"name": each.key, "config_operation": operation, "value": each.value}
+            change = IncrementalAlterConfigsRequestAlterableConfig(
+                name=each.key, config_operation=operation, value=each.value
+            )
             resources.setdefault((each.kind, each.name), []).append(change)
         topics = {name: changes for (kind, name), changes in resources.items() if kind == "topic"}
         if topics:
@@ -155,7 +169,9 @@ class PlanCluster:
             else:
                 self.left.add(int(name))
 
-    async def _alter_broker(self, broker: int, changes: list[dict[str, Any]]) -> bool:
+    async def _alter_broker(
+        self, broker: int, changes: Sequence[IncrementalAlterConfigsRequestAlterableConfig]
+    ) -> bool:
         """False if it is not alive, and nobody else takes its configs."""
         if broker in self._brokers:
             await self._alter(self._brokers[broker], ResourceType.BROKER, {str(broker): changes})
@@ -169,19 +185,24 @@ class PlanCluster:
         return True
 
     async def _alter(
-        self, address: Address | None, resource_type: int, resources: Mapping[str, list[dict[str, Any]]]
+        self,
+        address: Address | None,
+        resource_type: int,
+        resources: Mapping[str, Sequence[IncrementalAlterConfigsRequestAlterableConfig]],
     ) -> None:
-        body = {
-            "resources": [
-                {"resource_type": resource_type, "resource_name": name, "configs": changes}
+        request = IncrementalAlterConfigsRequest(
+            resources=tuple(
+                IncrementalAlterConfigsRequestAlterConfigsResource(
+                    resource_type=resource_type, resource_name=name, configs=tuple(changes)
+                )
                 for name, changes in resources.items()
-            ],
-            "validate_only": False,
-        }
+            ),
+            validate_only=False,
+        )
         if address is None:
-            answer = await self._admin.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)
+            answer = await self._admin.send(request)
         else:
-            answer = await self._admin.ask_at(address, ApiKey.INCREMENTAL_ALTER_CONFIGS, body)
+            answer = await self._admin.send_to(address, request)
         for result in answer.responses:
             if result.error_code not in _TOPIC_IS_GONE:
                 check(result, f"configs of {result.resource_name}")
@@ -195,12 +216,10 @@ class PlanCluster:
         topics: dict[str, list[int]] = {}
         for topic, partition in keys:
             topics.setdefault(topic, []).append(partition)
-        body = {
-            "election_type": PREFERRED,
-            "topic_partitions": [{"topic": name, "partitions": parts} for name, parts in topics.items()],
-            "timeout_ms": TIMEOUT_MS,
-        }
-        await self._admin.ask(ApiKey.ELECT_LEADERS, body)
+        asked = tuple(TopicPartitions(topic=name, partitions=tuple(parts)) for name, parts in topics.items())
+        await self._admin.send(
+            ElectLeadersRequest(election_type=PREFERRED, topic_partitions=asked, timeout_ms=TIMEOUT_MS)
+        )
 
 
 _KINDS: Final = {
@@ -212,7 +231,7 @@ _KINDS: Final = {
 
 async def under_way(admin: Admin) -> list[dict[str, Any]]:
     """Every reassignment of the cluster."""
-    answer = await admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, {"timeout_ms": TIMEOUT_MS, "topics": None})
+    answer = await admin.send(ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=None))
     return [
         {
             "topic": topic.name,
@@ -228,16 +247,15 @@ async def under_way(admin: Admin) -> list[dict[str, Any]]:
 
 async def reassign(admin: Admin, replicas: Iterable[tuple[Key, Sequence[int] | None]]) -> list[str]:
     """What was refused, a line for each; taking back what is not under way is no refusal."""
-    topics: dict[str, list[dict[str, Any]]] = {}
+    topics: dict[str, list[ReassignablePartition]] = {}
     for (topic, partition), brokers in replicas:
-        wanted = None if brokers is None else list(brokers)
-        topics.setdefault(topic, []).append({"partition_index": partition, "replicas": wanted})
-    body = {
-        "timeout_ms": TIMEOUT_MS,
-        "allow_replication_factor_change": True,
-        "topics": [{"name": topic, "partitions": parts} for topic, parts in topics.items()],
-    }
-    answer = await admin.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, body)
+        wanted = None if brokers is None else tuple(brokers)
+        topics.setdefault(topic, []).append(ReassignablePartition(partition_index=partition, replicas=wanted))
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=TIMEOUT_MS,
+        topics=tuple(ReassignableTopic(name=topic, partitions=tuple(parts)) for topic, parts in topics.items()),
+    )
+    answer = await admin.send(request)
     return [
         f"{topic.name}-{part.partition_index}: {part.error_message or part.error_code.name}"
         for topic in answer.responses

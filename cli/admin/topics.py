@@ -9,7 +9,18 @@ from typing import Any, Final
 import click
 from rich.table import Table
 
-from ...protocol.api import ApiKey
+from ...protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+    CreateTopicsRequest,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 from ...protocol.topics import TopicPartition
 from ..cluster_session import Admin, bootstrap_option, check, run
 from ..model.quantities import count as counted
@@ -78,19 +89,20 @@ def create_topic(
     name: str, partitions: int | None, replication: int | None, configs: tuple[str, ...], bootstrap: tuple[str, ...]
 ) -> None:
     """Create a topic."""
-    topic = {
-        "name": name,
-        "num_partitions": partitions or -1,
-        "replication_factor": replication or -1,
-        "assignments": (),
-        "configs": [
-            {"name": key, "value": value} for key, value in pairs(configs, "--config", "retention.ms=86400000").items()
-        ],
-    }
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions or -1,
+        replication_factor=replication or -1,
+        assignments=(),
+        configs=tuple(
+            CreatableTopicConfig(name=key, value=value)
+            for key, value in pairs(configs, "--config", "retention.ms=86400000").items()
+        ),
+    )
 
     async def create(admin: Admin) -> None:
-        body = {"topics": [topic], "timeout_ms": TIMEOUT_MS, "validate_only": False}
-        _check_all((await admin.ask(ApiKey.CREATE_TOPICS, body)).topics)
+        request = CreateTopicsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS)
+        _check_all((await admin.send(request)).topics)
 
     run(bootstrap, create)
     click.echo(f"created {name}")
@@ -102,7 +114,7 @@ def create_topic(
 @bootstrap_option
 def grow_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
     """Add partitions. Keys will be found in other partitions than before."""
-    _change_count(bootstrap, {"name": name, "count": count, "assignments": None})
+    _change_count(bootstrap, CreatePartitionsTopic(name=name, count=count, assignments=None))
     click.echo(f"{name} has {counted(count, 'partition')}")
 
 
@@ -113,7 +125,7 @@ def grow_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
 @click.confirmation_option("--yes", prompt="The records of the partitions that go are lost. Go on?")
 def shrink_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
     """Remove the last partitions, with their records; only tierfetch can, with feature tierfetch.version at 1."""
-    change = {"name": name, "count": count, "assignments": None, "remove_last_partitions": True}
+    change = CreatePartitionsTopic(name=name, count=count, assignments=None, remove_last_partitions=True)
     _change_count(bootstrap, change)
     click.echo(f"{name} has {counted(count, 'partition')}")
 
@@ -126,22 +138,24 @@ def delete_topics(names: tuple[str, ...], bootstrap: tuple[str, ...]) -> None:
     """Delete topics with everything in them."""
 
     async def delete(admin: Admin) -> None:
-        body = {"topics": [{"name": name, "topic_id": None} for name in names], "timeout_ms": TIMEOUT_MS}
-        _check_all((await admin.ask(ApiKey.DELETE_TOPICS, body)).responses)
+        topics = tuple(DeleteTopicState(name=name, topic_id=None) for name in names)
+        _check_all((await admin.send(DeleteTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS))).responses)
 
     run(bootstrap, delete)
     click.echo(f"deleted {', '.join(names)}")
 
 
-def _change_count(bootstrap: Sequence[str], topic: dict[str, Any]) -> None:
+def _change_count(bootstrap: Sequence[str], topic: CreatePartitionsTopic) -> None:
     async def change(admin: Admin) -> None:
-        body = {"topics": [topic], "timeout_ms": TIMEOUT_MS, "validate_only": False}
-        _check_all((await admin.ask(ApiKey.CREATE_PARTITIONS, body)).results)
+        request = CreatePartitionsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS, validate_only=False)
+        _check_all((await admin.send(request)).results)
 
     run(bootstrap, change)
 
 
-def _check_all(answers: Sequence[Any]) -> None:
+def _check_all(
+    answers: Sequence[CreatableTopicResult] | Sequence[CreatePartitionsTopicResult] | Sequence[DeletableTopicResult],
+) -> None:
     for answer in answers:
         check(answer, f"topic {answer.name}")
 

@@ -29,6 +29,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResult
 from ...protocol.messages.configs import DescribeConfigsResult
+from ...protocol.messages.topics import ListPartitionReassignmentsRequest
 from ...protocol.net.client import Address
 from ...protocol.net.service import closing
 from ...protocol.requests import BROKER_ENDPOINTS, cluster_of, configs_of, offsets_of
@@ -89,9 +90,9 @@ class Asker(Protocol):
 
     async def ask(self, api: ApiKey, body: Any) -> Any: ...
 
-    async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any: ...
-
     async def send(self, request: Request[ResponseT]) -> ResponseT: ...
+
+    async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any: ...
 
     async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT: ...
 
@@ -319,9 +320,9 @@ class Observer:
         return _configs(answer.results[0])
 
     async def _reassignments(self) -> list[str]:
-        body = {"timeout_ms": TIMEOUT_MS, "topics": None}
+        request = ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=None)
         try:
-            answer = await self._admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, body)
+            answer = await self._admin.send(request)
         except (OSError, KafkaError):
             return []
         moving = sorted((topic.name, part.partition_index) for topic in answer.topics for part in topic.partitions)

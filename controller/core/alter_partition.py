@@ -19,11 +19,22 @@ epoch and the partition epoch that hold now.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
 from uuid import UUID
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.brokers import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    AssignReplicasToDirsResponseDirectoryData,
+    AssignReplicasToDirsResponsePartitionData,
+    AssignReplicasToDirsResponseTopicData,
+    BrokerState,
+)
 from ..image.image import MetadataImage
 from ..image.registrations import (
     NO_LEADER,
@@ -37,40 +48,40 @@ from ..image.registrations import (
 from ..records import MetadataRecord, PartitionChangeRecord
 from .broker_changes import election_of
 from .partition_change import PartitionChange
-from .state import ControllerResult, ControllerState, Plain, check_broker_epoch, find_duplicates, is_online
+from .state import ControllerResult, ControllerState, check_broker_epoch, find_duplicates, is_online
 
 _UNKNOWN_LEADER = -1
 
 
-def alter_partition(state: ControllerState, request: Any) -> ControllerResult:
+def alter_partition(state: ControllerState, request: AlterPartitionRequest) -> ControllerResult[AlterPartitionResponse]:
     """AlterPartition; each partition is changed, or refused, by itself."""
     try:
         check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
     except KafkaError as error:
-        return ControllerResult(response={"error_code": error.code, "topics": []}, refusal=error.message)
+        return ControllerResult([], AlterPartitionResponse(error_code=error.code, topics=()), refusal=error.message)
     records: list[MetadataRecord] = []
     decided: set[PartitionKey] = set()
-    topics = [
-        {
-            "topic_id": topic.topic_id,
-            "partitions": [
+    topics = tuple(
+        AlterPartitionResponseTopicData(
+            topic_id=topic.topic_id,
+            partitions=tuple(
                 _alter_one(state, request.broker_id, topic.topic_id, item, records, decided)
                 for item in topic.partitions
-            ],
-        }
+            ),
+        )
         for topic in request.topics
-    ]
-    return ControllerResult(records, {"error_code": ErrorCode.none, "topics": topics}, is_atomic=False)
+    )
+    return ControllerResult(records, AlterPartitionResponse(topics=topics), is_atomic=False)
 
 
 def _alter_one(
     state: ControllerState,
     broker_id: int,
     topic_id: UUID | None,
-    asked: Any,
+    asked: AlterPartitionRequestPartitionData,
     records: list[MetadataRecord],
     decided: set[PartitionKey],
-) -> Plain:
+) -> AlterPartitionResponsePartitionData:
     try:
         key, before = _find(state.image, topic_id, asked.partition_index)
         if key in decided:
@@ -78,14 +89,14 @@ def _alter_one(
         _check(state, broker_id, key, before, asked)
     except KafkaError as error:
         return _refused(asked.partition_index, error.code)
-    isr = tuple(item.broker_id for item in members(asked))
+    isr = tuple(item.broker_id for item in asked.new_isr_with_epochs)
     change = PartitionChange(
         state,
         key,
         before,
         election=election_of(state, key),
         isr=tuple(replica for replica in before.replicas if replica in isr),
-        recovery_state=getattr(asked, "leader_recovery_state", RECOVERED),
+        recovery_state=asked.leader_recovery_state,
     )
     record = change.build()
     if record is None:
@@ -96,21 +107,6 @@ def _alter_one(
     return (
         _registered(key, after) if after.leader == broker_id else _refused(key.partition, ErrorCode.new_leader_elected)
     )
-
-
-def members(asked: Any) -> Sequence[Any]:
-    """The ISR that is asked for, with the epochs of its brokers; version 2 has none."""
-    if hasattr(asked, "new_isr_with_epochs"):
-        return tuple(asked.new_isr_with_epochs)
-    return tuple(_Member(broker_id) for broker_id in asked.new_isr)
-
-
-class _Member:
-    __slots__ = ("broker_epoch", "broker_id")
-
-    def __init__(self, broker_id: int) -> None:
-        self.broker_id = broker_id
-        self.broker_epoch = UNKNOWN_BROKER_EPOCH
 
 
 def _find(image: MetadataImage, topic_id: UUID | None, partition: int) -> tuple[PartitionKey, PartitionRegistration]:
@@ -124,29 +120,35 @@ def _find(image: MetadataImage, topic_id: UUID | None, partition: int) -> tuple[
 
 
 def _check(
-    state: ControllerState, broker_id: int, key: PartitionKey, before: PartitionRegistration, asked: Any
+    state: ControllerState,
+    broker_id: int,
+    key: PartitionKey,
+    before: PartitionRegistration,
+    asked: AlterPartitionRequestPartitionData,
 ) -> None:
     name = state.image.name(key)
     _check_epochs(broker_id, name, before, asked)
-    isr = [item.broker_id for item in members(asked)]
+    isr = [item.broker_id for item in asked.new_isr_with_epochs]
     if not isr or find_duplicates(isr) or not set(isr) <= set(before.replicas) or broker_id not in isr:
         raise KafkaError(
             ErrorCode.invalid_request,
             f"{name}: ISR {isr} must be different ones of {before.replicas}, the leader {broker_id} among them",
         )
-    recovery = getattr(asked, "leader_recovery_state", RECOVERED)
+    recovery = asked.leader_recovery_state
     is_known = recovery in (RECOVERED, RECOVERING)
     if not is_known or (recovery == RECOVERING and (len(isr) > 1 or before.leader_recovery_state == RECOVERED)):
         raise KafkaError(
             ErrorCode.invalid_request,
             f"{name}: recovery state {recovery} with ISR {isr}, where it is {before.leader_recovery_state} now",
         )
-    unfit = [item.broker_id for item in members(asked) if not _may_join(state.image, item)]
+    unfit = [item.broker_id for item in asked.new_isr_with_epochs if not _may_join(state.image, item)]
     if unfit:
         raise KafkaError(ErrorCode.ineligible_replica, f"{name}: brokers {unfit} are fenced, stopping, or not the same")
 
 
-def _check_epochs(broker_id: int, name: str, before: PartitionRegistration, asked: Any) -> None:
+def _check_epochs(
+    broker_id: int, name: str, before: PartitionRegistration, asked: AlterPartitionRequestPartitionData
+) -> None:
     if asked.leader_epoch > before.leader_epoch or asked.partition_epoch > before.partition_epoch:
         raise KafkaError(ErrorCode.not_controller, f"{name}: epochs from a future that this controller does not know")
     if asked.leader_epoch < before.leader_epoch:
@@ -162,65 +164,63 @@ def _check_epochs(broker_id: int, name: str, before: PartitionRegistration, aske
         )
 
 
-def _may_join(image: MetadataImage, member: Any) -> bool:
+def _may_join(image: MetadataImage, member: BrokerState) -> bool:
     broker = image.brokers.get(member.broker_id)
     return broker is not None and broker.is_active and member.broker_epoch in (UNKNOWN_BROKER_EPOCH, broker.epoch)
 
 
-def _registered(key: PartitionKey, registration: PartitionRegistration) -> Plain:
-    return {
-        "partition_index": key.partition,
-        "error_code": ErrorCode.none,
-        "leader_id": registration.leader,
-        "leader_epoch": registration.leader_epoch,
-        "isr": registration.isr,
-        "leader_recovery_state": registration.leader_recovery_state,
-        "partition_epoch": registration.partition_epoch,
-    }
+def _registered(key: PartitionKey, registration: PartitionRegistration) -> AlterPartitionResponsePartitionData:
+    return AlterPartitionResponsePartitionData(
+        partition_index=key.partition,
+        leader_id=registration.leader,
+        leader_epoch=registration.leader_epoch,
+        isr=registration.isr,
+        leader_recovery_state=registration.leader_recovery_state,
+        partition_epoch=registration.partition_epoch,
+    )
 
 
-def _refused(partition: int, code: ErrorCode) -> Plain:
-    return {
-        "partition_index": partition,
-        "error_code": code,
-        "leader_id": _UNKNOWN_LEADER,
-        "leader_epoch": -1,
-        "partition_epoch": -1,
-    }
+def _refused(partition: int, code: ErrorCode) -> AlterPartitionResponsePartitionData:
+    return AlterPartitionResponsePartitionData(
+        partition_index=partition, error_code=code, leader_id=_UNKNOWN_LEADER, leader_epoch=-1, partition_epoch=-1
+    )
 
 
-def assign_replicas_to_dirs(state: ControllerState, request: Any) -> ControllerResult:
+def assign_replicas_to_dirs(
+    state: ControllerState, request: AssignReplicasToDirsRequest
+) -> ControllerResult[AssignReplicasToDirsResponse]:
     """AssignReplicasToDirs (KIP-858): in which directory a broker put its replicas. One that is put into a directory
     that the broker does not have (any more) is taken for gone; one that is back may lead where nobody does.
     """
     try:
         broker = check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
     except KafkaError as error:
-        return ControllerResult(response={"error_code": error.code, "directories": []}, refusal=error.message)
+        response = AssignReplicasToDirsResponse(error_code=error.code, directories=())
+        return ControllerResult([], response, refusal=error.message)
     records: list[MetadataRecord] = []
     decided: set[PartitionKey] = set()
-    directories = [
-        {
-            "id_": directory.id_,
-            "topics": [
-                {
-                    "topic_id": topic.topic_id,
-                    "partitions": [
-                        {
-                            "partition_index": item.partition_index,
-                            "error_code": _assign_one(
+    directories = tuple(
+        AssignReplicasToDirsResponseDirectoryData(
+            id_=directory.id_,
+            topics=tuple(
+                AssignReplicasToDirsResponseTopicData(
+                    topic_id=topic.topic_id,
+                    partitions=tuple(
+                        AssignReplicasToDirsResponsePartitionData(
+                            partition_index=item.partition_index,
+                            error_code=_assign_one(
                                 state, broker, directory.id_, topic.topic_id, item.partition_index, records, decided
                             ),
-                        }
+                        )
                         for item in topic.partitions
-                    ],
-                }
+                    ),
+                )
                 for topic in directory.topics
-            ],
-        }
+            ),
+        )
         for directory in request.directories
-    ]
-    return ControllerResult(records, {"error_code": ErrorCode.none, "directories": directories}, is_atomic=False)
+    )
+    return ControllerResult(records, AssignReplicasToDirsResponse(directories=directories), is_atomic=False)
 
 
 def _assign_one(

@@ -18,12 +18,14 @@ went offline is unfenced by a later heartbeat at the earliest: now it would be e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import KafkaError
+from ...protocol.messages import brokers as messages
+from ...protocol.messages.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ..image.registrations import BrokerRegistration, PartitionKey
 from ..records import BrokerRegistrationChangeRecord, MetadataRecord
 from ..records.brokers import FENCED, IN_CONTROLLED_SHUTDOWN, UNFENCED
@@ -44,7 +46,9 @@ class BrokerControlState(Enum):
     SHUTDOWN_NOW = auto()
 
 
-def observe_heartbeat(state: ControllerState, request: Any, moment: Moment) -> frozenset[PartitionKey]:
+def observe_heartbeat(
+    state: ControllerState, request: BrokerHeartbeatRequest, moment: Moment
+) -> frozenset[PartitionKey]:
     """Take up that the broker lives, how far it has replayed, and which of its replicas are thin; those that no longer
     are.
     """
@@ -55,32 +59,36 @@ def observe_heartbeat(state: ControllerState, request: Any, moment: Moment) -> f
     state.sessions.touch(broker.broker_id, broker.epoch, moment.now_ms, request.current_metadata_offset)
     if request.current_metadata_offset < broker.epoch:
         return frozenset()  # what it reports is of another time than its registration
-    reported = map(_thin_replica, getattr(request, "thin_replicas", ())[:THIN_REPLICAS_MAX])
+    reported = _thin_replicas(request.thin_replicas[:THIN_REPLICAS_MAX])
     return state.thin.report(broker.broker_id, reported, state.config.warming, request.current_metadata_offset)
 
 
-def _thin_replica(item: Any) -> ThinReplica:
-    key = PartitionKey(item.topic_id, item.partition_index)
-    return ThinReplica(key, item.local_start_offset, item.local_bytes, item.age_ms)
+def _thin_replicas(reported: Iterable[messages.ThinReplica]) -> Iterator[ThinReplica]:
+    for item in reported:
+        if item.topic_id is not None:
+            key = PartitionKey(item.topic_id, item.partition_index)
+            yield ThinReplica(key, item.local_start_offset, item.local_bytes, item.age_ms)
 
 
-def heartbeat(state: ControllerState, request: Any, moment: Moment) -> ControllerResult:
+def heartbeat(
+    state: ControllerState, request: BrokerHeartbeatRequest, moment: Moment
+) -> ControllerResult[BrokerHeartbeatResponse]:
     """BrokerHeartbeat."""
     try:
         broker = check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
     except KafkaError as error:
-        return ControllerResult(response={"error_code": error.code, "should_shut_down": False}, refusal=error.message)
+        response = BrokerHeartbeatResponse(error_code=error.code, should_shut_down=False)
+        return ControllerResult([], response, refusal=error.message)
     following = _next_state(state, broker, request)
     records = [*_transition(state, broker, following), *_directories(state, broker, request)]
     is_leaving = following is BrokerControlState.CONTROLLED_SHUTDOWN and not broker.in_controlled_shutdown
     return ControllerResult(
         records,
-        {
-            "error_code": ErrorCode.none,
-            "is_caught_up": request.current_metadata_offset >= broker.epoch,
-            "is_fenced": following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW),
-            "should_shut_down": following is BrokerControlState.SHUTDOWN_NOW,
-        },
+        BrokerHeartbeatResponse(
+            is_caught_up=request.current_metadata_offset >= broker.epoch,
+            is_fenced=following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW),
+            should_shut_down=following is BrokerControlState.SHUTDOWN_NOW,
+        ),
         is_atomic=False,
         leaving=broker.broker_id if is_leaving else None,
     )
@@ -100,7 +108,9 @@ def current_state(broker: BrokerRegistration) -> BrokerControlState:
     return BrokerControlState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerControlState.UNFENCED
 
 
-def _next_state(state: ControllerState, broker: BrokerRegistration, request: Any) -> BrokerControlState:
+def _next_state(
+    state: ControllerState, broker: BrokerRegistration, request: BrokerHeartbeatRequest
+) -> BrokerControlState:
     match current_state(broker):
         case BrokerControlState.FENCED:
             if request.want_shut_down:
@@ -158,9 +168,11 @@ def fence(state: ControllerState, broker_id: int) -> Iterator[MetadataRecord]:
     yield from without_broker(state, broker_id)
 
 
-def _directories(state: ControllerState, broker: BrokerRegistration, request: Any) -> Iterator[MetadataRecord]:
+def _directories(
+    state: ControllerState, broker: BrokerRegistration, request: BrokerHeartbeatRequest
+) -> Iterator[MetadataRecord]:
     offline = _newly_offline(broker, request)
-    cordoned = getattr(request, "cordoned_log_dirs", None)
+    cordoned = request.cordoned_log_dirs
     if offline:
         remaining = tuple(item for item in broker.directories if item not in offline)
         if remaining:  # without any directory left the broker fences itself; an empty list would say "no change"
@@ -170,12 +182,12 @@ def _directories(state: ControllerState, broker: BrokerRegistration, request: An
         yield from without_directories(state, broker.broker_id, offline)
     if cordoned is not None and cordoned != (broker.cordoned_directories or ()):
         yield BrokerRegistrationChangeRecord(
-            broker_id=broker.broker_id, broker_epoch=broker.epoch, cordoned_log_dirs=tuple(cordoned)
+            broker_id=broker.broker_id, broker_epoch=broker.epoch, cordoned_log_dirs=cordoned
         )
 
 
-def _newly_offline(broker: BrokerRegistration, request: Any) -> list[UUID]:
-    return [item for item in getattr(request, "offline_log_dirs", ()) if item in broker.directories]
+def _newly_offline(broker: BrokerRegistration, request: BrokerHeartbeatRequest) -> list[UUID]:
+    return [item for item in request.offline_log_dirs if item in broker.directories]
 
 
 def _change(

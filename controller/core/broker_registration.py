@@ -17,10 +17,17 @@ Whoever goes on leading does so under a new leader epoch: the broker first loses
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any
 from uuid import UUID
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.brokers import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 from ..image.image import METADATA_VERSION
 from ..image.registrations import BrokerRegistration, PartitionKey, PartitionRegistration, is_reserved_directory
 from ..records import (
@@ -37,17 +44,17 @@ from .state import ControllerResult, ControllerState, Moment, find_duplicates
 
 
 def register_broker(
-    state: ControllerState, request: Any, moment: Moment, *, is_succeeded: bool = False
-) -> ControllerResult:
+    state: ControllerState, request: BrokerRegistrationRequest, moment: Moment, *, is_succeeded: bool = False
+) -> ControllerResult[BrokerRegistrationResponse]:
     """BrokerRegistration. The broker's epoch is the offset of the first record. `is_succeeded`: the incarnation that is
     registered has ended, whatever its session says."""
     try:
         _check_registration(state, request, moment, is_succeeded)
     except KafkaError as error:
-        return ControllerResult(response={"error_code": error.code, "broker_epoch": -1}, refusal=error.message)
+        return ControllerResult([], BrokerRegistrationResponse(error_code=error.code), refusal=error.message)
     before = state.image.brokers.get(request.broker_id)
     is_retry = before is not None and before.incarnation_id == request.incarnation_id
-    directories = tuple(request.log_dirs)
+    directories = request.log_dirs
     records: list[MetadataRecord] = [
         RegisterBrokerRecord(
             broker_id=request.broker_id,
@@ -64,7 +71,7 @@ def register_broker(
     ]
     if not is_retry:
         records += without_broker(state, request.broker_id, _is_lost(before, request.broker_id, directories))
-    response = {"error_code": ErrorCode.none, "broker_epoch": moment.next_offset}
+    response = BrokerRegistrationResponse(broker_epoch=moment.next_offset)
     return ControllerResult(records, response, base_offset=moment.next_offset)
 
 
@@ -81,7 +88,9 @@ def _is_lost(before: BrokerRegistration | None, broker_id: int, directories: Col
     return is_lost
 
 
-def _check_registration(state: ControllerState, request: Any, moment: Moment, is_succeeded: bool) -> None:
+def _check_registration(
+    state: ControllerState, request: BrokerRegistrationRequest, moment: Moment, is_succeeded: bool
+) -> None:
     broker = f"broker {request.broker_id}"
     if request.cluster_id != state.config.cluster_id:
         raise KafkaError(
@@ -98,7 +107,9 @@ def _check_registration(state: ControllerState, request: Any, moment: Moment, is
     check_supports_finalized(state, broker, supported)
 
 
-def _check_incarnation(state: ControllerState, request: Any, moment: Moment, is_succeeded: bool) -> None:
+def _check_incarnation(
+    state: ControllerState, request: BrokerRegistrationRequest, moment: Moment, is_succeeded: bool
+) -> None:
     if request.broker_id < 0 or request.incarnation_id is None:
         raise KafkaError(
             ErrorCode.invalid_registration,
@@ -116,9 +127,9 @@ def _check_incarnation(state: ControllerState, request: Any, moment: Moment, is_
         )
 
 
-def _check_directories(state: ControllerState, request: Any) -> None:
+def _check_directories(state: ControllerState, request: BrokerRegistrationRequest) -> None:
     broker = f"broker {request.broker_id}"
-    directories = tuple(getattr(request, "log_dirs", ()))
+    directories = request.log_dirs
     if not directories:
         raise KafkaError(ErrorCode.invalid_registration, f"{broker} has no log directory")
     wrong = [directory for directory in directories if is_reserved_directory(directory)]
@@ -137,33 +148,34 @@ def _check_directories(state: ControllerState, request: Any) -> None:
             )
 
 
-def _end_points(request: Any) -> tuple[BrokerEndpoint, ...]:
+def _end_points(request: BrokerRegistrationRequest | ControllerRegistrationRequest) -> tuple[BrokerEndpoint, ...]:
     return tuple(
-        BrokerEndpoint(
-            name=item.name, host=item.host, port=int(item.port), security_protocol=int(item.security_protocol)
-        )
+        BrokerEndpoint(name=item.name, host=item.host, port=item.port, security_protocol=item.security_protocol)
         for item in request.listeners
     )
 
 
-def _features(request: Any) -> tuple[BrokerFeature, ...]:
+def _features(request: BrokerRegistrationRequest | ControllerRegistrationRequest) -> tuple[BrokerFeature, ...]:
     return tuple(
         BrokerFeature(
             name=item.name,
-            min_supported_version=int(item.min_supported_version),
-            max_supported_version=int(item.max_supported_version),
+            min_supported_version=item.min_supported_version,
+            max_supported_version=item.max_supported_version,
         )
         for item in request.features
     )
 
 
-def register_controller(state: ControllerState, request: Any) -> ControllerResult:
+def register_controller(
+    state: ControllerState, request: ControllerRegistrationRequest
+) -> ControllerResult[ControllerRegistrationResponse]:
     """ControllerRegistration: a controller says which features it supports."""
     features = _features(request)
     try:
         check_supports_finalized(state, f"controller {request.controller_id}", ranges(features))
     except KafkaError as error:
-        return ControllerResult(response={"error_code": error.code, "error_message": error.message})
+        response = ControllerRegistrationResponse(error_code=error.code, error_message=error.message)
+        return ControllerResult([], response)
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
@@ -171,18 +183,20 @@ def register_controller(state: ControllerState, request: Any) -> ControllerResul
         end_points=_end_points(request),
         features=features,
     )
-    return ControllerResult([record], {"error_code": ErrorCode.none, "error_message": None})
+    return ControllerResult([record], ControllerRegistrationResponse(error_message=None))
 
 
-def unregister_broker(state: ControllerState, request: Any) -> ControllerResult:
+def unregister_broker(
+    state: ControllerState, request: UnregisterBrokerRequest
+) -> ControllerResult[UnregisterBrokerResponse]:
     """UnregisterBroker: the cluster forgets a broker that is gone for good."""
     try:
         broker = _removable(state, request.broker_id)
     except KafkaError as error:
-        return ControllerResult(response={"error_code": error.code, "error_message": error.message})
+        return ControllerResult([], UnregisterBrokerResponse(error_code=error.code, error_message=error.message))
     records: list[MetadataRecord] = list(without_broker(state, broker.broker_id))
     records.append(UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch))
-    return ControllerResult(records, {"error_code": ErrorCode.none, "error_message": None})
+    return ControllerResult(records, UnregisterBrokerResponse(error_message=None))
 
 
 def _removable(state: ControllerState, broker_id: int) -> BrokerRegistration:

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.authorized_operations import NOT_ASKED, OF_CLUSTER
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.brokers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ...protocol.messages.cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from ...protocol.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS
 from ..records import BrokerEndpoint, ProducerIdsRecord
-from .state import ControllerResult, ControllerState, Plain, check_broker_epoch
+from .state import ControllerResult, ControllerState, check_broker_epoch
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1_000
 INT64_MAX: Final = 2**63 - 1
 
 
-def allocate_producer_ids(state: ControllerState, request: Any) -> ControllerResult:
+def allocate_producer_ids(
+    state: ControllerState, request: AllocateProducerIdsRequest
+) -> ControllerResult[AllocateProducerIdsResponse]:
     """AllocateProducerIds (KIP-730): ids that nobody else is given, ever."""
     try:
         check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
     except KafkaError as error:
-        return ControllerResult(response=_block(error.code, -1, 0), refusal=error.message)
+        return ControllerResult([], _block(error.code, -1, 0), refusal=error.message)
     first = state.image.next_producer_id
     if first > INT64_MAX - PRODUCER_ID_BLOCK_SIZE:
-        return ControllerResult(response=_block(ErrorCode.unknown_server_error, -1, 0))
+        return ControllerResult([], _block(ErrorCode.unknown_server_error, -1, 0))
     record = ProducerIdsRecord(
         broker_id=request.broker_id,
         broker_epoch=request.broker_epoch,
@@ -34,8 +37,8 @@ def allocate_producer_ids(state: ControllerState, request: Any) -> ControllerRes
     return ControllerResult([record], _block(ErrorCode.none, first, PRODUCER_ID_BLOCK_SIZE))
 
 
-def _block(code: ErrorCode, start: int, length: int) -> Plain:
-    return {"error_code": code, "producer_id_start": start, "producer_id_len": length}
+def _block(code: ErrorCode, start: int, length: int) -> AllocateProducerIdsResponse:
+    return AllocateProducerIdsResponse(error_code=code, producer_id_start=start, producer_id_len=length)
 
 
 @dataclass(frozen=True, slots=True)

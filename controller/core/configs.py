@@ -8,16 +8,27 @@ A broker resource is a registered or future broker's id, or "" for the cluster-w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from ...log.core.config import LogConfig
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsRequestAlterConfigsResource,
+    AlterConfigsResponse,
+    AlterConfigsResponseAlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+    IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
+)
 from ...protocol.topics import check_topic_name
 from ..image.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from ..records import ConfigRecord, MetadataRecord
 from .config import check_topic_configs
-from .features import request_flag
 from .state import ControllerResult, ControllerState, find_duplicates
 
 SET: Final = 0
@@ -37,49 +48,70 @@ Changes = Mapping[str, str | None]
 """New values by key; None removes one."""
 
 
-def incremental_alter_configs(state: ControllerState, request: Any) -> ControllerResult:
+def incremental_alter_configs(
+    state: ControllerState, request: IncrementalAlterConfigsRequest
+) -> ControllerResult[IncrementalAlterConfigsResponse]:
     """IncrementalAlterConfigs (KIP-339)."""
-    return _alter(state, request, _incremental_changes)
+    records, errors = _alter(state, request)
+    responses = tuple(
+        IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
+            error_code=ErrorCode.none if error is None else error.code,
+            error_message=None if error is None else error.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource, error in zip(request.resources, errors, strict=True)
+    )
+    return ControllerResult(records, IncrementalAlterConfigsResponse(responses=responses))
 
 
-def alter_configs(state: ControllerState, request: Any) -> ControllerResult:
+def alter_configs(state: ControllerState, request: AlterConfigsRequest) -> ControllerResult[AlterConfigsResponse]:
     """AlterConfigs: what is not named is removed."""
-    return _alter(state, request, _whole_changes)
+    records, errors = _alter(state, request)
+    responses = tuple(
+        AlterConfigsResponseAlterConfigsResourceResponse(
+            error_code=ErrorCode.none if error is None else error.code,
+            error_message=None if error is None else error.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource, error in zip(request.resources, errors, strict=True)
+    )
+    return ControllerResult(records, AlterConfigsResponse(responses=responses))
 
 
-def _alter(state: ControllerState, request: Any, changes_of: Any) -> ControllerResult:
+def _alter(
+    state: ControllerState, request: IncrementalAlterConfigsRequest | AlterConfigsRequest
+) -> tuple[list[MetadataRecord], list[KafkaError | None]]:
+    """Return the records of all resources, and what is wrong with each."""
     records: list[MetadataRecord] = []
-    responses = []
+    errors: list[KafkaError | None] = []
     twice = find_duplicates([(resource.resource_type, resource.resource_name) for resource in request.resources])
     for resource in request.resources:
-        code, message = ErrorCode.none, None
         try:
             if (resource.resource_type, resource.resource_name) in twice:
                 raise KafkaError(ErrorCode.invalid_request, f"{resource.resource_name!r} is given twice")
-            records += _alter_one(state, resource, changes_of)
+            records += _alter_one(state, resource)
+            errors.append(None)
         except KafkaError as error:
-            code, message = error.code, error.message
-        responses.append(
-            {
-                "error_code": code,
-                "error_message": message,
-                "resource_type": resource.resource_type,
-                "resource_name": resource.resource_name,
-            }
-        )
-    if request_flag(request, "validate_only"):
-        records = []
-    return ControllerResult(records, {"responses": responses})
+            errors.append(error)
+    return [] if request.validate_only else records, errors
 
 
-def _alter_one(state: ControllerState, resource: Any, changes_of: Any) -> list[MetadataRecord]:
-    resource_type, name = int(resource.resource_type), resource.resource_name
+def _alter_one(
+    state: ControllerState,
+    resource: IncrementalAlterConfigsRequestAlterConfigsResource | AlterConfigsRequestAlterConfigsResource,
+) -> list[MetadataRecord]:
+    resource_type, name = resource.resource_type, resource.resource_name
     _check_resource(state, resource_type, name)
     before = state.image.config(resource_type, name)
     twice = find_duplicates([item.name for item in resource.configs])
     if twice:
         raise KafkaError(ErrorCode.invalid_request, f"configs {sorted(twice)} are given twice")
-    changes: Changes = changes_of(before, resource.configs)
+    if isinstance(resource, AlterConfigsRequestAlterConfigsResource):
+        changes = _whole_changes(before, resource.configs)
+    else:
+        changes = _incremental_changes(before, resource.configs)
     after = {key: value for key, value in {**before, **changes}.items() if value is not None}
     too_long = [key for key, value in after.items() if len(value) > VALUE_LENGTH_MAX]
     if too_long:
@@ -116,7 +148,9 @@ def _check_resource(state: ControllerState, resource_type: int, name: str) -> No
         )
 
 
-def _incremental_changes(before: Mapping[str, str], configs: Any) -> Changes:
+def _incremental_changes(
+    before: Mapping[str, str], configs: Sequence[IncrementalAlterConfigsRequestAlterableConfig]
+) -> Changes:
     changes: dict[str, str | None] = {}
     for item in configs:
         operation = item.config_operation
@@ -147,7 +181,7 @@ def _changed_list(key: str, before: str, value: str, operation: int) -> str:
     return ",".join(entries)
 
 
-def _whole_changes(before: Mapping[str, str], configs: Any) -> Changes:
+def _whole_changes(before: Mapping[str, str], configs: Sequence[AlterConfigsRequestAlterableConfig]) -> Changes:
     missing = [item.name for item in configs if item.value is None]
     if missing:
         raise KafkaError(ErrorCode.invalid_request, f"configs {missing}: a value is needed")

@@ -13,16 +13,16 @@ into the log with it, if each of them has told what it is; it is never lowered.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.cluster import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
+from ...protocol.messages.versions import SAFE_DOWNGRADE, UPGRADE
 from ..image.image import METADATA_VERSION
 from ..records import BrokerFeature, FeatureLevelRecord, MetadataRecord
 from .config import KRAFT_VERSION, SERVED_FEATURES, FeatureRange
-from .state import ControllerResult, ControllerState, KRaftUpgrade, Plain, find_duplicates
+from .state import ControllerResult, ControllerState, KRaftUpgrade, find_duplicates
 
-UPGRADE: Final = 1
-SAFE_DOWNGRADE: Final = 2
 UNSAFE_DOWNGRADE: Final = 3
 FORMAT_CHANGES: Final = frozenset({23, 30})
 """Levels of metadata.version that changed records (4.0-IV1, 4.3-IV0)."""
@@ -58,41 +58,28 @@ def check_supports_finalized(state: ControllerState, node: str, supported: Mappi
             )
 
 
-def update_features(state: ControllerState, request: Any) -> ControllerResult:
+def update_features(state: ControllerState, request: UpdateFeaturesRequest) -> ControllerResult[UpdateFeaturesResponse]:
     """UpdateFeatures, all or nothing."""
     try:
         records = _checked_updates(state, request)
     except KafkaError as error:
-        return ControllerResult(response=_response(request, error))
-    validate_only = request_flag(request, "validate_only")
+        return ControllerResult([], UpdateFeaturesResponse(error_code=error.code, error_message=error.message))
     level = next((item.max_version_level for item in request.feature_updates if item.feature == KRAFT_VERSION), None)
-    upgrade = None if level is None else KRaftUpgrade(level, validate_only)
-    return ControllerResult([] if validate_only else records, _response(request, None), kraft_upgrade=upgrade)
+    upgrade = None if level is None else KRaftUpgrade(level, request.validate_only)
+    return ControllerResult([] if request.validate_only else records, _done(request), kraft_upgrade=upgrade)
 
 
-def request_flag(request: Any, name: str) -> bool:
-    """A boolean of a request that old versions lack."""
-    return bool(getattr(request, name, False))
-
-
-def _checked_updates(state: ControllerState, request: Any) -> list[MetadataRecord]:
+def _checked_updates(state: ControllerState, request: UpdateFeaturesRequest) -> list[MetadataRecord]:
     records: list[MetadataRecord] = []
     twice = find_duplicates([update.feature for update in request.feature_updates])
     for update in request.feature_updates:
         if update.feature in twice:
             raise KafkaError(ErrorCode.invalid_request, f"feature {update.feature!r} is given twice")
         level = update.max_version_level
-        _check_update(state, update.feature, level, _upgrade_type(update))
+        _check_update(state, update.feature, level, update.upgrade_type)
         if update.feature != KRAFT_VERSION and level != state.image.features.get(update.feature, 0):
             records.append(FeatureLevelRecord(name=update.feature, feature_level=level))
     return records
-
-
-def _upgrade_type(update: Any) -> int:
-    """Version 0 of the request only knows a flag."""
-    if hasattr(update, "allow_downgrade"):
-        return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
-    return int(update.upgrade_type)
 
 
 def _check_update(state: ControllerState, name: str, level: int, upgrade_type: int) -> None:
@@ -144,13 +131,9 @@ def _refused(message: str) -> KafkaError:
     return KafkaError(ErrorCode.invalid_update_version, message)
 
 
-def _response(request: Any, error: KafkaError | None) -> Plain:
+def _done(request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
     """Versions 0 and 1 also say of each feature that all is well; what is not is said of the whole."""
-    return {
-        "error_code": ErrorCode.none if error is None else error.code,
-        "error_message": None if error is None else error.message,
-        "results": [
-            {"feature": update.feature, "error_code": ErrorCode.none, "error_message": None}
-            for update in (request.feature_updates if error is None else ())
-        ],
-    }
+    results = tuple(
+        UpdatableFeatureResult(feature=update.feature, error_message=None) for update in request.feature_updates
+    )
+    return UpdateFeaturesResponse(error_message=None, results=results)

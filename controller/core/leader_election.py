@@ -6,14 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.topics import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 from ..image.registrations import NO_LEADER, PartitionKey, PartitionRegistration
 from ..records import LEADER_UNCHANGED, MetadataRecord, PartitionChangeRecord
 from .broker_changes import election_of
 from .partition_change import Election, PartitionChange
-from .state import ControllerResult, ControllerState, Plain
+from .state import ControllerResult, ControllerState
 from .thin import Warmth
 
 PREFERRED: Final = 0
@@ -26,19 +32,19 @@ _REASONS: Final = {
 _ELECTIONS: Final = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
 
 
-def elect_leaders(state: ControllerState, request: Any) -> ControllerResult:
+def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> ControllerResult[ElectLeadersResponse]:
     """ElectLeaders (KIP-460). Without a list all partitions are tried, and those that need nothing are not named.
 
     An operator who asks for an unclean election gets one whatever the configs say, also of a replica that has lost its
     log where no other is left.
     """
-    election = _ELECTIONS.get(getattr(request, "election_type", PREFERRED))
+    election = _ELECTIONS.get(request.election_type)
     if election is None:
-        response = {"error_code": ErrorCode.invalid_request, "replica_election_results": []}
-        return ControllerResult(response=response)
+        refused = ElectLeadersResponse(error_code=ErrorCode.invalid_request, replica_election_results=())
+        return ControllerResult([], refused)
     records: list[MetadataRecord] = []
     decided: set[PartitionKey] = set()
-    results: dict[str, list[Plain]] = {}
+    results: dict[str, list[PartitionResult]] = {}
     is_for_all = request.topic_partitions is None
     for topic, partition in _asked(state, request, election):
         code, message = ErrorCode.none, None
@@ -48,18 +54,15 @@ def elect_leaders(state: ControllerState, request: Any) -> ControllerResult:
             code, message = error.code, error.message
         if not (is_for_all and code is ErrorCode.election_not_needed):
             results.setdefault(topic, []).append(
-                {"partition_id": partition, "error_code": code, "error_message": message}
+                PartitionResult(partition_id=partition, error_code=code, error_message=message)
             )
-    response = {
-        "error_code": ErrorCode.none,
-        "replica_election_results": [
-            {"topic": topic, "partition_result": partitions} for topic, partitions in results.items()
-        ],
-    }
-    return ControllerResult(records, response, is_atomic=False)
+    elected = tuple(
+        ReplicaElectionResult(topic=topic, partition_result=tuple(partitions)) for topic, partitions in results.items()
+    )
+    return ControllerResult(records, ElectLeadersResponse(replica_election_results=elected), is_atomic=False)
 
 
-def _asked(state: ControllerState, request: Any, election: Election) -> Iterable[tuple[str, int]]:
+def _asked(state: ControllerState, request: ElectLeadersRequest, election: Election) -> Iterable[tuple[str, int]]:
     if request.topic_partitions is not None:
         return [(item.topic, number) for item in request.topic_partitions for number in item.partitions]
     indexes = state.image.indexes
@@ -102,14 +105,14 @@ def _not_available(
     return KafkaError(ErrorCode.preferred_leader_not_available, f"{name}: broker {first} cannot lead: {reason}")
 
 
-def balance_leaders(state: ControllerState) -> ControllerResult:
+def balance_leaders(state: ControllerState) -> ControllerResult[bool]:
     """Preferred leaders for partitions that have another, up to the limit of one round. Response: whether more may be
     left.
     """
     maximum = state.config.elections_per_imbalance_max
     found = _preferred(state, state.image.indexes.not_preferred)
     records = list(islice(found, maximum))
-    return ControllerResult(records, response=len(records) == maximum, is_atomic=False)
+    return ControllerResult(records, len(records) == maximum, is_atomic=False)
 
 
 def return_leaders(state: ControllerState, keys: Iterable[PartitionKey]) -> Iterator[PartitionChangeRecord]:

@@ -3,7 +3,7 @@
     core = ControllerCore(config, random)
     core.replay(record, offset)                          each committed record, in order; all nodes
     core.become_active(now_ms)                           this node leads the quorum and has replayed its own log
-    result = core.handle(api, request, moment)           decides; changes nothing in the image
+    result = core.handle(request, moment)                decides; changes nothing in the image
     core.replay(record, offset), each of result.records  once they are committed, before the next decision
     core.written(result, last_offset)                    then
     result.response                                      leaves
@@ -15,17 +15,18 @@ the controller before began and did not end is aborted, or it would swallow all 
 ended, one broker at a time; partitions that may get a leader or end a reassignment now; preferred leaders that come
 back (`leader_returns`); the balancing of leaders.
 
-Requests are kio's entities of any version, responses plain values of which each version takes its own
-(`protocol.entities`).
+Requests and responses are message classes in their newest form (`protocol.messages`): no decision knows a version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ...protocol.api import ApiKey
+from ...protocol.messages.base import Request, ResponseT
+from ...protocol.messages.brokers import BrokerHeartbeatRequest, BrokerRegistrationRequest
 from ..image.registrations import PartitionKey
 from ..records import (
     AbortTransactionRecord,
@@ -60,14 +61,17 @@ RECORDS_PER_BATCH_MAX: Final = 10_000
 RECORDS_PER_PIECE_MAX: Final = 1_000
 """Of one append of records that may come in pieces: nobody's event loop is held up for long by one of them."""
 
-Handler = Callable[[ControllerState, Any, Moment], ControllerResult]
+_RequestT = TypeVar("_RequestT")
 
 
-def _timeless(decide: Callable[[ControllerState, Any], ControllerResult]) -> Handler:
+def _timeless(
+    decide: Callable[[ControllerState, _RequestT], ControllerResult[ResponseT]],
+) -> Callable[[ControllerState, _RequestT, Moment], ControllerResult[ResponseT]]:
     return lambda state, request, _: decide(state, request)
 
 
-HANDLERS: Final[Mapping[ApiKey, Handler]] = {
+# Each API's function has types of its own, which no type of a whole table can say.
+HANDLERS: Final[Mapping[ApiKey, Callable[[ControllerState, Any, Moment], ControllerResult[Any]]]] = {
     ApiKey.BROKER_REGISTRATION: register_broker,
     ApiKey.BROKER_HEARTBEAT: heartbeat,
     ApiKey.UNREGISTER_BROKER: _timeless(unregister_broker),
@@ -155,16 +159,17 @@ class ControllerCore:
         if broker.fenced:
             self.state.sessions.forget(record.broker_id)
 
-    def handle(self, api: ApiKey, request: Any, moment: Moment) -> ControllerResult:
+    def handle(self, request: Request[ResponseT], moment: Moment) -> ControllerResult[ResponseT]:
         """Decide a request. The image stays as it is; a heartbeat is noted as a sign of life."""
-        assert self.is_active, (api, moment)
-        if api is ApiKey.BROKER_HEARTBEAT:
+        assert self.is_active, (request, moment)
+        decide: Callable[..., ControllerResult[ResponseT]] = HANDLERS[ApiKey(request.api_key)]
+        if isinstance(request, BrokerHeartbeatRequest):
             self.observe(request, moment)
-        elif api is ApiKey.BROKER_REGISTRATION and self._is_succeeded(request):
-            return register_broker(self.state, request, moment, is_succeeded=True)
-        return HANDLERS[api](self.state, request, moment)
+        elif isinstance(request, BrokerRegistrationRequest) and self._is_succeeded(request):
+            return decide(self.state, request, moment, is_succeeded=True)
+        return decide(self.state, request, moment)
 
-    def observe(self, request: Any, moment: Moment) -> None:
+    def observe(self, request: BrokerHeartbeatRequest, moment: Moment) -> None:
         """A heartbeat came. To be called when it arrives if it may have to wait for being decided."""
         for key in observe_heartbeat(self.state, request, moment):
             self._may_lead(key, (request.broker_id,))
@@ -172,18 +177,18 @@ class ControllerCore:
         if self._failover is not None and broker is not None and broker.epoch == request.broker_epoch:
             self._failover.heard(request.broker_id)
 
-    def written(self, result: ControllerResult, last_offset: int) -> None:
+    def written(self, result: ControllerResult[object], last_offset: int) -> None:
         """The records of a result, up to `last_offset`, are committed and replayed."""
         if result.leaving is not None:
             shutdown_began(self.state, result.leaving, last_offset)
 
     # Failing brokers.
 
-    def _is_succeeded(self, request: Any) -> bool:
+    def _is_succeeded(self, request: BrokerRegistrationRequest) -> bool:
         """A broker that started again on the port of one whose connection has ended need not wait for its session."""
         if self._failover is None:
             return False
-        addresses = [(item.host, int(item.port)) for item in request.listeners]
+        addresses = [(item.host, item.port) for item in request.listeners]
         return self._failover.is_succeeded(self.state.image, request.broker_id, addresses)
 
     def on_pause(self, now_ms: int) -> None:
@@ -204,13 +209,13 @@ class ControllerCore:
 
     def probed(
         self, broker_id: int, epoch: int, outcome: ProbeOutcome, now_ms: int
-    ) -> tuple[Verdict, ControllerResult]:
+    ) -> tuple[Verdict, ControllerResult[None]]:
         """What a probe of the broker in that epoch showed. FENCE comes with the records that do it."""
         if self._failover is None:
-            return Verdict.WAIT, ControllerResult()
+            return Verdict.WAIT, ControllerResult([], None)
         verdict = self._failover.probed(self.state.image, broker_id, epoch, outcome, now_ms)
         records = list(fence(self.state, broker_id)) if verdict is Verdict.FENCE else []
-        return verdict, ControllerResult(records, is_atomic=False)
+        return verdict, ControllerResult(records, None, is_atomic=False)
 
     # Timers.
 
@@ -229,28 +234,28 @@ class ControllerCore:
         """When the first session ends unless a heartbeat comes."""
         return next_expiry_ms(self.state)
 
-    def fire(self, moment: Moment) -> ControllerResult | None:
+    def fire(self, moment: Moment) -> ControllerResult[None] | None:
         """The next thing that is due, or None. Replay its records before the next call."""
         if not self.is_active:
             return None
         if self.state.image.is_in_transaction:  # of a controller that did not come to its end
-            return ControllerResult([AbortTransactionRecord()])
+            return ControllerResult([AbortTransactionRecord()], None)
         silent = expired(self.state, moment.now_ms)
         if silent:
-            return ControllerResult(list(fence(self.state, silent[0])), is_atomic=False)
+            return ControllerResult(list(fence(self.state, silent[0])), None, is_atomic=False)
         if self._is_sweep_due:
             self._is_sweep_due = False
             records = chain(elect_leaderless(self.state), complete_reassignments(self.state))
-            return ControllerResult(list(records), is_atomic=False)
+            return ControllerResult(list(records), None, is_atomic=False)
         return self._balance(moment.now_ms) if self.state.config.auto_leader_rebalance_enable else None
 
-    def _balance(self, now_ms: int) -> ControllerResult | None:
+    def _balance(self, now_ms: int) -> ControllerResult[None] | None:
         config = self.state.config
         returning = self._returns.take(now_ms, config.session_timeout_ms, config.elections_per_imbalance_max)
         if returning:
             records = list(return_leaders(self.state, returning))
             self._returns.returned(map(_key_of, records))
-            return ControllerResult(records, is_atomic=False)
+            return ControllerResult(records, None, is_atomic=False)
         if now_ms < self._balance_at_ms:
             return None
         result = balance_leaders(self.state)
@@ -259,7 +264,7 @@ class ControllerCore:
         else:
             self._balance_at_ms = now_ms + config.leader_imbalance_check_interval_ms
             self._returns.balanced()
-        return ControllerResult(result.records, is_atomic=False)
+        return ControllerResult(result.records, None, is_atomic=False)
 
 
 def _key_of(record: PartitionChangeRecord) -> PartitionKey:
@@ -268,7 +273,7 @@ def _key_of(record: PartitionChangeRecord) -> PartitionKey:
 
 
 def batches(
-    result: ControllerResult, whole_max: int = RECORDS_PER_BATCH_MAX, piece_max: int = RECORDS_PER_PIECE_MAX
+    result: ControllerResult[object], whole_max: int = RECORDS_PER_BATCH_MAX, piece_max: int = RECORDS_PER_PIECE_MAX
 ) -> Iterator[Sequence[MetadataRecord]]:
     """The appends that a result takes. Atomic ones that are too many for one batch go into a transaction (KIP-868),
     which every reader takes up as a whole.

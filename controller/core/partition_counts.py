@@ -16,23 +16,29 @@ The topic with the remote log metadata keeps the partitions that it has.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ...log.core.config import LogConfig
 from ...log.core.properties import INT32_MAX
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.topics import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
 from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from ..image.image import TOPIC_RESOURCE
 from ..image.registrations import TopicRegistration
 from ..records import MetadataRecord, RemovePartitionsRecord
 from .assignments import check_assignment, new_partitions
 from .config import REMOVE_PARTITIONS_LEVEL, TIERFETCH_VERSION
-from .features import request_flag
 from .placement import ReplicaPlacer
 from .state import ControllerResult, ControllerState, Moment, find_duplicates
 
 
-def create_partitions(state: ControllerState, request: Any, moment: Moment) -> ControllerResult:
+def create_partitions(
+    state: ControllerState, request: CreatePartitionsRequest, moment: Moment
+) -> ControllerResult[CreatePartitionsResponse]:
     """CreatePartitions; each topic is done, or refused, by itself."""
     records: list[MetadataRecord] = []
     results = []
@@ -48,13 +54,15 @@ def create_partitions(state: ControllerState, request: Any, moment: Moment) -> C
             records += changes
         except KafkaError as error:
             code, message = error.code, error.message
-        results.append({"name": topic.name, "error_code": code, "error_message": message})
-    if request_flag(request, "validate_only"):
+        results.append(CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message))
+    if request.validate_only:
         records = []
-    return ControllerResult(records, {"results": results})
+    return ControllerResult(records, CreatePartitionsResponse(results=tuple(results)))
 
 
-def _change_count(state: ControllerState, asked: Any, budget: int, moment: Moment) -> Sequence[MetadataRecord]:
+def _change_count(
+    state: ControllerState, asked: CreatePartitionsTopic, budget: int, moment: Moment
+) -> Sequence[MetadataRecord]:
     topic = state.image.topic(asked.name)
     if topic is None:
         raise KafkaError(ErrorCode.unknown_topic_or_partition, f"topic {asked.name!r} does not exist")
@@ -64,8 +72,8 @@ def _change_count(state: ControllerState, asked: Any, budget: int, moment: Momen
             f"where {topic.name} has what it says of a segment follows from its count of partitions: with another count"
             " the tier's segments would not be found any more",
         )
-    before, after = len(topic.partitions), int(asked.count)
-    if after < before and request_flag(asked, "remove_last_partitions"):
+    before, after = len(topic.partitions), asked.count
+    if after < before and asked.remove_last_partitions:
         return [_remove_last(state, topic, after)]
     if after == before:
         raise KafkaError(ErrorCode.invalid_partitions, f"topic {topic.name!r} has {before} partitions already")
@@ -83,7 +91,9 @@ def _change_count(state: ControllerState, asked: Any, budget: int, moment: Momen
     return list(new_partitions(state, topic.topic_id, before, assignments, leader_epoch=leader_epoch))
 
 
-def _assignments(state: ControllerState, topic: TopicRegistration, asked: Any, count: int) -> Sequence[tuple[int, ...]]:
+def _assignments(
+    state: ControllerState, topic: TopicRegistration, asked: CreatePartitionsTopic, count: int
+) -> Sequence[tuple[int, ...]]:
     first = min(topic.partitions, default=None)
     factor = state.config.default_replication_factor if first is None else topic.partitions[first].replication_factor
     if asked.assignments is None:
@@ -93,7 +103,7 @@ def _assignments(state: ControllerState, topic: TopicRegistration, asked: Any, c
             ErrorCode.invalid_replica_assignment,
             f"topic {topic.name!r}: {count} partitions are to be added, but {len(asked.assignments)} are assigned",
         )
-    assignments = [tuple(item.broker_ids) for item in asked.assignments]
+    assignments = [item.broker_ids for item in asked.assignments]
     for number, replicas in enumerate(assignments, len(topic.partitions)):
         check_assignment(state, replicas, factor, f"{topic.name}-{number}")
     return assignments

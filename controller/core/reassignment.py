@@ -17,23 +17,35 @@ broker's going, leaves all new replicas in the ISR. The arithmetic is in `reassi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.topics import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
 from ..image.registrations import PartitionKey, PartitionRegistration, TopicRegistration
 from ..records import MetadataRecord
 from .assignments import check_assignment
 from .broker_changes import election_of
 from .partition_change import PartitionChange
 from .reassignment_replicas import ReplicaTarget, begin, revert
-from .state import ControllerResult, ControllerState, Plain
+from .state import ControllerResult, ControllerState
 
 
-def alter_partition_reassignments(state: ControllerState, request: Any) -> ControllerResult:
+def alter_partition_reassignments(
+    state: ControllerState, request: AlterPartitionReassignmentsRequest
+) -> ControllerResult[AlterPartitionReassignmentsResponse]:
     """AlterPartitionReassignments; each partition is done, or refused, by itself."""
     records: list[MetadataRecord] = []
     decided: set[PartitionKey] = set()
-    may_change_factor = getattr(request, "allow_replication_factor_change", True)
+    may_change_factor = request.allow_replication_factor_change
     responses = []
     for topic in request.topics:
         partitions = []
@@ -44,19 +56,25 @@ def alter_partition_reassignments(state: ControllerState, request: Any) -> Contr
                 records += [] if record is None else [record]
             except KafkaError as error:
                 code, message = error.code, error.message
-            partitions.append({"partition_index": item.partition_index, "error_code": code, "error_message": message})
-        responses.append({"name": topic.name, "partitions": partitions})
-    response = {
-        "allow_replication_factor_change": may_change_factor,
-        "error_code": ErrorCode.none,
-        "error_message": None,
-        "responses": responses,
-    }
+            partitions.append(
+                ReassignablePartitionResponse(
+                    partition_index=item.partition_index, error_code=code, error_message=message
+                )
+            )
+        responses.append(ReassignableTopicResponse(name=topic.name, partitions=tuple(partitions)))
+    response = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=may_change_factor, error_message=None, responses=tuple(responses)
+    )
     return ControllerResult(records, response, is_atomic=False)
 
 
 def _alter_one(
-    state: ControllerState, name: str, asked: Any, decided: set[PartitionKey], *, may_change_factor: bool
+    state: ControllerState,
+    name: str,
+    asked: ReassignablePartition,
+    decided: set[PartitionKey],
+    *,
+    may_change_factor: bool,
 ) -> MetadataRecord | None:
     topic = state.image.topic(name)
     before = None if topic is None else topic.partitions.get(asked.partition_index)
@@ -118,25 +136,29 @@ def _cancel(
     return target
 
 
-def list_partition_reassignments(state: ControllerState, request: Any) -> ControllerResult:
+def list_partition_reassignments(
+    state: ControllerState, request: ListPartitionReassignmentsRequest
+) -> ControllerResult[ListPartitionReassignmentsResponse]:
     """ListPartitionReassignments: all, or those among the asked partitions. Unknown ones are left out, as in Kafka."""
-    listed: dict[str, list[Plain]] = {}
+    listed: dict[str, list[OngoingPartitionReassignment]] = {}
     for key in _asked_keys(state, request):
         registration = state.image.partition(key)
         if registration is not None and registration.is_reassigning:
             listed.setdefault(state.image.topics[key.topic_id].name, []).append(
-                {
-                    "partition_index": key.partition,
-                    "replicas": registration.replicas,
-                    "adding_replicas": registration.adding_replicas,
-                    "removing_replicas": registration.removing_replicas,
-                }
+                OngoingPartitionReassignment(
+                    partition_index=key.partition,
+                    replicas=registration.replicas,
+                    adding_replicas=registration.adding_replicas,
+                    removing_replicas=registration.removing_replicas,
+                )
             )
-    topics = [{"name": name, "partitions": partitions} for name, partitions in listed.items()]
-    return ControllerResult(response={"error_code": ErrorCode.none, "error_message": None, "topics": topics})
+    topics = tuple(
+        OngoingTopicReassignment(name=name, partitions=tuple(partitions)) for name, partitions in listed.items()
+    )
+    return ControllerResult([], ListPartitionReassignmentsResponse(error_message=None, topics=topics))
 
 
-def _asked_keys(state: ControllerState, request: Any) -> Iterable[PartitionKey]:
+def _asked_keys(state: ControllerState, request: ListPartitionReassignmentsRequest) -> Iterable[PartitionKey]:
     if request.topics is None:
         return sorted(state.image.indexes.reassigning)
     return [

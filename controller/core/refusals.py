@@ -10,80 +10,179 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
-from .state import Plain
+from ...protocol.errors import KafkaError
+from ...protocol.messages.base import Request, ResponseT
+from ...protocol.messages.brokers import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from ...protocol.messages.cluster import UpdateFeaturesRequest, UpdateFeaturesResponse
+from ...protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlterConfigsResponseAlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
+)
+from ...protocol.messages.topics import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 
-Refuse = Callable[[Any, ErrorCode, str], Plain]
+
+def refusal(request: Request[ResponseT], error: KafkaError) -> ResponseT:
+    """Return the response that says so."""
+    refused: ResponseT = _REFUSALS[ApiKey(request.api_key)](request, error)
+    return refused
 
 
-def refusal(api: ApiKey, request: Any, error: KafkaError) -> Plain:
-    """The plain response that says so."""
-    return _REFUSALS[api](request, error.code, error.message)
+def _broker_registration(_: BrokerRegistrationRequest, error: KafkaError) -> BrokerRegistrationResponse:
+    return BrokerRegistrationResponse(error_code=error.code)
 
 
-def _whole(**others: Any) -> Refuse:
-    return lambda _, code, message: {"error_code": code, "error_message": message, **others}
+def _broker_heartbeat(_: BrokerHeartbeatRequest, error: KafkaError) -> BrokerHeartbeatResponse:
+    return BrokerHeartbeatResponse(error_code=error.code, should_shut_down=False)
 
 
-def _bare(**others: Any) -> Refuse:
-    return lambda _request, code, _message: {"error_code": code, **others}
+def _unregister_broker(_: UnregisterBrokerRequest, error: KafkaError) -> UnregisterBrokerResponse:
+    return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
 
 
-def _create_topics(request: Any, code: ErrorCode, message: str) -> Plain:
-    return {
-        "topics": [
-            {"name": topic.name, "topic_id": None, "error_code": code, "error_message": message, "configs": []}
+def _controller_registration(_: ControllerRegistrationRequest, error: KafkaError) -> ControllerRegistrationResponse:
+    return ControllerRegistrationResponse(error_code=error.code, error_message=error.message)
+
+
+def _alter_partition(_: AlterPartitionRequest, error: KafkaError) -> AlterPartitionResponse:
+    return AlterPartitionResponse(error_code=error.code, topics=())
+
+
+def _assign_replicas_to_dirs(_: AssignReplicasToDirsRequest, error: KafkaError) -> AssignReplicasToDirsResponse:
+    return AssignReplicasToDirsResponse(error_code=error.code, directories=())
+
+
+def _allocate_producer_ids(_: AllocateProducerIdsRequest, error: KafkaError) -> AllocateProducerIdsResponse:
+    return AllocateProducerIdsResponse(error_code=error.code, producer_id_start=-1, producer_id_len=0)
+
+
+def _create_topics(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=tuple(
+            CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
             for topic in request.topics
-        ]
-    }
+        )
+    )
 
 
-def _delete_topics(request: Any, code: ErrorCode, message: str) -> Plain:
-    if hasattr(request, "topic_names"):
-        asked = [(name, None) for name in request.topic_names]
-    else:
-        asked = [(topic.name, topic.topic_id) for topic in request.topics]
-    return {
-        "responses": [
-            {"name": name, "topic_id": topic_id, "error_code": code, "error_message": message}
-            for name, topic_id in asked
-        ]
-    }
+def _delete_topics(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
+    return DeleteTopicsResponse(
+        responses=tuple(
+            DeletableTopicResult(
+                name=topic.name, topic_id=topic.topic_id, error_code=error.code, error_message=error.message
+            )
+            for topic in request.topics
+        )
+    )
 
 
-def _create_partitions(request: Any, code: ErrorCode, message: str) -> Plain:
-    return {"results": [{"name": topic.name, "error_code": code, "error_message": message} for topic in request.topics]}
+def _create_partitions(request: CreatePartitionsRequest, error: KafkaError) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        results=tuple(
+            CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+            for topic in request.topics
+        )
+    )
 
 
-def _configs(request: Any, code: ErrorCode, message: str) -> Plain:
-    return {
-        "responses": [
-            {
-                "error_code": code,
-                "error_message": message,
-                "resource_type": resource.resource_type,
-                "resource_name": resource.resource_name,
-            }
+def _alter_reassignments(
+    _: AlterPartitionReassignmentsRequest, error: KafkaError
+) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.message, responses=())
+
+
+def _list_reassignments(_: ListPartitionReassignmentsRequest, error: KafkaError) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message, topics=())
+
+
+def _elect_leaders(_: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
+    return ElectLeadersResponse(error_code=error.code, replica_election_results=())
+
+
+def _incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, error: KafkaError
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=tuple(
+            IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
             for resource in request.resources
-        ]
-    }
+        )
+    )
 
 
-_REFUSALS: Final[Mapping[ApiKey, Refuse]] = {
-    ApiKey.BROKER_REGISTRATION: _bare(broker_epoch=-1),
-    ApiKey.BROKER_HEARTBEAT: _bare(should_shut_down=False),
-    ApiKey.UNREGISTER_BROKER: _whole(),
-    ApiKey.CONTROLLER_REGISTRATION: _whole(),
-    ApiKey.ALTER_PARTITION: _bare(topics=[]),
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _bare(directories=[]),
-    ApiKey.ALLOCATE_PRODUCER_IDS: _bare(producer_id_start=-1, producer_id_len=0),
+def _alter_configs(request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=tuple(
+            AlterConfigsResponseAlterConfigsResourceResponse(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        )
+    )
+
+
+def _update_features(_: UpdateFeaturesRequest, error: KafkaError) -> UpdateFeaturesResponse:
+    return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
+
+
+# Each API's function has types of its own, which no type of a whole table can say.
+_REFUSALS: Final[Mapping[ApiKey, Callable[[Any, KafkaError], Any]]] = {
+    ApiKey.BROKER_REGISTRATION: _broker_registration,
+    ApiKey.BROKER_HEARTBEAT: _broker_heartbeat,
+    ApiKey.UNREGISTER_BROKER: _unregister_broker,
+    ApiKey.CONTROLLER_REGISTRATION: _controller_registration,
+    ApiKey.ALTER_PARTITION: _alter_partition,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _assign_replicas_to_dirs,
+    ApiKey.ALLOCATE_PRODUCER_IDS: _allocate_producer_ids,
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
     ApiKey.CREATE_PARTITIONS: _create_partitions,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _whole(responses=[]),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _whole(topics=[]),
-    ApiKey.ELECT_LEADERS: _bare(replica_election_results=[]),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs,
-    ApiKey.ALTER_CONFIGS: _configs,
-    ApiKey.UPDATE_FEATURES: _whole(results=[]),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_reassignments,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_reassignments,
+    ApiKey.ELECT_LEADERS: _elect_leaders,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
+    ApiKey.ALTER_CONFIGS: _alter_configs,
+    ApiKey.UPDATE_FEATURES: _update_features,
 }

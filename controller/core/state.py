@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -23,6 +23,7 @@ UNCLEAN_KEY = "unclean.leader.election.enable"
 TIERED_KEY = "remote.storage.enable"
 LOST_DIRECTORY = UUID(int=1)
 _Item = TypeVar("_Item")
+ResponseT_co = TypeVar("ResponseT_co", covariant=True)
 
 Plain = Mapping[str, Any]
 """The plain values of a response, of which the wire takes what its version has."""
@@ -53,16 +54,16 @@ class KRaftUpgrade:
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerResult:
-    """Records to append and the answer to give once they are committed.
+class ControllerResult(Generic[ResponseT_co]):
+    """Records to append and the response to give once they are committed; None for what no request asks for.
 
     Records that are not `is_atomic` may be appended in several batches, in their order. `base_offset`: the first one
     must have it, or all has to be decided anew. `leaving`: the broker whose controlled shutdown the records begin.
     `kraft_upgrade`: what the quorum is asked first. `refusal`: the sentence for which the response has no room.
     """
 
-    records: Sequence[MetadataRecord] = ()
-    response: Any = None
+    records: Sequence[MetadataRecord]
+    response: ResponseT_co
     is_atomic: bool = True
     base_offset: int | None = None
     leaving: int | None = None

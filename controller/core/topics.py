@@ -8,25 +8,34 @@ brokers and the tier know what belongs to the old incarnation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
 from ...protocol.topics import CLUSTER_METADATA_TOPIC, check_topic_name
 from ..image.image import TOPIC_RESOURCE
 from ..records import ConfigRecord, MetadataRecord, RemoveTopicRecord, TopicRecord
 from .assignments import check_assignment, new_partitions
 from .config import check_topic_configs
 from .describe_configs import topic_configs
-from .features import request_flag
 from .placement import ReplicaPlacer
-from .state import ControllerResult, ControllerState, Plain, find_duplicates
+from .state import ControllerResult, ControllerState, find_duplicates
 
 CLUSTER_DEFAULT: Final = -1
 """In place of a number of partitions or a replication factor."""
 
 
-def create_topics(state: ControllerState, request: Any) -> ControllerResult:
+def create_topics(state: ControllerState, request: CreateTopicsRequest) -> ControllerResult[CreateTopicsResponse]:
     """CreateTopics."""
     records: list[MetadataRecord] = []
     placer = ReplicaPlacer(state.image.brokers.values(), state.random)
@@ -46,9 +55,9 @@ def create_topics(state: ControllerState, request: Any) -> ControllerResult:
         budget -= len(created.assignments)
         records += created.records
         results.append(_created(topic.name, created))
-    if request_flag(request, "validate_only"):
+    if request.validate_only:
         records = []
-    return ControllerResult(records, {"topics": results})
+    return ControllerResult(records, CreateTopicsResponse(topics=tuple(results)))
 
 
 class _Created:
@@ -68,7 +77,7 @@ class _Created:
 
 
 def _create(
-    state: ControllerState, topic: Any, placer: ReplicaPlacer, taken: Mapping[str, str], budget: int
+    state: ControllerState, topic: CreatableTopic, placer: ReplicaPlacer, taken: Mapping[str, str], budget: int
 ) -> _Created:
     _check_name(state, topic.name, taken)
     configs = _configs(state, topic)
@@ -105,7 +114,7 @@ def _collision_key(name: str) -> str:
     return name.replace(".", "_")
 
 
-def _configs(state: ControllerState, topic: Any) -> dict[str, str]:
+def _configs(state: ControllerState, topic: CreatableTopic) -> dict[str, str]:
     keys = [entry.name for entry in topic.configs]
     twice = find_duplicates(keys)
     if twice:
@@ -115,17 +124,17 @@ def _configs(state: ControllerState, topic: Any) -> dict[str, str]:
     return configs
 
 
-def _given(state: ControllerState, topic: Any) -> list[tuple[int, ...]]:
+def _given(state: ControllerState, topic: CreatableTopic) -> list[tuple[int, ...]]:
     if topic.replication_factor != CLUSTER_DEFAULT or topic.num_partitions != CLUSTER_DEFAULT:
         raise KafkaError(
             ErrorCode.invalid_request,
             f"topic {topic.name!r}: give either assignments, or numbers of partitions and replicas (then -1 here)",
         )
-    by_number = {int(item.partition_index): tuple(item.broker_ids) for item in topic.assignments}
+    by_number = {item.partition_index: item.broker_ids for item in topic.assignments}
     if len(by_number) != len(topic.assignments) or sorted(by_number) != list(range(len(by_number))):
         raise KafkaError(
             ErrorCode.invalid_replica_assignment,
-            f"topic {topic.name!r}: partitions {sorted(int(item.partition_index) for item in topic.assignments)} must"
+            f"topic {topic.name!r}: partitions {sorted(item.partition_index for item in topic.assignments)} must"
             " be 0, 1, 2 and so on, each once",
         )
     factor = len(by_number[0])
@@ -134,8 +143,8 @@ def _given(state: ControllerState, topic: Any) -> list[tuple[int, ...]]:
     return [by_number[number] for number in range(len(by_number))]
 
 
-def _placed(state: ControllerState, topic: Any, placer: ReplicaPlacer, budget: int) -> list[tuple[int, ...]]:
-    count, factor = int(topic.num_partitions), int(topic.replication_factor)
+def _placed(state: ControllerState, topic: CreatableTopic, placer: ReplicaPlacer, budget: int) -> list[tuple[int, ...]]:
+    count, factor = topic.num_partitions, topic.replication_factor
     if count < CLUSTER_DEFAULT or count == 0:
         raise KafkaError(
             ErrorCode.invalid_partitions, f"topic {topic.name!r}: {count} partitions; at least 1 is needed"
@@ -157,48 +166,38 @@ def _check_budget(count: int, budget: int, maximum: int) -> None:
         )
 
 
-def _created(name: str, created: _Created) -> Plain:
-    return {
-        "name": name,
-        "topic_id": created.topic_id,
-        "error_code": ErrorCode.none,
-        "error_message": None,
-        "num_partitions": len(created.assignments),
-        "replication_factor": len(created.assignments[0]),
-        "configs": [
-            {
-                "name": config.name,
-                "value": config.value,
-                "read_only": config.is_read_only,
-                "config_source": int(config.source),
-                "is_sensitive": False,
-            }
-            for config in topic_configs(created.configs)
-        ],
-    }
+def _created(name: str, created: _Created) -> CreatableTopicResult:
+    configs = tuple(
+        CreatableTopicConfigs(
+            name=config.name,
+            value=config.value,
+            read_only=config.is_read_only,
+            config_source=int(config.source),
+            is_sensitive=False,
+        )
+        for config in topic_configs(created.configs)
+    )
+    return CreatableTopicResult(
+        name=name,
+        topic_id=created.topic_id,
+        error_message=None,
+        num_partitions=len(created.assignments),
+        replication_factor=len(created.assignments[0]),
+        configs=configs,
+    )
 
 
-def _refused(name: str, error: KafkaError) -> Plain:
-    return {
-        "name": name,
-        "topic_id": None,
-        "error_code": error.code,
-        "error_message": error.message,
-        "configs": [],
-    }
+def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
 
 
-def delete_topics(state: ControllerState, request: Any) -> ControllerResult:
+def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> ControllerResult[DeleteTopicsResponse]:
     """DeleteTopics, by name or by id."""
-    asked: list[tuple[str | None, UUID | None]]
-    if hasattr(request, "topic_names"):
-        asked = [(name, None) for name in request.topic_names]
-    else:
-        asked = [(topic.name, topic.topic_id) for topic in request.topics]
     records: list[MetadataRecord] = []
-    results: list[Plain] = []
+    results: list[DeletableTopicResult] = []
     deleted: set[UUID] = set()
-    for name, topic_id in asked:
+    for asked in request.topics:
+        name, topic_id = asked.name, asked.topic_id
         try:
             found = _find(state, name, topic_id)
             if found in deleted:
@@ -209,7 +208,7 @@ def delete_topics(state: ControllerState, request: Any) -> ControllerResult:
         deleted.add(found)
         records.append(RemoveTopicRecord(topic_id=found))
         results.append(_deleted(state.image.topics[found].name, found, None))
-    return ControllerResult(records, {"responses": results})
+    return ControllerResult(records, DeleteTopicsResponse(responses=tuple(results)))
 
 
 def _find(state: ControllerState, name: str | None, topic_id: UUID | None) -> UUID:
@@ -225,10 +224,10 @@ def _find(state: ControllerState, name: str | None, topic_id: UUID | None) -> UU
     return found
 
 
-def _deleted(name: str | None, topic_id: UUID | None, error: KafkaError | None) -> Plain:
-    return {
-        "name": name,
-        "topic_id": topic_id,
-        "error_code": ErrorCode.none if error is None else error.code,
-        "error_message": None if error is None else error.message,
-    }
+def _deleted(name: str | None, topic_id: UUID | None, error: KafkaError | None) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=name,
+        topic_id=topic_id,
+        error_code=ErrorCode.none if error is None else error.code,
+        error_message=None if error is None else error.message,
+    )

@@ -16,7 +16,8 @@ its shape is here, so that no handler and no caller knows more than the newest f
 | AlterPartition request | v2 | `new_isr`: ids | `new_isr_with_epochs`; epoch -1 is not checked |
 | UpdateFeatures request | v0 | `allow_downgrade` | `upgrade_type`; the flag allows a safe downgrade |
 
-A message that an old form cannot express is a `KafkaError` UNSUPPORTED_VERSION, as in Apache Kafka's classes.
+A message that an old form cannot express is a `KafkaError` UNSUPPORTED_VERSION, as in Apache Kafka's classes: also a
+dry run of UpdateFeatures v0, which would do what it only asks about.
 """
 
 from __future__ import annotations
@@ -292,6 +293,8 @@ def _upgrade_update_features(request: UpdateFeaturesRequest) -> UpdateFeaturesRe
 
 
 def _lower_update_features(request: UpdateFeaturesRequest) -> UpdateFeaturesRequest:
+    if request.validate_only:
+        raise KafkaError(ErrorCode.unsupported_version, "a dry run needs version 1 of UpdateFeatures")
     updates = tuple(
         replace(update, allow_downgrade=update.upgrade_type != UPGRADE) for update in request.feature_updates
     )

@@ -23,13 +23,35 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from ...broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
 from ...broker.node import Broker
 from ...controller.image.registrations import PartitionKey
-from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.base import Request, ResponseT
+from ...protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
+from ...protocol.messages.configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from ...protocol.messages.topics import (
+    AlterPartitionReassignmentsRequest,
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+    ElectLeadersRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+    TopicPartitions,
+)
+from ...protocol.messages.versions import SAFE_DOWNGRADE
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.records import Record, build_batch
 from ...protocol.topics import TopicIdPartition, TopicPartition
@@ -47,6 +69,7 @@ FEATURES: Final = {"group.version": 1, "transaction.version": 2, "tierfetch.vers
 """Features that are switched, with the highest level of each."""
 SEGMENT_BYTES: Final = ("3000", "6000")
 TIMEOUT_S: Final = 2.0
+TIMEOUT_MS: Final = int(TIMEOUT_S * 1000)
 RESCUE_AFTER_S: Final = 3.0
 """A partition has no leader for so long, and no replica that may lead."""
 RESCUE_LATEST_S: Final = 12.0
@@ -55,8 +78,6 @@ SIDE_BATCHES: Final = 12
 SIDE_VALUE_BYTES: Final = 400
 PREFERRED, UNCLEAN = 0, 1
 _SET = 0
-_SAFE_DOWNGRADE = 2
-"""Also lets a level rise."""
 
 Brokers = Callable[[], Mapping[int, Broker | None]]
 
@@ -224,9 +245,9 @@ class Administrator:
             await self._delete(name)
 
     async def _delete(self, name: str) -> None:
-        body = {"topics": [{"name": name, "topic_id": None}], "timeout_ms": int(TIMEOUT_S * 1000)}
+        topics = (DeleteTopicState(name=name, topic_id=None),)
         request = self._doubt(name)
-        answer = await self._ask(ApiKey.DELETE_TOPICS, body)
+        answer = await self._ask(DeleteTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS))
         code = None if answer is None else answer.responses[0].error_code
         self.changed["topics deleted"] += code is ErrorCode.none
         if code in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
@@ -238,12 +259,8 @@ class Administrator:
         if topic is None:
             return
         count = len(topic.partitions) + 1
-        body = {
-            "topics": [{"name": name, "count": count, "assignments": None}],
-            "timeout_ms": int(TIMEOUT_S * 1000),
-            "validate_only": False,
-        }
-        answer = await self._ask(ApiKey.CREATE_PARTITIONS, body)
+        grown = CreatePartitionsTopic(name=name, count=count, assignments=None)
+        answer = await self._ask(CreatePartitionsRequest(topics=(grown,), timeout_ms=TIMEOUT_MS, validate_only=False))
         self.changed["partitions added"] += answer is not None and answer.results[0].error_code is ErrorCode.none
         await self._produce(TopicPartition(name, count - 1), 0)
 
@@ -263,36 +280,36 @@ class Administrator:
     async def _switch_feature(self) -> None:
         name = self._rng.choice(list(FEATURES))
         level = self._rng.randint(0, FEATURES[name])
-        update = {"feature": name, "max_version_level": level, "upgrade_type": _SAFE_DOWNGRADE}
-        body = {"timeout_ms": int(TIMEOUT_S * 1000), "feature_updates": [update], "validate_only": False}
-        answer = await self._ask(ApiKey.UPDATE_FEATURES, body)
+        update = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=SAFE_DOWNGRADE)
+        answer = await self._ask(UpdateFeaturesRequest(timeout_ms=TIMEOUT_MS, feature_updates=(update,)))
         self.changed["features switched"] += answer is not None and answer.error_code is ErrorCode.none
 
     # -- parts of jobs ------------------------------------------------------------------------------------------------
 
     async def _set(self, resource_type: ResourceType, resource_name: str, key: str, value: str) -> None:
-        entry = {"name": key, "config_operation": _SET, "value": value}
-        resource = {"resource_type": resource_type, "resource_name": resource_name, "configs": [entry]}
-        body = {"resources": [resource], "validate_only": False}
-        answer = await self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)
+        entry = IncrementalAlterConfigsRequestAlterableConfig(name=key, config_operation=_SET, value=value)
+        resource = IncrementalAlterConfigsRequestAlterConfigsResource(
+            resource_type=resource_type, resource_name=resource_name, configs=(entry,)
+        )
+        answer = await self._ask(IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False))
         is_set = answer is not None and answer.responses[0].error_code is ErrorCode.none
         self.changed["configs of brokers set" if resource_type is ResourceType.BROKER else "configs of topics set"] += (
             is_set
         )
 
     async def _create(self, name: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]) -> None:
-        topic = {
-            "name": name,
-            "num_partitions": -1,
-            "replication_factor": -1,
-            "assignments": [
-                {"partition_index": number, "broker_ids": list(replicas)} for number, replicas in enumerate(assignments)
-            ],
-            "configs": [{"name": key, "value": value} for key, value in configs.items()],
-        }
-        body = {"topics": [topic], "timeout_ms": int(TIMEOUT_S * 1000), "validate_only": False}
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=tuple(
+                CreatableReplicaAssignment(partition_index=number, broker_ids=tuple(replicas))
+                for number, replicas in enumerate(assignments)
+            ),
+            configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in configs.items()),
+        )
         request = self._doubt(name)
-        answer = await self._ask(ApiKey.CREATE_TOPICS, body)
+        answer = await self._ask(CreateTopicsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS))
         code = None if answer is None else answer.topics[0].error_code
         self.changed["topics created"] += code is ErrorCode.none
         if code in (ErrorCode.none, ErrorCode.topic_already_exists):
@@ -322,14 +339,11 @@ class Administrator:
 
     async def _assign(self, partition: TopicIdPartition, replicas: tuple[int, ...]) -> None:
         """One after the other, or nobody could say which came last."""
-        asked = {"partition_index": partition.partition, "replicas": list(replicas)}
-        body = {
-            "timeout_ms": int(TIMEOUT_S * 1000),
-            "topics": [{"name": partition.topic, "partitions": [asked]}],
-        }
+        asked = ReassignablePartition(partition_index=partition.partition, replicas=replicas)
+        topic = ReassignableTopic(name=partition.topic, partitions=(asked,))
         async with self._assigning:
             request = self._doubt(str(partition))
-            answer = await self._ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, body)
+            answer = await self._ask(AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=(topic,)))
             if answer is None or answer.error_code is not ErrorCode.none or request is None:
                 return
             self._uncertain.discard(str(partition))
@@ -339,9 +353,10 @@ class Administrator:
 
     async def _elect(self, partition: TopicPartition, election: int) -> bool:
         """Whether it is known to be over, one way or the other."""
-        asked = [{"topic": partition.topic, "partitions": [partition.partition]}]
-        body = {"election_type": election, "topic_partitions": asked, "timeout_ms": int(TIMEOUT_S * 1000)}
-        answer = await self._ask(ApiKey.ELECT_LEADERS, body)
+        asked = (TopicPartitions(topic=partition.topic, partitions=(partition.partition,)),)
+        answer = await self._ask(
+            ElectLeadersRequest(election_type=election, topic_partitions=asked, timeout_ms=TIMEOUT_MS)
+        )
         if answer is None or answer.error_code is not ErrorCode.none:
             return False
         codes = {result.error_code for topic in answer.replica_election_results for result in topic.partition_result}
@@ -372,12 +387,12 @@ class Administrator:
         hosted = broker.hosted.partitions.get(partition.topic_partition)
         return None if hosted is None else (hosted.log.latest_epoch, hosted.log.log_end_offset)
 
-    async def _ask(self, api: ApiKey, body: Any) -> Any:
-        """Ask any broker, one that serves if there is one; None if there is no answer."""
+    async def _ask(self, request: Request[ResponseT]) -> ResponseT | None:
+        """Return the answer of a broker, of one that serves if there is one; None if there is no answer."""
         serving = [Address(each.host, each.port) for each in self._truth.image.brokers.values() if not each.fenced]
         address = self._rng.choice(serving or self._addresses)
         try:
-            return await self._client.request(address, api, body, timeout_s=TIMEOUT_S)
+            return await self._client.send(address, request, timeout_s=TIMEOUT_S)
         except (OSError, KafkaError):
             return None
 

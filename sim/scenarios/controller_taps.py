@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
 
-from ...controller.core.alter_partition import members
 from ...controller.image.image import MetadataImage
 from ...controller.image.registrations import PartitionKey
 from ...controller.service import ControllerService
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
+from ...protocol.messages.brokers import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
 from ...protocol.net.dispatch import RequestContext
 from ..judges.core.events import HeartbeatAnswered, HeartbeatEvent, HeartbeatReceived
 
@@ -21,12 +24,13 @@ def tap_isr_changes(service: ControllerService, hold: Callable[[Collection[int]]
     handlers = service.quorum.server.handlers
     handle = handlers[ApiKey.ALTER_PARTITION]
 
-    async def tapped(context: RequestContext, request: Any) -> Any:
+    async def tapped(context: RequestContext, request: AlterPartitionRequest) -> AlterPartitionResponse:
         joining = set(joiners(service.controller.core.state.image, request))
         late_s = hold(joining) if joining and service.controller.is_active else 0.0
         if late_s:
             await asyncio.sleep(late_s)
-        return await handle(context, request)
+        response: AlterPartitionResponse = await handle(context, request)
+        return response
 
     handlers[ApiKey.ALTER_PARTITION] = tapped
 
@@ -36,22 +40,24 @@ def tap_heartbeats(service: ControllerService, publish: Callable[[HeartbeatEvent
     handlers = service.quorum.server.handlers
     handle = handlers[ApiKey.BROKER_HEARTBEAT]
 
-    async def tapped(context: RequestContext, request: Any) -> Any:
+    async def tapped(context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         if service.controller.is_active:
             publish(HeartbeatReceived(service.node.leader_and_epoch.epoch, service.node.next_offset, request))
-        answer = await handle(context, request)
+        answer: BrokerHeartbeatResponse = await handle(context, request)
         broker = service.controller.core.state.image.brokers.get(request.broker_id)
         registered_epoch = None if broker is None else broker.epoch
-        publish(HeartbeatAnswered(request, ErrorCode(answer["error_code"]), registered_epoch))
+        publish(HeartbeatAnswered(request, answer.error_code, registered_epoch))
         return answer
 
     handlers[ApiKey.BROKER_HEARTBEAT] = tapped
 
 
-def joiners(image: MetadataImage, request: Any) -> Iterator[int]:
+def joiners(image: MetadataImage, request: AlterPartitionRequest) -> Iterator[int]:
     """Yield the brokers that would become members of an ISR."""
     for topic in request.topics:
+        if topic.topic_id is None:
+            continue
         for asked in topic.partitions:
             now = image.partition(PartitionKey(topic.topic_id, asked.partition_index))
             if now is not None:
-                yield from (item.broker_id for item in members(asked) if item.broker_id not in now.isr)
+                yield from (item.broker_id for item in asked.new_isr_with_epochs if item.broker_id not in now.isr)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from ...broker.cluster.view import ClusterImage
-from ...protocol.api import ApiKey
 from ...protocol.errors import KafkaError
+from ...protocol.messages.brokers import BrokerHeartbeatRequest
 from ...protocol.net.client import Address, KafkaClient
 from ..judges.core.events import MetadataChanged, Observed
 from .controllers import CONTROLLER_PORT
@@ -52,20 +52,18 @@ class ZombieBrokers:
         finally:
             await client.close()
 
-    def _heartbeat(self, broker_id: int, epoch: int) -> dict[str, Any]:
-        return {
-            "broker_id": broker_id,
-            "broker_epoch": epoch,
-            "current_metadata_offset": epoch,
-            "want_fence": False,
-            "want_shut_down": self._rng.random() < 0.5,
-            "offline_log_dirs": [],
-            "thin_replicas": [],
-        }
+    def _heartbeat(self, broker_id: int, epoch: int) -> BrokerHeartbeatRequest:
+        return BrokerHeartbeatRequest(
+            broker_id=broker_id,
+            broker_epoch=epoch,
+            current_metadata_offset=epoch,
+            want_fence=False,
+            want_shut_down=self._rng.random() < 0.5,
+        )
 
     @staticmethod
-    async def _say(client: KafkaClient, address: Address, body: dict[str, Any]) -> None:
+    async def _say(client: KafkaClient, address: Address, heartbeat: BrokerHeartbeatRequest) -> None:
         try:
-            await client.request(address, ApiKey.BROKER_HEARTBEAT, body, timeout_s=TIMEOUT_S)
+            await client.send(address, heartbeat, timeout_s=TIMEOUT_S)
         except (OSError, KafkaError):
             return

@@ -44,6 +44,7 @@ from tierfetch.protocol.messages.producers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tierfetch.protocol.messages.topics import ListPartitionReassignmentsRequest
 from tierfetch.protocol.requests import offsets_of
 from tierfetch.tests.broker.api_scene import (
     BROKER,
@@ -294,7 +295,7 @@ async def update_features(_: Scene, ask: Ask) -> None:
             "upgrade_type": 1,
             "allow_downgrade": False,
         }
-        await ask({"timeout_ms": TIMEOUT_MS, "feature_updates": [update], "validate_only": True})
+        await ask({"timeout_ms": TIMEOUT_MS, "feature_updates": [update], "validate_only": False})
 
 
 # Groups.
@@ -528,7 +529,7 @@ async def controller_registration(scene: Scene, ask: Ask) -> None:
 @question(ApiKey.ENVELOPE)
 async def envelope(_: Scene, ask: Ask) -> None:
     header = RequestHeader(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 1, "passed on")
-    parts = write_request(header, {"timeout_ms": TIMEOUT_MS, "topics": None})
+    parts = write_request(header, ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=None))
     data = b"".join(bytes(part) for part in parts)[4:]
     principal = b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0" + b"\0"
     await ask({"request_data": data, "request_principal": principal, "client_host_address": b"\x7f\0\0\1"})

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.base import Request, ResponseT
+from tierfetch.tests.messages import plain, response_of
 
 Answer = Callable[[Any], Any] | Exception
 
@@ -26,7 +27,14 @@ class FakeControllers:
         self.answers[api] = deque(answers)
 
     def bodies(self, api: ApiKey) -> list[Any]:
-        return [body for key, body in self.asked if key is api]
+        """Return the requests as mappings."""
+        return [plain(body) for key, body in self.asked if key is api]
+
+    async def send(self, request: Request[ResponseT], *, timeout_s: float, max_version: int | None = None) -> ResponseT:
+        response: ResponseT = await self.request(
+            ApiKey(request.api_key), request, timeout_s=timeout_s, max_version=max_version
+        )
+        return response
 
     async def request(self, api: ApiKey, body: Any, *, timeout_s: float, max_version: int | None = None) -> Any:
         assert timeout_s > 0
@@ -37,7 +45,7 @@ class FakeControllers:
         answer = answers.popleft() if len(answers) > 1 else answers[0]
         if isinstance(answer, Exception):
             raise answer
-        return answer(body)
+        return response_of(api, answer(plain(body)))
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(5):
@@ -48,7 +56,7 @@ class FakeControllers:
 
 
 def answer(code: ErrorCode = ErrorCode.none, **fields: Any) -> Callable[[Any], Any]:
-    return lambda _: SimpleNamespace(error_code=code, **fields)
+    return lambda _: {"error_code": code, **fields}
 
 
 def heartbeat(code: ErrorCode = ErrorCode.none, *, fenced: bool = False, go: bool = False) -> Callable[[Any], Any]:

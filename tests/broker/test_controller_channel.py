@@ -11,12 +11,20 @@ import pytest
 from tierfetch.broker.cluster.controller_channel import ControllerChannel, ControllerUnavailableError
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.base import Request, ResponseT
+from tierfetch.protocol.messages.brokers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from tierfetch.protocol.messages.topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.tests.protocol.wire_fakes import serving
 
-IDS = {"broker_id": 1, "broker_epoch": 2}
-TOPICS = {"topics": [{"name": "t", "topic_id": None}], "timeout_ms": 10}
+IDS = AllocateProducerIdsRequest(broker_id=1, broker_epoch=2)
+TOPICS = DeleteTopicsRequest(topics=(DeleteTopicState(name="t", topic_id=None),), timeout_ms=10)
 
 
 class Controllers:
@@ -28,22 +36,18 @@ class Controllers:
         self.addresses: list[Address] = []
 
     def allocate(self, number: int):
-        async def handler(_: RequestContext, request: object) -> dict[str, object]:
+        async def handler(_: RequestContext, request: object) -> AllocateProducerIdsResponse:
             self.asked.append(number)
-            is_active = number == self.active
-            return {
-                "error_code": ErrorCode.none if is_active else ErrorCode.not_controller,
-                "producer_id_start": 100,
-                "producer_id_len": 10,
-            }
+            code = ErrorCode.none if number == self.active else ErrorCode.not_controller
+            return AllocateProducerIdsResponse(error_code=code, producer_id_start=100, producer_id_len=10)
 
         return handler
 
     def delete(self, number: int):
-        async def handler(_: RequestContext, request: object) -> dict[str, object]:
+        async def handler(_: RequestContext, request: object) -> DeleteTopicsResponse:
             self.asked.append(number)
             code = ErrorCode.none if number == self.active else ErrorCode.not_controller
-            return {"responses": [{"name": "t", "topic_id": None, "error_code": code}]}
+            return DeleteTopicsResponse(responses=(DeletableTopicResult(name="t", error_code=code),))
 
         return handler
 
@@ -59,32 +63,32 @@ async def controllers() -> AsyncIterator[Controllers]:
         yield fake
 
 
-async def ask(controllers: Controllers, leader: Address | None, api: ApiKey, body: object, timeout_s: float = 5.0):
+async def ask(controllers: Controllers, leader: Address | None, request: Request[ResponseT], timeout_s: float = 5.0):
     rng = random.Random(1)
     channel = ControllerChannel(
         KafkaClient(client_id="test", random=rng), rng, leader=lambda: leader, others=lambda: controllers.addresses
     )
     try:
-        return await channel.request(api, body, timeout_s=timeout_s)
+        return await channel.send(request, timeout_s=timeout_s)
     finally:
         await channel.close()
 
 
 async def test_the_known_leader_is_asked_alone(controllers: Controllers) -> None:
     controllers.active = 1
-    answer = await ask(controllers, controllers.addresses[1], ApiKey.ALLOCATE_PRODUCER_IDS, IDS)
+    answer = await ask(controllers, controllers.addresses[1], IDS)
     assert answer.producer_id_start == 100
     assert controllers.asked == [1]
 
 
-@pytest.mark.parametrize(("api", "body"), [(ApiKey.ALLOCATE_PRODUCER_IDS, IDS), (ApiKey.DELETE_TOPICS, TOPICS)])
+@pytest.mark.parametrize("request_", [IDS, TOPICS])
 async def test_without_a_known_leader_all_are_asked_in_turn(
-    controllers: Controllers, api: ApiKey, body: object
+    controllers: Controllers, request_: Request[object]
 ) -> None:
     """Whether the answer as a whole or its parts say that another is active."""
     for controllers.active in (0, 1):
         controllers.asked.clear()
-        await ask(controllers, None, api, body)
+        await ask(controllers, None, request_)
         assert controllers.asked[-1] == controllers.active
         assert len(controllers.asked) <= 2
 
@@ -92,5 +96,27 @@ async def test_without_a_known_leader_all_are_asked_in_turn(
 async def test_the_last_reason_is_said_when_nobody_answers(controllers: Controllers) -> None:
     controllers.active = 7
     with pytest.raises(ControllerUnavailableError, match="is not the active controller"):
-        await ask(controllers, controllers.addresses[0], ApiKey.ALLOCATE_PRODUCER_IDS, IDS, timeout_s=0.2)
+        await ask(controllers, controllers.addresses[0], IDS, timeout_s=0.2)
     assert len(controllers.asked) > 1
+
+
+async def test_a_request_of_a_new_client_is_written_in_the_version_of_an_old_controller() -> None:
+    """DeleteTopics has had names alone until version 5."""
+    seen: list[object] = []
+
+    async def delete(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+        seen.append((context.api_version, request.topics))
+        return DeleteTopicsResponse(responses=(DeletableTopicResult(name="t"),))
+
+    rng = random.Random(1)
+    async with serving({ApiKey.DELETE_TOPICS: delete}) as server:
+        address = Address("127.0.0.1", server.port)
+        client = KafkaClient(client_id="test", random=rng)
+        channel = ControllerChannel(client, rng, leader=lambda: address, others=lambda: [address])
+        try:
+            for version in (5, 6):
+                answer = await channel.send(TOPICS, timeout_s=5.0, max_version=version)
+                assert [topic.name for topic in answer.responses] == ["t"]
+        finally:
+            await channel.close()
+    assert seen == [(5, TOPICS.topics), (6, TOPICS.topics)]

@@ -13,9 +13,13 @@ from tierfetch.broker.cluster import directory_assignments
 from tierfetch.broker.cluster.directory_assignments import DirectoryAssignments, by_directory, refused
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.messages.brokers import (
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsResponse,
+)
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.protocol.wire.entities import build_entity
 from tierfetch.tests.broker.waiting import until
+from tierfetch.tests.messages import response_of
 
 A, B = UUID(int=1001), UUID(int=1002)
 T0, T1, U0 = (
@@ -24,52 +28,49 @@ T0, T1, U0 = (
     TopicIdPartition(UUID(int=6), "u", 0),
 )
 API = ApiKey.ASSIGN_REPLICAS_TO_DIRS
+Directories = tuple[AssignReplicasToDirsRequestDirectoryData, ...]
 
 
 def response(
-    directories: list[dict[str, Any]], errors: dict[tuple[UUID, int], ErrorCode], code: ErrorCode = ErrorCode.none
-) -> Any:
+    directories: Directories, errors: dict[tuple[UUID | None, int], ErrorCode], code: ErrorCode = ErrorCode.none
+) -> AssignReplicasToDirsResponse:
     """The answer to these, as the wire has it."""
     answered = [
         {
-            "id_": directory["id_"],
+            "id_": directory.id_,
             "topics": [
                 {
-                    "topic_id": topic["topic_id"],
+                    "topic_id": topic.topic_id,
                     "partitions": [
                         {
-                            "partition_index": part["partition_index"],
-                            "error_code": errors.get((topic["topic_id"], part["partition_index"]), ErrorCode.none),
+                            "partition_index": part.partition_index,
+                            "error_code": errors.get((topic.topic_id, part.partition_index), ErrorCode.none),
                         }
-                        for part in topic["partitions"]
+                        for part in topic.partitions
                     ],
                 }
-                for topic in directory["topics"]
+                for topic in directory.topics
             ],
         }
         for directory in directories
     ]
-    return build_entity(API.response_type(0), {"error_code": code, "directories": answered})
+    response: AssignReplicasToDirsResponse = response_of(API, {"error_code": code, "directories": answered})
+    return response
 
 
 class Controller:
     """Answers as the test says, the last of it for ever."""
 
-    def __init__(self, *answers: dict[tuple[UUID, int], ErrorCode] | Exception) -> None:
-        self.asked: list[dict[UUID, list[tuple[UUID, int]]]] = []
+    def __init__(self, *answers: dict[tuple[UUID | None, int], ErrorCode] | Exception) -> None:
+        self.asked: list[dict[UUID | None, list[tuple[UUID | None, int]]]] = []
         self._answers = list(answers)
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def __call__(self, directories: list[dict[str, Any]]) -> Any:
-        build_entity(API.request_type(0), {"broker_id": 1, "broker_epoch": 7, "directories": directories})
+    async def __call__(self, directories: Directories) -> AssignReplicasToDirsResponse:
         self.asked.append(
             {
-                each["id_"]: [
-                    (topic["topic_id"], part["partition_index"])
-                    for topic in each["topics"]
-                    for part in topic["partitions"]
-                ]
+                each.id_: [(topic.topic_id, part.partition_index) for topic in each.topics for part in topic.partitions]
                 for each in directories
             }
         )

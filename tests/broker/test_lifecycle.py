@@ -14,8 +14,9 @@ from tierfetch.broker.cluster.controller_channel import ControllerUnavailableErr
 from tierfetch.broker.cluster.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState, LifecycleTimes
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.extensions import thin_replica
+from tierfetch.protocol.messages.brokers import ThinReplica
 from tierfetch.tests.broker.fake_controllers import FakeControllers, answer, heartbeat
+from tierfetch.tests.messages import plain
 
 pytestmark = pytest.mark.virtual_time
 
@@ -53,7 +54,7 @@ async def test_C1_a_broker_registers_and_stays_fenced_until_it_serves(
 ) -> None:
     assert await life.register(IDENTITY, 17) == 40
     (body,) = controllers.bodies(REGISTER)
-    assert (body["broker_id"], body["previous_broker_epoch"], body["log_dirs"]) == (3, 17, (UUID(int=500),))
+    assert (body["broker_id"], body["previous_broker_epoch"], body["log_dirs"]) == (3, 17, [UUID(int=500)])
     await controllers.until(lambda: len(controllers.bodies(BEAT)) >= 2)
     assert all(beat["want_fence"] for beat in controllers.bodies(BEAT))
     assert controllers.bodies(BEAT)[0]["current_metadata_offset"] == 44
@@ -162,11 +163,11 @@ async def test_leaving_is_given_up_in_time(
 
 
 async def test_F11_thin_replicas_are_told(life: BrokerLifecycle, controllers: FakeControllers) -> None:
-    thin = thin_replica(UUID(int=5), 0, 100, 4096, 12)
+    thin = ThinReplica(topic_id=UUID(int=5), partition_index=0, local_start_offset=100, local_bytes=4096, age_ms=12)
     life.thin_replicas = lambda: [thin]
     await life.register(IDENTITY, -1)
     await controllers.until(lambda: bool(controllers.bodies(BEAT)))
-    assert controllers.bodies(BEAT)[-1]["thin_replicas"] == [thin]
+    assert controllers.bodies(BEAT)[-1]["thin_replicas"] == [plain(thin)]
 
 
 async def test_F11_what_is_due_soon_is_told_in_one_heartbeat(controllers: FakeControllers) -> None:

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -27,6 +26,12 @@ from tierfetch.planning.cluster_state import ClusterState
 from tierfetch.planning.journal import ConfigValue, Event, Mode, Outcome
 from tierfetch.planning.plan_file import PlanFile, Roll
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.messages.topics import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
 from tierfetch.tests.planning.clusters import cluster
 from tierfetch.tests.planning.fake_cluster import FakeCluster, Run, entry
 
@@ -461,7 +466,7 @@ def test_a_list_of_nothing_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
 
 async def test_configs_of_a_broker_that_is_not_alive_are_left_where_nobody_takes_them() -> None:
     class Refusing:
-        async def ask(self, *_: object) -> None:
+        async def send(self, _: object) -> None:
             raise KafkaError(ErrorCode.invalid_request, "Unexpected broker id")
 
     cluster = PlanCluster(Refusing())
@@ -478,18 +483,19 @@ async def test_all_at_once_is_all_or_nothing(said: str | None) -> None:
     asked: list[object] = []
 
     class Controller:
-        async def ask(self, _api: object, body: dict[str, Any]) -> Any:
-            parts = body["topics"][0]["partitions"]
-            asked.extend(part["replicas"] for part in parts)
-            is_refused = said is not None and (parts[0]["replicas"] or said != TAKEN_BACK)
+        async def send(self, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+            parts = request.topics[0].partitions
+            asked.extend(part.replicas for part in parts)
+            is_refused = said is not None and (parts[0].replicas or said != TAKEN_BACK)
             code = ErrorCode.invalid_replica_assignment if is_refused else ErrorCode.none
-            answers = [SimpleNamespace(partition_index=0, error_code=code, error_message="no")]
-            return SimpleNamespace(responses=[SimpleNamespace(name="t", partitions=answers)])
+            answer = ReassignablePartitionResponse(partition_index=0, error_code=code, error_message="no")
+            topic = ReassignableTopicResponse(name="t", partitions=(answer,))
+            return AlterPartitionReassignmentsResponse(error_message=None, responses=(topic,))
 
     if said is not None:
         with pytest.raises(click.ClickException, match=f"t-0: no\n{said}"):
             await _begin_all(Controller(), ENTRIES)
-        assert asked == [[3, 2], None]
+        assert asked == [(3, 2), None]
     else:
         assert await _begin_all(Controller(), ENTRIES) == 1
-        assert asked == [[3, 2]]
+        assert asked == [(3, 2)]

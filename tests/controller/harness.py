@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from io import BytesIO
 from typing import Any
 from uuid import UUID
-
-from kio.serial import entity_writer
 
 from tierfetch.controller.core.config import SUPPORTED_FEATURES, ControllerConfig, FeatureRange
 from tierfetch.controller.core.machine import ControllerCore
@@ -24,9 +21,10 @@ from tierfetch.controller.records import (
     encode_record,
 )
 from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.codec import write_response
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.wire.entities import build_entity
 from tierfetch.sim.judges.core.metadata_image import check_image
+from tierfetch.tests.messages import plain, request_of
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 CONFIG = ControllerConfig(cluster_id=CLUSTER_ID, node_id=100)
@@ -82,20 +80,17 @@ class Harness:
     def ask(self, api: ApiKey, values: dict[str, Any], version: int | None = None) -> dict[str, Any]:
         """The plain response; its records are in the image by then."""
         version = api.max_version if version is None else version
-        request = build_entity(api.request_type(version), values)
-        return self.ask_entity(api, request, version)
-
-    def ask_entity(self, api: ApiKey, request: Any, version: int) -> dict[str, Any]:
+        request = request_of(api, values, version)
         before = list(snapshot_records(self.image)) if len(self.image.topics) < 20 else None
-        result = self.core.handle(api, request, self.moment)
+        result = self.core.handle(request, self.moment)
         if before is not None:
             assert list(snapshot_records(self.image)) == before, "a decision changed the image"
         self.take(result)
-        response_type = api.response_type(version)
-        entity_writer(response_type)(BytesIO(), build_entity(response_type, result.response))
-        return dict(result.response)
+        write_response(api, version, 1, result.response)
+        answer: dict[str, Any] = plain(result.response)
+        return answer
 
-    def take(self, result: ControllerResult) -> None:
+    def take(self, result: ControllerResult[object]) -> None:
         assert result.base_offset in (None, len(self.log)), (result.base_offset, len(self.log))
         self.append(result.records)
         self.core.written(result, len(self.log) - 1)

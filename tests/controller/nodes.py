@@ -19,6 +19,7 @@ from tierfetch.quorum.core.state import ReplicaKey
 from tierfetch.quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
 from tierfetch.sim.machine.world import World
 from tierfetch.sim.scenarios.controllers import CLUSTER_ID, CONTROLLER_PORT, controller_config, controller_host
+from tierfetch.tests.messages import request_of
 
 from .harness import directory
 
@@ -110,7 +111,7 @@ async def ask(client: KafkaClient, api: ApiKey, values: dict[str, Any]) -> Any:
         for node_id in NODES:
             try:
                 address = Address(controller_host(node_id), CONTROLLER_PORT)
-                answer = await client.request(address, api, values, timeout_s=3)
+                answer = await client.request(address, api, request_of(api, values), timeout_s=3)
             except (OSError, KafkaError):
                 continue
             parts = [answer, *getattr(answer, "topics", ()), *getattr(answer, "results", ())]

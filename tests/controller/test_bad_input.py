@@ -13,7 +13,7 @@ import pytest
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.wire.entities import build_entity
+from tierfetch.tests.messages import plain, request_of
 
 from .harness import CLUSTER_ID, CONFIG, Harness, directory
 
@@ -31,11 +31,10 @@ def cluster() -> Harness:
 def refused(cluster: Harness, api: ApiKey, values: dict[str, Any]) -> tuple[Any, str]:
     """The plain response, and the sentence that goes to the log."""
     before = len(cluster.log)
-    request = build_entity(api.request_type(api.max_version), values)
-    result = cluster.core.handle(api, request, cluster.moment)
+    result = cluster.core.handle(request_of(api, values), cluster.moment)
     assert not result.records
     assert len(cluster.log) == before
-    return result.response, result.refusal
+    return plain(result.response), result.refusal
 
 
 def registration(broker_id: int, **values: Any) -> dict[str, Any]:

@@ -178,7 +178,7 @@ def test_C6_what_is_under_way_is_listed(cluster: Harness) -> None:
         (topic,) = response["topics"]
         (partition,) = topic["partitions"]
         assert (topic["name"], partition["partition_index"]) == ("t", 1)
-        assert (partition["adding_replicas"], partition["removing_replicas"]) == ((3, 4), (2, 1))
+        assert (partition["adding_replicas"], partition["removing_replicas"]) == ([3, 4], [2, 1])
 
 
 def test_C5_every_decision_survives_a_failover_of_the_controller(cluster: Harness) -> None:

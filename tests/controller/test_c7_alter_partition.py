@@ -26,10 +26,10 @@ def cluster() -> Harness:
 @pytest.mark.parametrize("version", [2, 3])
 def test_C7_a_leader_shrinks_and_grows_its_isr(cluster: Harness, version: int) -> None:
     answer = cluster.alter_isr("t", [2, 1], version=version)
-    assert (answer["error_code"], answer["isr"]) == (ErrorCode.none, (1, 2))
+    assert (answer["error_code"], answer["isr"]) == (ErrorCode.none, [1, 2])
     assert (answer["leader_epoch"], answer["partition_epoch"]) == (0, 1)
     answer = cluster.alter_isr("t", [1, 2, 3], version=version)
-    assert (answer["isr"], answer["partition_epoch"]) == ((1, 2, 3), 2)
+    assert (answer["isr"], answer["partition_epoch"]) == ([1, 2, 3], 2)
 
 
 def test_C7_the_same_isr_again_writes_nothing(cluster: Harness) -> None:

@@ -20,8 +20,8 @@ from tierfetch.controller.core.state import KRaftUpgrade
 from tierfetch.controller.core.thin import Warmth
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.extensions import ThinReplica, thin_replica
-from tierfetch.protocol.wire.entities import build_entity
+from tierfetch.protocol.messages.brokers import ThinReplica
+from tierfetch.tests.messages import plain, request_of
 
 from .harness import CONFIG, JAVA_FEATURES, Harness
 
@@ -31,11 +31,17 @@ TIERED = {"remote.storage.enable": "true"}
 
 
 def report(cluster: Harness, broker_id: int, *thin: ThinReplica) -> None:
-    cluster.heartbeat(broker_id, thin_replicas=list(thin))
+    cluster.heartbeat(broker_id, thin_replicas=plain(thin))
 
 
 def thin_item(cluster: Harness, *, local_bytes: int = 1, age_ms: int = 0) -> ThinReplica:
-    return thin_replica(cluster.image.topic_ids["t"], 0, 1000, local_bytes, age_ms)
+    return ThinReplica(
+        topic_id=cluster.image.topic_ids["t"],
+        partition_index=0,
+        local_start_offset=1000,
+        local_bytes=local_bytes,
+        age_ms=age_ms,
+    )
 
 
 @pytest.fixture
@@ -283,8 +289,7 @@ def test_F12_the_quorums_own_level_is_raised_by_the_quorum_and_never_lowered() -
     update = {"feature": "kraft.version", "max_version_level": 1, "upgrade_type": 1}
     for validate_only in (True, False):
         values = {"timeout_ms": 1, "feature_updates": [update], "validate_only": validate_only}
-        request = build_entity(ApiKey.UPDATE_FEATURES.request_type(2), values)
-        result = cluster.core.handle(ApiKey.UPDATE_FEATURES, request, cluster.moment)
+        result = cluster.core.handle(request_of(ApiKey.UPDATE_FEATURES, values), cluster.moment)
         assert result.kraft_upgrade == KRaftUpgrade(1, validate_only)
     assert len(cluster.log) == before, "it is in no metadata record"
 

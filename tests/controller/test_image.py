@@ -192,13 +192,13 @@ def test_many_partitions_share_their_replica_lists() -> None:
 
 def test_records_too_many_for_one_batch_become_a_transaction() -> None:
     records = [NoOpRecord()] * 5
-    assert [len(batch) for batch in batches(ControllerResult(records), 5)] == [5]
-    split = list(batches(ControllerResult(records), 3))
+    assert [len(batch) for batch in batches(ControllerResult(records, None), 5)] == [5]
+    split = list(batches(ControllerResult(records, None), 3))
     assert [len(batch) for batch in split] == [3, 3, 1]
     assert split[0][0] == BeginTransactionRecord()
     assert split[-1][-1] == EndTransactionRecord()
-    assert [len(batch) for batch in batches(ControllerResult(records, is_atomic=False), 9, 3)] == [3, 2]
-    assert list(batches(ControllerResult())) == []
+    assert [len(batch) for batch in batches(ControllerResult(records, None, is_atomic=False), 9, 3)] == [3, 2]
+    assert list(batches(ControllerResult([], None))) == []
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -18,7 +18,7 @@ from tierfetch.controller.image.registrations import NO_LEADER, RECOVERING, Part
 from tierfetch.controller.image.snapshot import snapshot_records
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.extensions import thin_replica
+from tierfetch.protocol.messages.brokers import ThinReplica
 from tierfetch.sim.judges.core.metadata_image import check_change
 from tierfetch.tests.sim.planted.controller_bugs import CONTROLLER_MODEL
 from tierfetch.tests.sim.planted.registry import shown_by
@@ -34,6 +34,12 @@ topics = st.sampled_from(TOPICS)
 replica_lists = st.lists(brokers, min_size=1, max_size=4, unique=True)
 
 
+def thin(key: PartitionKey) -> ThinReplica:
+    return ThinReplica(
+        topic_id=key.topic_id, partition_index=key.partition, local_start_offset=1000, local_bytes=1, age_ms=0
+    )
+
+
 class ReportsKept(Harness):
     """Also keeps what each broker has reported, and the joins since, as a controller should."""
 
@@ -44,8 +50,8 @@ class ReportsKept(Harness):
 
     def heartbeat(self, broker_id: int, **values: Any) -> dict[str, Any]:
         if values.get("broker_epoch", self.epochs[broker_id]) == self.epochs[broker_id]:
-            thin = values.get("thin_replicas", ())
-            self.reported[broker_id] = {PartitionKey(item.topic_id, item.partition_index) for item in thin}
+            reported = values.get("thin_replicas", ())
+            self.reported[broker_id] = {PartitionKey(item["topic_id"], item["partition_index"]) for item in reported}
             self.joined.pop(broker_id, None)
         return super().heartbeat(broker_id, **values)
 
@@ -117,7 +123,7 @@ class ControllerModel(RuleBasedStateMachine):
     def beat_thin(self, broker: int, data: st.DataObject) -> None:
         hosted = sorted(key for key in self.partitions() if broker in self.now(key).replicas)
         keys = data.draw(st.lists(st.sampled_from(hosted), unique=True)) if hosted else []
-        report(self.cluster, broker, *[thin_replica(key.topic_id, key.partition, 1000, 1, 0) for key in keys])
+        report(self.cluster, broker, *map(thin, keys))
 
     @rule(broker=brokers)
     def beat_as_a_ghost(self, broker: int) -> None:
@@ -145,7 +151,7 @@ class ControllerModel(RuleBasedStateMachine):
         successor = next((replica for replica in before.replicas if replica in before.isr[1:]), None)
         if successor in (None, before.leader):
             return
-        report(self.cluster, successor, thin_replica(key.topic_id, key.partition, 1000, 1, 0))
+        report(self.cluster, successor, thin(key))
         self.cluster.heartbeat(before.leader, want_fence=True)
 
     @rule()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +24,7 @@ from tierfetch.controller.records import (
 from tierfetch.controller.service import ControllerService
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.brokers import AllocateProducerIdsRequest, BrokerHeartbeatRequest
 from tierfetch.protocol.net.client import Address
 from tierfetch.quorum.core.errors import BufferFullError, NotLeaderError, QuorumFailedError
 from tierfetch.sim.scenarios.controllers import CONTROLLER_PORT, controller_host
@@ -66,7 +66,7 @@ def test_a_heartbeat_waits_only_where_something_is_decided() -> None:
         await cluster.start(1)
         _, service = await cluster.active()
         controller = service.controller
-        beat = SimpleNamespace(
+        beat = BrokerHeartbeatRequest(
             broker_id=1,
             broker_epoch=controller.core.state.image.brokers[1].epoch,
             current_metadata_offset=1 << 40,
@@ -75,10 +75,10 @@ def test_a_heartbeat_waits_only_where_something_is_decided() -> None:
         )
         await cluster.until(lambda: controller._is_idle)
         with pytest.raises(StopIteration) as answered:
-            controller.request(ApiKey.BROKER_HEARTBEAT, beat).send(None)
-        assert answered.value.value["is_fenced"] is False
+            controller.heartbeat(beat).send(None)
+        assert answered.value.value.is_fenced is False
         controller._put(_Job(lambda moment: None))
-        waiting = controller.request(ApiKey.BROKER_HEARTBEAT, beat)
+        waiting = controller.heartbeat(beat)
         assert isinstance(waiting.send(None), asyncio.Future)
         waiting.close()
 
@@ -189,7 +189,7 @@ def test_a_standby_sends_askers_on() -> None:
         asked = {"broker_id": 1, "broker_epoch": 1}
         address = Address(controller_host(standby), CONTROLLER_PORT)
         answer = await cluster.world.host("operator").run(
-            cluster.client.request(address, ApiKey.ALLOCATE_PRODUCER_IDS, asked, timeout_s=3)
+            cluster.client.send(address, AllocateProducerIdsRequest(**asked), timeout_s=3)
         )
         assert answer.error_code is ErrorCode.not_controller
 
@@ -248,7 +248,7 @@ async def allocate(cluster: Cluster, service: ControllerService) -> Any:
     """A block of producer ids, asked of this controller: a decision that writes."""
     values = {"broker_id": 1, "broker_epoch": service.controller.core.state.image.brokers[1].epoch}
     address = Address(controller_host(service.node.node_id), CONTROLLER_PORT)
-    asking = cluster.client.request(address, ApiKey.ALLOCATE_PRODUCER_IDS, values, timeout_s=3)
+    asking = cluster.client.send(address, AllocateProducerIdsRequest(**values), timeout_s=3)
     return await cluster.world.host("operator").run(asking)
 
 

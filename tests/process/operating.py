@@ -21,6 +21,7 @@ from tierfetch.fetcher.core.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARL
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.net.client import Address
+from tierfetch.tests.messages import request_of
 from tierfetch.tests.process.looks import leader_of, log_bytes, log_end, registration, registrations
 
 TIMEOUT_S = 60.0
@@ -63,7 +64,7 @@ def check_same_logs(cluster: LocalCluster, topic: str) -> None:
 
 async def _ask(cluster: LocalCluster, api: ApiKey, body: dict[str, Any]) -> Any:
     async with Admin([Address("127.0.0.1", cluster.port(broker)) for broker in cluster.broker_ids]) as admin:
-        return await admin.ask(api, body)
+        return await admin.ask(api, request_of(api, body))
 
 
 def ask(cluster: LocalCluster, api: ApiKey, body: dict[str, Any]) -> Any:

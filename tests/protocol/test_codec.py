@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import resource
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,10 +18,9 @@ from tierfetch.protocol import codec
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, UnsupportedVersionError
 from tierfetch.protocol.messages.cluster import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
-from tierfetch.protocol.messages.registry import request_class, response_class
-from tierfetch.protocol.messages.versions import upgraded
-from tierfetch.protocol.wire.message_codec import message_reader, message_writer
-from tierfetch.protocol.wire.primitives import ELEMENTS_MAX, MalformedMessageError, Reader, Writer
+from tierfetch.protocol.wire.message_codec import message_writer
+from tierfetch.protocol.wire.primitives import ELEMENTS_MAX, MalformedMessageError, Writer
+from tierfetch.tests.messages import request_of, response_of
 from tierfetch.tests.protocol.entity_strategies import entities
 from tierfetch.tests.protocol.wire_fakes import joined
 from tierfetch.tests.protocol.wire_strategies import FETCH_REQUEST, FETCH_RESPONSE, PRODUCE_REQUEST, PRODUCE_RESPONSE
@@ -33,25 +31,15 @@ RESPONSES = {ApiKey.PRODUCE: PRODUCE_RESPONSE, ApiKey.FETCH: FETCH_RESPONSE}
 
 
 def requests(api: ApiKey, version: int) -> st.SearchStrategy[Any]:
-    return REQUESTS[api] if api in REQUESTS else bodies(api, version, api.request_type(version), request_class)
+    if api in REQUESTS:
+        return REQUESTS[api]  # type: ignore[return-value]
+    return entities(api.request_type(version)).map(lambda entity: request_of(api, entity, version))
 
 
 def responses(api: ApiKey, version: int) -> st.SearchStrategy[Any]:
-    return RESPONSES[api] if api in RESPONSES else bodies(api, version, api.response_type(version), response_class)
-
-
-def bodies(
-    api: ApiKey, version: int, kind: type[Any], class_of: Callable[[ApiKey], type[Any]]
-) -> st.SearchStrategy[Any]:
-    """Any body of this version: kio's entity, or the message that is read from its bytes."""
-
-    def read(entity: Any) -> Any:
-        buffer = io.BytesIO()
-        entity_writer(kind)(buffer, entity)
-        reader = Reader(memoryview(buffer.getvalue()), 0, flexible=api.is_flexible(version))
-        return upgraded(message_reader(class_of(api), kind)(reader), version)
-
-    return entities(kind).map(read) if api in codec.TYPED else entities(kind)
+    if api in RESPONSES:
+        return RESPONSES[api]  # type: ignore[return-value]
+    return entities(api.response_type(version)).map(lambda entity: response_of(api, entity, version))
 
 
 def read_request(frame: bytes | bytearray) -> tuple[RequestHeader, Any]:

@@ -12,8 +12,9 @@ from kio.serial import entity_writer
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, read_request_body, read_request_header, write_request
-from tierfetch.protocol.extensions import thin_replica
+from tierfetch.protocol.messages.brokers import ThinReplica
 from tierfetch.protocol.wire.entities import build_entity, read_entity
+from tierfetch.tests.messages import plain, request_of
 
 HEARTBEAT = {
     "broker_id": 1,
@@ -23,12 +24,12 @@ HEARTBEAT = {
     "want_shut_down": False,
     "offline_log_dirs": [UUID(int=500)],
 }
-THIN = thin_replica(UUID(int=9), 4, 1000, 55, 66)
+THIN = ThinReplica(topic_id=UUID(int=9), partition_index=4, local_start_offset=1000, local_bytes=55, age_ms=66)
 CREATE = {"topics": [{"name": "t", "count": 3, "assignments": None}], "timeout_ms": 5, "validate_only": False}
 
 
 def frame(api: ApiKey, version: int, values: dict[str, Any]) -> memoryview:
-    parts = write_request(RequestHeader(api, version, 7, "client"), values)
+    parts = write_request(RequestHeader(api, version, 7, "client"), request_of(api, values, version))
     return memoryview(b"".join(bytes(part) for part in parts))[4:]
 
 
@@ -38,7 +39,7 @@ def read(data: memoryview) -> Any:
 
 
 def test_a_heartbeat_names_thin_replicas() -> None:
-    request = read(frame(ApiKey.BROKER_HEARTBEAT, 2, {**HEARTBEAT, "thin_replicas": [THIN]}))
+    request = read(frame(ApiKey.BROKER_HEARTBEAT, 2, {**HEARTBEAT, "thin_replicas": [plain(THIN)]}))
     assert request.thin_replicas == (THIN,)
     assert request.offline_log_dirs == (UUID(int=500),)
     assert request.cordoned_log_dirs is None
@@ -57,7 +58,7 @@ def test_removing_partitions_is_said_of_each_topic(remove: bool) -> None:
         (
             ApiKey.BROKER_HEARTBEAT,
             2,
-            {**HEARTBEAT, "thin_replicas": [thin_replica(UUID(int=9), 4, 1, 2, 3)]},
+            {**HEARTBEAT, "thin_replicas": [plain(THIN)]},
             "broker_id",
         ),
         (ApiKey.CREATE_PARTITIONS, 3, CREATE, "validate_only"),

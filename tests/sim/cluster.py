@@ -19,6 +19,7 @@ from tierfetch.protocol.topics import TopicPartition
 from tierfetch.protocol.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.sim.machine.world import World
 from tierfetch.sim.scenarios.controllers import CONTROLLER_PORT, ControllerProcess, controller_config, controller_host
+from tierfetch.tests.messages import request_of
 
 BROKERS = (1, 2, 3)
 PORT = 9092
@@ -119,7 +120,7 @@ class Cluster:
 
     async def ask(self, api: ApiKey, body: dict[str, Any]) -> Any:
         host = self.world.host("administrator")
-        return await host.run(self._administrator.request(self.addresses[0], api, body, timeout_s=10))
+        return await host.run(self._administrator.request(self.addresses[0], api, request_of(api, body), timeout_s=10))
 
     async def create_topic(self, name: str = "t", *replicas: int, **configs: str) -> None:
         """One partition, by default of all brokers; returns when all of them know it, and its leader leads."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage
 from tierfetch.controller.image.image import MetadataImage
+from tierfetch.protocol.messages.brokers import BrokerHeartbeatRequest
 from tierfetch.quorum.listener import CommittedBatch
 from tierfetch.sim.judges.core.events import ControllerElected, HeartbeatReceived, MetadataChanged, ProcessEnded
 from tierfetch.sim.judges.core.fencing import FencingJudge
@@ -51,7 +50,7 @@ class Scene:
         self.judge.on(MetadataChanged(batch, MetadataImage(), before, self.image))
 
     def beat(self, broker_id: int, *, want_fence: bool = False, next_offset: int | None = None) -> None:
-        request = SimpleNamespace(
+        request = BrokerHeartbeatRequest(
             broker_id=broker_id,
             broker_epoch=0,
             current_metadata_offset=self.offset,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
@@ -12,6 +11,7 @@ from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, Part
 from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.controller.image.image import MetadataImage
 from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.protocol.messages.brokers import BrokerHeartbeatRequest
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.quorum.listener import CommittedBatch
 from tierfetch.sim.judges.core.events import HeartbeatReceived, LeaderProgressed, LeaversRequested, MetadataChanged
@@ -61,7 +61,7 @@ class Scene:
         self.judge.on(MetadataChanged(CommittedBatch(OFFSET, OFFSET, EPOCH, 0, ()), MetadataImage(), before, after))
 
     def beats(self, broker_id: int, *offline: UUID, epoch: int = EPOCH, next_offset: int = OFFSET) -> None:
-        request = SimpleNamespace(
+        request = BrokerHeartbeatRequest(
             broker_id=broker_id,
             broker_epoch=7,
             current_metadata_offset=0,

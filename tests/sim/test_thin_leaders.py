@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
@@ -12,6 +11,7 @@ from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, Part
 from tierfetch.controller.image.image import MetadataImage
 from tierfetch.controller.image.registrations import PartitionKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.brokers import BrokerHeartbeatRequest, ThinReplica
 from tierfetch.quorum.listener import CommittedBatch
 from tierfetch.sim.judges.core.events import HeartbeatAnswered, HeartbeatReceived, MetadataChanged
 from tierfetch.sim.judges.core.heartbeats import HeartbeatJudge
@@ -46,8 +46,8 @@ def judge(
     """Brokers have reported at these metadata offsets; replica 2 has joined the ISR before."""
     heartbeats = HeartbeatJudge(lambda: 0.0, warm_bytes=100, warm_ms=1_000)
     for broker_id, metadata_offset in reported.items():
-        item = SimpleNamespace(topic_id=T, partition_index=0, local_bytes=1, age_ms=age_ms)
-        request = SimpleNamespace(
+        item = ThinReplica(topic_id=T, partition_index=0, local_start_offset=0, local_bytes=1, age_ms=age_ms)
+        request = BrokerHeartbeatRequest(
             broker_id=broker_id,
             broker_epoch=0,
             current_metadata_offset=metadata_offset,
@@ -117,7 +117,9 @@ def test_a_topic_that_is_not_tiered_has_no_thin_replicas() -> None:
 
 def test_the_past_is_refused() -> None:
     heartbeats = HeartbeatJudge(lambda: 0.0, warm_bytes=1, warm_ms=1)
-    request = SimpleNamespace(broker_id=1, broker_epoch=3)
+    request = BrokerHeartbeatRequest(
+        broker_id=1, broker_epoch=3, current_metadata_offset=0, want_fence=False, want_shut_down=False
+    )
     heartbeats.on(HeartbeatAnswered(request, ErrorCode.none, 3))
     heartbeats.on(HeartbeatAnswered(request, ErrorCode.stale_broker_epoch, 9))
     with pytest.raises(InvariantViolationError, match="the past is refused"):

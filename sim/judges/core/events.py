@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ....broker.cluster.view import ClusterImage
 from ....controller.image.image import MetadataImage
 from ....protocol.errors import ErrorCode
+from ....protocol.messages.brokers import BrokerHeartbeatRequest
 from ....protocol.topics import TopicIdPartition, TopicPartition
 from ....quorum.listener import CommittedBatch
 from ...machine.store_events import StoreEvent
@@ -165,14 +165,14 @@ class HeartbeatReceived:
 
     epoch: int
     next_offset: int
-    request: Any
+    request: BrokerHeartbeatRequest
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswered:
     """A controller answers a BrokerHeartbeat; `registered_epoch` is the broker's then, None if it is not registered."""
 
-    request: Any
+    request: BrokerHeartbeatRequest
     code: ErrorCode
     registered_epoch: int | None
 

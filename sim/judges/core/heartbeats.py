@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from ....controller.image.registrations import PartitionKey
 from ....protocol.errors import ErrorCode
+from ....protocol.messages.brokers import BrokerHeartbeatRequest
 from .events import HeartbeatAnswered, HeartbeatReceived, Observed
 from .partition import InvariantViolationError
 
@@ -60,7 +61,7 @@ class HeartbeatJudge:
             case HeartbeatAnswered(request, code, registered_epoch):
                 self._check_answer(request, code, registered_epoch)
 
-    def _note(self, epoch: int, next_offset: int, request: Any) -> None:
+    def _note(self, epoch: int, next_offset: int, request: BrokerHeartbeatRequest) -> None:
         """A controller that leads in `epoch` is told this."""
         heard = self._heard.setdefault((epoch, request.broker_id), deque(maxlen=REMEMBERED_MAX))
         heard.append(
@@ -71,11 +72,11 @@ class HeartbeatJudge:
                 request.current_metadata_offset,
                 request.want_fence or request.want_shut_down,
                 frozenset(self._thin(request)),
-                frozenset(getattr(request, "offline_log_dirs", ())),
+                frozenset(request.offline_log_dirs),
             )
         )
 
-    def _check_answer(self, request: Any, code: ErrorCode, registered_epoch: int | None) -> None:
+    def _check_answer(self, request: BrokerHeartbeatRequest, code: ErrorCode, registered_epoch: int | None) -> None:
         """A heartbeat that is accepted comes from the registration that counts. InvariantViolationError."""
         if code is ErrorCode.none and request.broker_epoch != registered_epoch:
             detail = f"broker {request.broker_id} of epoch {request.broker_epoch}; registered is {registered_epoch}"
@@ -93,7 +94,8 @@ class HeartbeatJudge:
         """Whether the controller of `epoch` had heard a broker at all, when it wrote at `offset`."""
         return any(heard.next_offset <= offset for heard in self._heard.get((epoch, broker_id), ()))
 
-    def _thin(self, request: Any) -> Iterator[PartitionKey]:
-        for item in getattr(request, "thin_replicas", ()):
-            if item.local_bytes < self._warm_bytes and item.age_ms < self._warm_ms:
+    def _thin(self, request: BrokerHeartbeatRequest) -> Iterator[PartitionKey]:
+        for item in request.thin_replicas:
+            is_warm = item.local_bytes >= self._warm_bytes or item.age_ms >= self._warm_ms
+            if item.topic_id is not None and not is_warm:
                 yield PartitionKey(item.topic_id, item.partition_index)

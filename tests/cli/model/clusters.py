@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -34,6 +33,11 @@ from tierfetch.protocol.messages.offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
+)
+from tierfetch.protocol.messages.topics import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
 from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.topics import TopicIdPartition
@@ -132,10 +136,6 @@ class FakeCluster:
         response: ResponseT = await self.ask(ApiKey(request.api_key), request)
         return response
 
-    async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT:
-        response: ResponseT = await self.ask_at(address, ApiKey(request.api_key), request)
-        return response
-
     async def cluster(self, topics: Sequence[str] | None = None) -> Cluster:
         self._note(ApiKey.METADATA, None)
         by_topic: dict[str, list[MetadataResponsePartition]] = {}
@@ -172,11 +172,13 @@ class FakeCluster:
                 ]
                 return DescribeClusterResponse(cluster_id="c", brokers=tuple(described))
             case ApiKey.LIST_PARTITION_REASSIGNMENTS:
-                parts = [
-                    SimpleNamespace(name=topic, partitions=[SimpleNamespace(partition_index=index)])
+                parts = tuple(
+                    OngoingTopicReassignment(
+                        name=topic, partitions=(OngoingPartitionReassignment(partition_index=index),)
+                    )
                     for topic, index in self.moving
-                ]
-                return SimpleNamespace(topics=parts)
+                )
+                return ListPartitionReassignmentsResponse(error_message=None, topics=parts)
         raise KafkaError(ErrorCode.unsupported_version, api.name)
 
     def _note(self, api: ApiKey, body: Any) -> None:
