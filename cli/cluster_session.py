@@ -13,7 +13,7 @@ from uuid import UUID
 import click
 
 from ..protocol.api import ApiKey
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.requests import metadata_of
@@ -119,7 +119,7 @@ def run(bootstrap: Sequence[str], work: Callable[[Admin], Coroutine[Any, Any, T]
 
     try:
         return asyncio.run(session())
-    except (KafkaError, OSError) as error:
+    except OUTSIDE as error:
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
         sys.exit(130)

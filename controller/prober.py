@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from ..protocol.api import ApiKey
-from ..protocol.errors import KafkaError
+from ..protocol.errors import OUTSIDE
 from ..protocol.net.client import Address, KafkaClient
 from .core.fast_failover import ProbeOutcome, Verdict
 from .image.registrations import BrokerRegistration
@@ -48,7 +48,7 @@ async def _compare(broker: BrokerRegistration, address: Address, random: Random)
     client = KafkaClient(client_id="tierfetch-prober", random=random)
     try:
         answer = await client.request(address, ApiKey.API_VERSIONS, _QUESTION, timeout_s=PROBE_TIMEOUT_S)
-    except (OSError, KafkaError):
+    except OUTSIDE:
         return ProbeOutcome.NO_PROOF
     finally:
         await client.close()

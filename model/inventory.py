@@ -31,6 +31,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from ..protocol.errors import OperatorError
 from .complaints import complaint, is_unfilled
 from .units import FILL_IN, Bytes, Capacity, Rate
 
@@ -54,7 +55,7 @@ class Policy(StrEnum):
     KAFKA_LAST_TIERED = "kafka-last-tiered"
 
 
-class InventoryError(ValueError):
+class InventoryError(OperatorError, ValueError):
     """Everything that is wrong with an inventory, a line for each."""
 
     def __init__(self, problems: list[str]) -> None:

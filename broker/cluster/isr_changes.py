@@ -15,7 +15,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.topics import TopicIdPartition
 from .controller_channel import ControllerChannel
 from .view import PartitionRegistration
@@ -81,7 +81,7 @@ class IsrChanges:
             del self._waiting[: len(changes)]
             try:
                 await self._send(changes)
-            except (OSError, KafkaError) as error:
+            except OUTSIDE as error:
                 _fail(changes, error)
             except Exception as error:  # noqa: BLE001 - the supervisor of what the callers wait for
                 _log.exception("ISR changes of %d partitions ended by a fault of ours", len(changes))

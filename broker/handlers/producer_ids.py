@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode
 from ...protocol.net.dispatch import RequestContext
 from ..cluster.view import ClusterView, ProducerIdBlock
 from . import Plain
@@ -42,7 +42,7 @@ class ProducerIds:
         else:
             try:
                 producer_id, epoch = await self.next(), 0
-            except (KafkaError, OSError):
+            except OUTSIDE:
                 error = ErrorCode.coordinator_load_in_progress
         return {
             "error_code": error,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...protocol import byte_text
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode
 from ...protocol.extensions import NOT_THIN, NOT_WARMED
 from ...protocol.net.client import Address
 from ...protocol.topics import TopicPartition
@@ -57,7 +57,7 @@ async def local_state(admin: Admin, broker: Address) -> LocalState | None:
         for directory in answer.results:
             if directory.error_code is not ErrorCode.kafka_storage_error:  # that is offline, and lists nothing
                 check(directory, directory.log_dir)
-    except (OSError, KafkaError):
+    except OUTSIDE:
         return None
     parts = [
         (TopicPartition(topic.name, part.partition_index), part)

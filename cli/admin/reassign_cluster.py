@@ -14,7 +14,7 @@ from ...fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LA
 from ...planning.cluster_state import ClusterState, PartitionState
 from ...planning.journal import ConfigValue, Key
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.net.client import Address
 from ...protocol.requests import configs_of, metadata_of, offsets_of
 from ...protocol.topics import uuid_to_text
@@ -97,7 +97,7 @@ class PlanCluster:
             body = {"topics": [{"topic": name, "partitions": parts} for name, parts in topics.items()]}
             try:
                 answer = await self._admin.ask_at(self._brokers[broker], ApiKey.DESCRIBE_LOG_DIRS, body)
-            except (OSError, KafkaError, KeyError):
+            except (*OUTSIDE, KeyError):
                 continue
             for directory in answer.results:
                 for topic in directory.topics:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.net.client import Address
 from ...protocol.net.service import closing
 from ...protocol.requests import BROKER_ENDPOINTS, cluster_of, configs_of, offsets_of
@@ -269,7 +269,7 @@ class Observer:
             self._progress(f"log directories of broker {broker}")
             try:
                 directories = await self._directories(address)
-            except (OSError, KafkaError) as error:
+            except OUTSIDE as error:
                 remarks.append(f"broker {broker} does not tell what its log directories hold: {error}")
                 continue
             remarks += [
@@ -312,7 +312,7 @@ class Observer:
         body = configs_of(ResourceType.BROKER, [(str(broker), BROKER_CONFIGS)])
         try:
             answer = await self._admin.ask_at(cluster.brokers[broker], ApiKey.DESCRIBE_CONFIGS, body)
-        except (OSError, KafkaError):
+        except OUTSIDE:
             return {}
         return _configs(answer.results[0])
 
@@ -320,7 +320,7 @@ class Observer:
         body = {"timeout_ms": TIMEOUT_MS, "topics": None}
         try:
             answer = await self._admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, body)
-        except (OSError, KafkaError):
+        except OUTSIDE:
             return []
         moving = sorted((topic.name, part.partition_index) for topic in answer.topics for part in topic.partitions)
         return _remark(moving, "being reassigned: their replicas are the old and the new ones together")

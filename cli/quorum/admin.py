@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import ErrorCode, KafkaError, RetriableError
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
 
@@ -21,7 +21,7 @@ _METADATA_LOG: Final = {"topics": [{"topic_name": "__cluster_metadata", "partiti
 _MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.not_controller, ErrorCode.broker_not_available})
 
 
-class NoLeaderError(Exception):
+class NoLeaderError(RetriableError):
     """No controller could name a leader that answers in time."""
 
 

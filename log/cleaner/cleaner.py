@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ...protocol.errors import KafkaError
+from ...protocol.errors import OUTSIDE
 from ...protocol.topics import TopicPartition
 from ..core.config import INT64_MAX
 from ..partition_log import PartitionLog
@@ -62,7 +62,7 @@ class LogCleaner:
             return False
         try:
             cleaned = await log.clean(self._settings.dedupe_buffer_bytes, self._throttle)
-        except (KafkaError, OSError) as error:
+        except OUTSIDE as error:
             self.failures += 1
             logger.error("%s could not be cleaned: %s", log.topic_partition, error)
             self._left_alone[log.topic_partition] = asyncio.get_running_loop().time() + RETRY_S
@@ -94,6 +94,6 @@ class LogCleaner:
         if filth.dirty_bytes and log.config.max_compaction_lag_ms < INT64_MAX:
             try:
                 oldest_ms = await log.oldest_dirty_ms(filth)
-            except (KafkaError, OSError) as error:
+            except OUTSIDE as error:
                 logger.warning("%s: %s", log.topic_partition, error)
         return is_worth_cleaning(filth, log.config, oldest_ms=oldest_ms, now_ms=log.now_ms())

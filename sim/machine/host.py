@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ...broker.environment import NodeEnvironment
 from ...log.disk.directory_lock import LogDirectoryLockedError
+from ...protocol.errors import RetriableError
 from .clock import WallClock
 from .disk import DiskFaults, SimDisk
 from .filesystem import SimFilesystem
@@ -35,7 +36,7 @@ Node = TypeVar("Node")
 CrashKind = Literal["process", "machine"]
 
 
-class ProcessDiedError(Exception):
+class ProcessDiedError(RetriableError):
     """The process crashed before it did what was awaited."""
 
 

@@ -29,7 +29,7 @@ from ...broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegistratio
 from ...broker.node import Broker
 from ...controller.image.registrations import PartitionKey
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.records import Record, build_batch
 from ...protocol.topics import TopicIdPartition, TopicPartition
@@ -378,7 +378,7 @@ class Administrator:
         address = self._rng.choice(serving or self._addresses)
         try:
             return await self._client.request(address, api, body, timeout_s=TIMEOUT_S)
-        except (OSError, KafkaError):
+        except OUTSIDE:
             return None
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ...broker.cluster.view import ClusterImage
 from ...protocol.api import ApiKey
-from ...protocol.errors import KafkaError
+from ...protocol.errors import OUTSIDE
 from ...protocol.net.client import Address, KafkaClient
 from .controllers import CONTROLLER_PORT
 
@@ -62,5 +62,5 @@ class Ghosts:
     async def _say(client: KafkaClient, address: Address, body: dict[str, Any]) -> None:
         try:
             await client.request(address, ApiKey.BROKER_HEARTBEAT, body, timeout_s=TIMEOUT_S)
-        except (OSError, KafkaError):
+        except OUTSIDE:
             return
