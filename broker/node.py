@@ -37,21 +37,17 @@ from ..fetcher.bootstrap_runner import Bootstrapper, BootstrapSettings
 from ..fetcher.core.policies import bootstrap_policy
 from ..fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
 from ..log.cleaner.cleaner import CleanerSettings
-from ..log.core.errors import CorruptFileError
-from ..log.disk.directory_lock import LogDirectoryLockedError
 from ..log.keeper.log_directory import HeldLock
 from ..log.keeper.manager import LogManager
 from ..log.keeper.upkeep import UpkeepSettings
 from ..protocol.api import ApiKey
-from ..protocol.errors import KafkaError
+from ..protocol.errors import OUTSIDE, OperatorError
 from ..protocol.fetch.messages import HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
 from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.net.server import Server, ServerLimits
 from ..protocol.net.service import Service, cancelled
 from ..protocol.start_waits import StartWaits
 from ..protocol.topics import TopicIdPartition, TopicPartition
-from ..quorum.core.errors import QuorumStartError
-from ..remote.registry import PluginError
 from ..rlm.manager import RemoteLogManager
 from .cluster.lifecycle import LifecycleTimes
 from .cluster.quorum_view import QuorumClusterView
@@ -81,19 +77,10 @@ from .tier import Tier
 
 CLOSE_DEADLINE_S: Final = 10.0
 
-START_ERRORS: Final = (
-    QuorumStartError,
-    OSError,
-    KafkaError,
-    CorruptFileError,
-    LogDirectoryLockedError,
-    PluginError,
-)
-
 _log = logging.getLogger(__name__)
 
 
-class StartError(Exception):
+class StartError(OperatorError):
     """The broker cannot start; the message is for its operator."""
 
 
@@ -130,7 +117,7 @@ class Broker(Service):
         """StartError if it cannot serve."""
         try:
             await super().start()
-        except START_ERRORS as error:
+        except (*OUTSIDE, OperatorError) as error:
             raise StartError(f"broker {self.config.node_id} cannot start: {error}") from error
 
     async def _start(self) -> None:

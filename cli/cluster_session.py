@@ -13,7 +13,7 @@ from uuid import UUID
 import click
 
 from ..protocol.api import ApiKey
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.cluster import MetadataResponsePartition
 from ..protocol.messages.errors import WithError, WithErrorMessage
@@ -133,7 +133,7 @@ def run(bootstrap: Sequence[str], work: Callable[[Admin], Coroutine[Any, Any, T]
 
     try:
         return asyncio.run(session())
-    except (KafkaError, OSError) as error:
+    except OUTSIDE as error:
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
         sys.exit(130)

@@ -10,12 +10,10 @@ from uuid import UUID
 import click
 
 from ..broker.environment import NodeEnvironment
-from ..log.core.errors import CorruptFileError
-from ..log.core.properties import ConfigError, parse_host_and_port
-from ..protocol.errors import KafkaError
+from ..log.core.properties import parse_host_and_port
+from ..protocol.errors import OUTSIDE, OperatorError
 from ..protocol.topics import uuid_from_text
 from ..quorum.controller_config import ControllerConfig, load
-from ..quorum.core.errors import QuorumStartError
 from ..quorum.core.state import Endpoint, ReplicaKey
 from ..quorum.core.voters import VoterNode, VoterSet
 from ..quorum.storage.formatting import FormatOrder, FormatResult, format_directories, new_directory_id
@@ -58,7 +56,7 @@ def format_command(
         config, _ = load(path)
         order = format_order(config, cluster_id, standalone=standalone, initial=initial, without=without)
         result = asyncio.run(run_format(order, ignore_formatted=ignore_formatted))
-    except (ConfigError, ValueError, QuorumStartError, KafkaError, CorruptFileError, OSError) as error:
+    except (*OUTSIDE, OperatorError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     for directory in result.formatted:
         is_first = order.first_voters is not None and directory == order.directories[0]

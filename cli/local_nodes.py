@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
+from ..protocol.errors import OperatorError
 from .processes import Processes, poll
 
 START_TIMEOUT_S: Final = 75.0
@@ -31,7 +32,7 @@ TIERFETCH: Final = (sys.executable, "-m", "tierfetch.cli.main")
 _log = logging.getLogger(__name__)
 
 
-class NodeFailedError(RuntimeError):
+class NodeFailedError(OperatorError, RuntimeError):
     """A node's process ended or did not come up; the message has the end of its log."""
 
 

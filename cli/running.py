@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from ..log.core.properties import ConfigError
-from ..protocol.errors import KafkaError
+from ..protocol.errors import OUTSIDE, OperatorError
 from ..protocol.net.service import Service, cancelled
 from ..remote.look import look
 from ..remote.storage import RemoteStorageRefusedError
@@ -75,7 +75,7 @@ def run_node(
     sys.exit(asyncio.run(run(config)))
 
 
-class StopError(Exception):
+class StopError(OperatorError):
     """A node has ended, but not in order: on a full disk, say. Its other parts were stopped all the same. `reasons` has
     a line for each failure, without a traceback.
     """
@@ -95,7 +95,7 @@ def _with_earlier(error: BaseException) -> list[BaseException]:
     found: list[BaseException] = []
     each: BaseException | None = error
     while each is not None:
-        if isinstance(each, OSError | KafkaError):
+        if isinstance(each, OUTSIDE):
             found.insert(0, each)
         each = each.__cause__ or each.__context__
     return found
@@ -135,7 +135,7 @@ async def serving(node: Service, told: asyncio.Future[None]) -> AsyncIterator[bo
     finally:
         try:
             await node.stop()
-        except (OSError, KafkaError) as error:
+        except OUTSIDE as error:
             raise StopError(error) from error
 
 

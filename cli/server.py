@@ -11,12 +11,10 @@ import click
 from ..broker.combined import CombinedConfig, CombinedNode, parse_combined
 from ..broker.config import broker_config
 from ..broker.config.broker_config import BrokerConfig
-from ..broker.node import StartError
 from ..log.core.properties import ConfigError, read_properties
-from ..protocol.errors import KafkaError
+from ..protocol.errors import OUTSIDE, OperatorError
 from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig
-from ..quorum.core.errors import QuorumStartError
 from . import broker, controller
 from .running import StopError, looking_at, node_options, reporting, run_node, serving, stop_signals, until_told
 
@@ -85,7 +83,7 @@ async def _run_both(config: CombinedConfig) -> int:
     except StopError as error:
         error.tell(_log, f"server {node_id}")
         return 1
-    except (StartError, QuorumStartError, KafkaError, OSError) as error:
+    except (*OUTSIDE, OperatorError) as error:
         _log.error("server %d cannot start: %s", node_id, error)
         return 1
     return 0 if failure is None else 1

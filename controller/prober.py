@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Final
 
-from ..protocol.errors import KafkaError
+from ..protocol.errors import OUTSIDE
 from ..protocol.messages.cluster import ApiVersionsRequest
 from ..protocol.net.client import Address, KafkaClient
 from .core.fast_failover import ProbeOutcome, Verdict
@@ -48,7 +48,7 @@ async def _compare(broker: BrokerRegistration, address: Address, random: Random)
     client = KafkaClient(client_id="tierfetch-prober", random=random)
     try:
         answer = await client.send(address, _QUESTION, timeout_s=PROBE_TIMEOUT_S)
-    except (OSError, KafkaError):
+    except OUTSIDE:
         return ProbeOutcome.NO_PROOF
     finally:
         await client.close()

@@ -24,7 +24,7 @@ from ..log.disk.directory_lock import lock_directory
 from ..log.disk.port import Disk
 from ..log.keeper.log_directory import HeldLock
 from ..protocol.api import ApiKey
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.errors import OUTSIDE, ErrorCode
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.brokers import (
     BrokerHeartbeatRequest,
@@ -265,7 +265,7 @@ class ControllerService(Service):
                     _registration_request(registration),
                     timeout_s=self.config.controller_quorum_request_timeout_ms / 1000,
                 )
-            except (OSError, KafkaError) as error:
+            except OUTSIDE as error:
                 _log.debug("controller %d could not register: %s", registration.controller_id, error)
 
 

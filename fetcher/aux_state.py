@@ -36,6 +36,7 @@ from ..log.core.epochs import EpochEntry, LeaderEpochCache
 from ..log.core.errors import CorruptFileError
 from ..log.core.producers import ProducerStateManager
 from ..log.keeper.side_directories import AdoptedState
+from ..protocol.errors import RetriableError
 from ..protocol.topics import TopicIdPartition
 from ..remote.core.ledger import RemoteLogLedger
 from ..remote.core.lineage import Gap, covering, is_within_lineage
@@ -62,11 +63,11 @@ LEDGER_SETTLE_S = 1.0
 """How long a missing object's ledger entry may take to become one that is being deleted."""
 
 
-class LedgerBehindError(Exception):
+class LedgerBehindError(RetriableError):
     """The remote log metadata did not catch up with the leader's answers in time; retriable."""
 
 
-class AskAgainError(Exception):
+class AskAgainError(RetriableError):
     """What the decision rested on is going away: the bootstrap begins anew."""
 
 

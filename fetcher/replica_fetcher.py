@@ -32,11 +32,11 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from ..protocol.errors import KafkaError, told
+from ..protocol.errors import OUTSIDE, describe
 from ..protocol.topics import TopicIdPartition
 from ..remote.metadata import RemoteLogMetadataError
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
-from .aux_state import AskAgainError, LedgerBehindError
+from .aux_state import LedgerBehindError
 from .bootstrap_runner import Attempt, Bootstrapper, ReadyToAdopt
 from .core.bootstrap import AdoptFromTier, Decision, ResumeFetch, RetryLater, StartAt, Trigger, TruncateTo
 from .core.fetch_outcome import BackOff, Begin, Cut, Stop, outcome_of
@@ -56,15 +56,6 @@ before `local-log-start` is tried; after as many failures of that the configured
 TIER_FAILURES = (LedgerBehindError, RemoteStorageCorruptError, RemoteResourceNotFoundError)
 
 Answers = Mapping[TopicIdPartition, FetchedPartition]
-
-RETRIABLE = (
-    KafkaError,
-    OSError,
-    RemoteStorageError,
-    RemoteLogMetadataError,
-    LedgerBehindError,
-    AskAgainError,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,7 +318,7 @@ class ReplicaFetcher:
     async def _delay_after(self, error: Exception) -> None:
         self._fetch_failures += 1
         delay_s = self._delay_s(self._fetch_failures)
-        fault = None if isinstance(error, RETRIABLE) else error
+        fault = None if isinstance(error, OUTSIDE) else error
         text = f"fetching from broker {self._leader.broker_id} failed, retrying in {delay_s:.2f} s: {error!r}"
         _log.warning(text, exc_info=fault)
         await asyncio.sleep(delay_s)
@@ -439,11 +430,11 @@ class ReplicaFetcher:
         """Back off after a retriable error; an internal error stops this replica and no other."""
         try:
             await work(replica, *args)
-        except RETRIABLE as error:
+        except OUTSIDE as error:
             replica.tier_failures += isinstance(error, TIER_FAILURES)
             if _is_of_tier(error):
-                self._report_tier_outage(replica, told(error))
-            self._back_off(replica, told(error), resume)
+                self._report_tier_outage(replica, describe(error))
+            self._back_off(replica, describe(error), resume)
         except Exception as error:  # noqa: BLE001 - the supervisor of this replica's work
             replica.fail(f"{type(error).__name__}: {error}")
             key = replica.partition.topic_id_partition

@@ -37,6 +37,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ..protocol.errors import OperatorError
 from .complaints import located
 from .inventory_parts import Policy
 
@@ -49,7 +50,7 @@ BytesPerS = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class CalibrationError(ValueError):
+class CalibrationError(OperatorError, ValueError):
     """A file that is no calibration, or has not what is asked for; the message names the file and each key."""
 
 

@@ -22,13 +22,14 @@ import yaml
 from pydantic import ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from ..protocol.errors import OperatorError
 from .checks import contradictions, doubts
 from .complaints import complaint, is_unfilled
 from .inventory_parts import Cluster
 from .units import FILL_IN
 
 
-class InventoryError(ValueError):
+class InventoryError(OperatorError, ValueError):
     """Everything that is wrong with an inventory, a line for each."""
 
     def __init__(self, problems: list[str]) -> None:

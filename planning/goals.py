@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from ..model.inventory_parts import Policy
+from ..protocol.errors import OperatorError
 
 
-class PlanError(ValueError):
+class PlanError(OperatorError, ValueError):
     """No plan can be made; the message names the broker or partition, and what would help."""
 
 

@@ -30,13 +30,14 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..model.complaints import located
+from ..protocol.errors import OperatorError
 from .plan_file import Roll
 
 Key = tuple[str, int]
 """Topic and partition."""
 
 
-class JournalError(ValueError):
+class JournalError(OperatorError, ValueError):
     """No journal, or a damaged one."""
 
 

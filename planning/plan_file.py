@@ -19,6 +19,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..model.complaints import located
+from ..protocol.errors import OperatorError
 
 PROBLEMS_MAX = 20
 """That a message names; the rest is counted."""
@@ -26,7 +27,7 @@ PROBLEMS_MAX = 20
 BrokerId = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
-class PlanFileError(ValueError):
+class PlanFileError(OperatorError, ValueError):
     """The file cannot be used; the message names file and place, a line for each problem."""
 
 

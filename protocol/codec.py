@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from kio.serial import entity_writer
 
 from .api import ApiKey
+from .errors import PeerError
 from .fetch import messages as fetch_messages
 from .fetch import wire as fetch_wire
 from .messages.registry import request_class, response_class
@@ -46,7 +47,7 @@ _SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
 _APIS: Final[Mapping[int, ApiKey]] = {int(key): key for key in ApiKey}
 
 
-class UnsupportedVersionError(Exception):
+class UnsupportedVersionError(PeerError):
     """A request whose API or version is not offered. With `correlation_id` ApiVersions is answered all the same."""
 
     def __init__(self, api_key: int, correlation_id: int, message: str) -> None:

@@ -1,4 +1,14 @@
-"""Kafka's error codes, and the exception family "the peer's fault": a code goes back on the wire."""
+"""Kafka's error codes, and the families that every exception of tierfetch belongs to.
+
+| whose fault | class | what is done about it |
+|---|---|---|
+| the peer's | `PeerError`; `KafkaError`, where a request can be answered | the code goes back, or the connection ends |
+| outside | `RetriableError`, and Python's own `OSError` | one line in the log; tried again, with back-off and a limit |
+| the person's who configured or asked | `OperatorError` | the message says what to do; trying again is of no use |
+| our own | `InternalError`, and Python's own `AssertionError` | logged with its trace; the work at hand ends |
+
+`except OUTSIDE` is how a task, or a call to another node or to a disk, tells what is to be expected from a bug.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +16,17 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-__all__ = ["CorruptRecordError", "ErrorCode", "KafkaError", "told"]
+__all__ = [
+    "OUTSIDE",
+    "CorruptRecordError",
+    "ErrorCode",
+    "InternalError",
+    "KafkaError",
+    "OperatorError",
+    "PeerError",
+    "RetriableError",
+    "describe",
+]
 
 
 MESSAGE_MAX: Final = 2_000
@@ -15,7 +35,23 @@ hold it.
 """
 
 
-class KafkaError(Exception):
+class PeerError(Exception):
+    """Another node or a client sent what cannot be served or understood."""
+
+
+class RetriableError(Exception):
+    """A disk, the tier or another node failed, and trying again may help."""
+
+
+class OperatorError(Exception):
+    """A person has to act; the message is for that person, and holds no secrets."""
+
+
+class InternalError(Exception):
+    """A bug, or a limit that our own code must keep."""
+
+
+class KafkaError(PeerError):
     """A request that cannot be served. `code` goes back to the peer, the message into `ErrorMessage` where there is
     one; of a long one its two ends.
     """
@@ -41,6 +77,12 @@ class CorruptRecordError(KafkaError):
         return CorruptRecordError(self.reason, position)
 
 
-def told(error: Exception) -> str:
-    """Describe an error for the log; a deadline's error has no text of its own."""
+OUTSIDE: Final = (RetriableError, KafkaError, OSError)
+"""What does not come from a bug of ours: the peer refused, or I/O failed. `OSError` is Python's and has no other base;
+`TimeoutError` is one of it.
+"""
+
+
+def describe(error: Exception) -> str:
+    """Return the error's message, or its class where it has none: a deadline's error has none."""
     return str(error) or type(error).__name__

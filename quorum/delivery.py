@@ -17,8 +17,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ..log.core.errors import CorruptFileError
-from ..protocol.errors import KafkaError
+from ..protocol.errors import OUTSIDE, KafkaError
 from ..protocol.records import Record, iter_records
 from ..protocol.records.batch_header import iter_batches
 from ..protocol.records.quorum_records import parse_quorum_record
@@ -92,7 +91,7 @@ class Delivery:
                 self._tell_leaders()
                 if not self._wanted.is_set():
                     await self._wanted.wait()
-        except (OSError, KafkaError, CorruptFileError) as error:
+        except OUTSIDE as error:
             self._fail(f"the committed metadata log cannot be read: {error}")
 
     async def _load_snapshot_above(self, offset: int) -> None:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..log.core.errors import CorruptFileError
-from ..protocol.errors import KafkaError
+from ..protocol.errors import OUTSIDE
 from ..protocol.fetch.messages import SnapshotId
 from .core.effects import AppendFetched, AppendRecords, Flush, InstallSnapshot, LogEffect, SnapshotChunkAppend, Truncate
 from .core.errors import QuorumFailedError
@@ -139,7 +139,7 @@ class LogOwner:
                     await self._perform(self._orders.popleft())
                 self._wanted.clear()
                 await self._wanted.wait()
-        except (OSError, KafkaError) as error:
+        except OUTSIDE as error:
             _log.error("the metadata log cannot go on: %s", error)
             self._tell(LogFailed(str(error)))
 

@@ -33,11 +33,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from ..log.core.errors import CorruptFileError
 from ..log.disk.directory_lock import LogDirectoryLockedError, lock_directory
 from ..log.disk.port import Disk
 from ..log.keeper.log_directory import HeldLock
-from ..protocol.errors import KafkaError
+from ..protocol.errors import OUTSIDE
 from ..protocol.fetch.messages import SnapshotId
 from ..protocol.net.client import Address
 from ..protocol.net.service import Service, cancelled
@@ -146,7 +145,7 @@ class QuorumNode(Service):
         """QuorumStartError says what an operator can do about it."""
         try:
             await super().start()
-        except (OSError, KafkaError, CorruptFileError, LogDirectoryLockedError) as error:
+        except (*OUTSIDE, LogDirectoryLockedError) as error:
             raise QuorumStartError(f"the quorum's replica in {self._log_dir} cannot start: {error}") from error
 
     async def _start(self) -> None:

@@ -20,7 +20,7 @@ from random import Random
 from typing import Any, Final
 
 from ..protocol.api import ApiKey
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.errors import OUTSIDE, ErrorCode
 from ..protocol.messages.cluster import ApiVersionsRequest
 from ..protocol.net.client import Address, BrokerUnavailableError, ClientLimits, KafkaClient
 from ..protocol.start_waits import Unanswered
@@ -146,7 +146,7 @@ class Peers:
         address = Address(effect.endpoint.host, effect.endpoint.port)
         try:
             response = await self._exchange(address, request)
-        except (OSError, KafkaError) as error:
+        except OUTSIDE as error:
             self.unanswered.failed(address, error)
             self._tell(RequestFailed(peer_id, request, str(error)))
             is_lost = isinstance(request, FetchRequest) and isinstance(error, BrokerUnavailableError)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
+from ..protocol.errors import OperatorError, RetriableError
 from ..protocol.topics import TopicIdPartition
 from .core.ledger import RemoteLogLedger
 from .core.segment import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate, RemotePartitionDeleteMetadata
 
 
-class RemoteLogMetadataError(Exception):
+class RemoteLogMetadataError(RetriableError):
     """Metadata could not be written or read now; retriable with back-off."""
 
 
-class MetadataMismatchError(Exception):
+class MetadataMismatchError(OperatorError):
     """The cluster keeps its metadata in another way than this broker is configured for: an operator has to decide."""
 
 

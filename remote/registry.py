@@ -23,6 +23,7 @@ from pydantic import BaseModel, SecretBytes, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from ..protocol.errors import OperatorError
 from .metadata import RemoteLogMetadataManager
 from .metadata_topic import RemoteLogMetadataContext
 from .storage import RemoteStorageManager
@@ -33,7 +34,7 @@ METADATA_GROUP = "tierfetch.remote_log_metadata"
 _JSON_WANTED = frozenset({"dict_type", "list_type", "tuple_type", "set_type", "frozen_set_type", "model_type"})
 
 
-class PluginError(Exception):
+class PluginError(OperatorError):
     """A plugin cannot be had or configured. The message is for the operator, and holds no secrets."""
 
 

@@ -20,6 +20,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from ..protocol.errors import RetriableError
 from ..protocol.topics import TopicIdPartition
 from .core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 
@@ -34,7 +35,7 @@ class IndexType(Enum):
     LEADER_EPOCH = "leader_epoch_checkpoint"
 
 
-class RemoteStorageError(Exception):
+class RemoteStorageError(RetriableError):
     """The tier failed; retriable with back-off."""
 
 

@@ -29,7 +29,7 @@ from random import Random
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..protocol.errors import told
+from ..protocol.errors import OUTSIDE, describe
 from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from .backoff import Backoff
 from .core.ledger import RemoteLogLedger
@@ -47,7 +47,7 @@ from .metadata_topic import (
     RemoteLogMetadataContext,
     metadata_partition,
 )
-from .topic_reader import OUTSIDE_ERRORS, MetadataPartitionReader
+from .topic_reader import MetadataPartitionReader
 
 _log = logging.getLogger(__name__)
 
@@ -188,8 +188,8 @@ class TopicBasedRemoteLogMetadataManager:
                 _log.error("remote log metadata is unusable: %s; correct the topic, then restart the broker", error)
                 self._give_up(f"remote log metadata is unusable: {error}")
                 return
-            except OUTSIDE_ERRORS as error:
-                _log.warning("cannot reach the remote log metadata topic, retrying: %s", told(error))
+            except OUTSIDE as error:
+                _log.warning("cannot reach the remote log metadata topic, retrying: %s", describe(error))
             except Exception:  # noqa: BLE001 the supervisor of this task
                 _log.exception("internal error while looking up the remote log metadata topic; retrying")
             if self._partition_count is None:
@@ -238,6 +238,6 @@ class TopicBasedRemoteLogMetadataManager:
                 async with asyncio.timeout(self._config.request_timeout_ms / 1000):
                     await self._topic.append(number, value)
                 return
-            except OUTSIDE_ERRORS as error:
-                _log.warning("cannot write to metadata partition %d, retrying: %s", number, told(error))
+            except OUTSIDE as error:
+                _log.warning("cannot write to metadata partition %d, retrying: %s", number, describe(error))
             await asyncio.wait([arrival], timeout=backoff.next_delay_ms() / 1000)

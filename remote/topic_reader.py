@@ -22,12 +22,11 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 
-from ..protocol.errors import ErrorCode, KafkaError, told
+from ..protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
 from ..protocol.topics import TopicIdPartition
 from .backoff import Backoff
 from .core.records import MetadataRecordError, decode_event, decode_partition
 from .ledger_book import LedgerBook
-from .metadata import RemoteLogMetadataError
 from .metadata_topic import NO_EPOCH, MetadataTopic
 
 _log = logging.getLogger(__name__)
@@ -35,7 +34,6 @@ _log = logging.getLogger(__name__)
 RECORDS_PER_SLICE_MAX = 256
 """Records applied before the event loop gets its turn: about two milliseconds."""
 
-OUTSIDE_ERRORS = (RemoteLogMetadataError, KafkaError, OSError)
 """What a `MetadataTopic` raises; a deadline's TimeoutError is an OSError."""
 
 
@@ -113,8 +111,8 @@ class MetadataPartitionReader:
             try:
                 await step()
                 backoff.reset()
-            except OUTSIDE_ERRORS as error:
-                _log.warning("cannot read metadata partition %d, retrying: %s", self._partition, told(error))
+            except OUTSIDE as error:
+                _log.warning("cannot read metadata partition %d, retrying: %s", self._partition, describe(error))
                 if isinstance(error, KafkaError) and error.code is ErrorCode.offset_out_of_range:
                     self._begin_anew()
                 await self._pause(backoff, asked)

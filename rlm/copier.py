@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..log.core.epochs import LeaderEpochCache
-from ..remote.core.ledger import IllegalTransitionError
+from ..protocol.errors import OUTSIDE
 from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from ..remote.metadata import RemoteLogMetadataError
 from ..remote.storage import (
@@ -101,7 +101,7 @@ class SegmentCopier:
             custom_metadata = await self._upload(segment, data)
             _check_wanted(segment, is_wanted)
             await self._writer.update(segment.segment_id, RemoteLogSegmentState.COPY_SEGMENT_FINISHED, custom_metadata)
-        except (RemoteStorageError, RemoteLogMetadataError, IllegalTransitionError, OSError):
+        except OUTSIDE:
             if self._writer.is_given_up(segment.segment_id):
                 await self._storage.delete_log_segment_data(segment)
             raise

@@ -25,6 +25,7 @@ from random import Random
 from typing import Final
 
 from ..log.partition_log import PartitionLog
+from ..protocol.errors import OUTSIDE
 from ..protocol.topics import TopicIdPartition
 from ..remote.core.ledger import RemoteLogLedger
 from ..remote.metadata import RemoteLogMetadataManager
@@ -35,7 +36,7 @@ from .core.view import TierMode, TierPolicy
 from .deadlines import MetadataWriter, WatchedStorage
 from .expiry import RemoteSegmentDeleter, raise_if_cancelled
 from .metrics import CopyLag, RemoteLogCounters
-from .partition_task import EXPECTED_FAILURES, Leadership, PartitionTask, TierServices
+from .partition_task import Leadership, PartitionTask, TierServices
 from .pending_deletions import PendingDeletions
 from .rate_limit import RateLimit
 
@@ -235,7 +236,7 @@ class RemoteLogManager:
                 await self._services.deleter.delete_partition(partition, ledger)
                 await self._deletions.discard(partition)
                 break
-            except EXPECTED_FAILURES as error:
+            except OUTSIDE as error:
                 raise_if_cancelled()
                 self.counters.errors["partition deletion"] += 1
                 delay_ms = backoff.next_delay_ms()

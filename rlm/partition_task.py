@@ -33,12 +33,11 @@ from uuid import UUID
 
 from ..log.partition_log import PartitionLog
 from ..log.segment.segment import LogSegment
-from ..protocol.errors import KafkaError
+from ..protocol.errors import OUTSIDE
 from ..protocol.topics import TopicIdPartition
-from ..remote.core.ledger import IllegalTransitionError
 from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from ..remote.metadata import RemoteLogMetadataError, RemoteLogMetadataManager
-from ..remote.storage import IndexType, RemoteStorageError
+from ..remote.metadata import RemoteLogMetadataManager
+from ..remote.storage import IndexType
 from .checked_source import DamagedSegmentError
 from .config import RemoteLogManagerConfig
 from .copier import SegmentCopier, checked_log, describe_copy
@@ -49,9 +48,6 @@ from .metrics import CopyLag, RemoteLogCounters
 from .segment_data import open_segment_data
 
 logger = logging.getLogger(__name__)
-
-EXPECTED_FAILURES = (OSError, RemoteStorageError, RemoteLogMetadataError, IllegalTransitionError, KafkaError)
-"""From outside: logged in one line and retried. Anything else is our own fault and logged with its trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +127,7 @@ class PartitionTask:
             wake.clear()
             try:
                 has_more = await step()
-            except EXPECTED_FAILURES as error:
+            except OUTSIDE as error:
                 delay_ms = backoff.next_delay_ms()
                 logger.warning("%s: %s failed, retrying in %.0f ms: %s", self._name, what, delay_ms, error)
             except Exception:
@@ -178,7 +174,7 @@ class PartitionTask:
         """One action; what cannot be done now holds up none of the others."""
         try:
             await self._upkeep.perform(action, remote)
-        except EXPECTED_FAILURES as error:
+        except OUTSIDE as error:
             raise_if_cancelled()
             return error
         if isinstance(action, Prove):

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tierfetch.protocol.errors import OperatorError
+
 KAFKA_VERSION = "4.3.0"
 LAB = Path(__file__).resolve().parents[2] / ".lab"
 DOWNLOAD_TIMEOUT_S = 900
@@ -20,7 +22,7 @@ _ARTIFACTS = (
 )
 
 
-class KafkaUnavailableError(Exception):
+class KafkaUnavailableError(OperatorError):
     """Apache Kafka cannot be run here; the message says why."""
 
 

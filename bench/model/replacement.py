@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from tierfetch.cli.processes import poll
 from tierfetch.model.inventory_parts import Policy
 from tierfetch.plugins.local import STORAGE_DIRECTORY
+from tierfetch.protocol.errors import RetriableError
 
 from ..measure import cpu_seconds
 from ..workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_isr
@@ -38,7 +39,7 @@ PAUSE_S: Final = 0.5
 _OPTION: Final = "follower.fetch.last.tiered.offset.enable"
 
 
-class NeverJoinedError(Exception):
+class NeverJoinedError(RetriableError):
     """The replaced broker was not in every ISR in time."""
 
 

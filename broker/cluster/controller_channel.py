@@ -18,7 +18,7 @@ from random import Random
 from typing import Any, Final
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.configs import AlterConfigsResponse, IncrementalAlterConfigsResponse
 from ...protocol.messages.errors import WithError
@@ -77,7 +77,7 @@ class ControllerChannel:
                     response = await self._client.request(
                         address, api, body, max_version=max_version, timeout_s=min(left_s, ATTEMPT_TIMEOUT_S)
                     )
-                except (OSError, KafkaError) as error:
+                except OUTSIDE as error:
                     self.unanswered.failed(address, error)
                     failure = str(error)
                     continue

@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.messages.brokers import (
     AssignReplicasToDirsRequestDirectoryData,
     AssignReplicasToDirsRequestPartitionData,
@@ -65,7 +65,7 @@ class DirectoryAssignments:
             part = dict(list(self._waiting.items())[:ASSIGNMENTS_PER_REQUEST_MAX])
             try:
                 left = refused(part, await self._ask(by_directory(part)))
-            except (OSError, KafkaError) as error:
+            except OUTSIDE as error:
                 _log.warning("the directories of %d replicas were not taken up: %s", len(part), error)
                 left = part
             for partition, directory_id in part.items():

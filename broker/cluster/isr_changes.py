@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.messages.brokers import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -87,7 +87,7 @@ class IsrChanges:
             del self._waiting[: len(changes)]
             try:
                 await self._send(changes)
-            except (OSError, KafkaError) as error:
+            except OUTSIDE as error:
                 _fail(changes, error)
             except Exception as error:  # noqa: BLE001 - the supervisor of what the callers wait for
                 _log.exception("ISR changes of %d partitions ended by a fault of ours", len(changes))

@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any, Final
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ..replicas.partition import Partition, WallClock
 from .core.events import Answer, Effect, Event, Now, Reply, SetTimer, Store, Stored, TimerFired, Token
 from .core.group import Group
@@ -176,7 +176,7 @@ class ActiveShard:
     async def _try_to_load(self) -> int | None:
         try:
             return await load(self.partition, self.shard)
-        except (KafkaError, OSError) as error:
+        except OUTSIDE as error:
             _log.warning("%s: the groups could not be read, another try follows: %s", self.partition.partition, error)
             return None
 

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.topics import GROUP_METADATA_TOPIC, TopicPartition
 from ..cluster.view import BrokerRegistration, ClusterImage, ClusterView, NewTopic
 from ..replicas.partition import Partition, WallClock
@@ -151,7 +151,7 @@ class GroupCoordinator:
             if topic is None:
                 try:
                     topic = await self._view.create_topic(self._new_topic())
-                except (KafkaError, OSError) as error:
+                except OUTSIDE as error:
                     topic = self._view.image.topics.get(GROUP_METADATA_TOPIC)
                     if topic is None:
                         raise self._unavailable(error) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode
 from ...protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
 from ...protocol.net.dispatch import RequestContext
 from ..cluster.view import ClusterView, ProducerIdBlock
@@ -41,6 +41,6 @@ class ProducerIds:
         else:
             try:
                 producer_id, epoch = await self.next(), 0
-            except (KafkaError, OSError):
+            except OUTSIDE:
                 error = ErrorCode.coordinator_load_in_progress
         return InitProducerIdResponse(error_code=error, producer_id=producer_id, producer_epoch=epoch)

@@ -31,11 +31,9 @@ from random import Random
 from typing import Final
 
 from ...controller.core.state import LOST_DIRECTORY
-from ...log.core.errors import CorruptFileError
 from ...log.keeper.manager import LogManager
 from ...log.partition_log import PartitionLog
-from ...log.segment.scan import CorruptLogError
-from ...protocol.errors import ErrorCode, KafkaError, told
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ...remote.backoff import Backoff
 from ..cluster.view import NO_LEADER, PartitionRegistration
@@ -166,8 +164,8 @@ class FailedLogs:
         try:
             self._compare(key, failed, self._open_log(key) or await self._logs.reopen(key.topic_partition))
             await self._logs.try_append(key.topic_partition, failed.append_bytes)
-        except (OSError, KafkaError, CorruptFileError, CorruptLogError) as error:
-            attempts.reason = error.message if isinstance(error, KafkaError) else told(error)
+        except OUTSIDE as error:
+            attempts.reason = error.message if isinstance(error, KafkaError) else describe(error)
             self._put_off(attempts)
             raise
         failed.is_proven = True

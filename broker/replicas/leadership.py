@@ -25,7 +25,7 @@ from ...fetcher.core.epoch_fetch import LeaderView
 from ...fetcher.core.leader_replicas import FollowerFetch, LeaderReplicas
 from ...log.partition_log import PartitionLog
 from ...log.replica.state import LogOffsets
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.topics import TopicIdPartition
 from ..cluster.view import ClusterView, PartitionRegistration
 from ..core.read_replicas import ReadReplica, ReplicaSelector
@@ -257,7 +257,7 @@ class Leadership:
                     isr=sorted(isr),
                     stated_epochs=stated_epochs,
                 )
-            except (KafkaError, OSError) as failure:
+            except OUTSIDE as failure:
                 code = failure.code if isinstance(failure, KafkaError) else None
                 if code in _NOT_MADE or code in _OVERTAKEN:
                     _log.info("%s: ISR %s was refused: %s", self.partition, sorted(isr), failure)

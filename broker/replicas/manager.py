@@ -36,11 +36,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from ...log.core.errors import CorruptFileError
 from ...log.keeper.damage import damage_of
 from ...log.keeper.manager import LogManager
-from ...log.segment.scan import CorruptLogError
-from ...protocol.errors import ErrorCode, KafkaError, told
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ...rlm.manager import RemoteLogManager
 from ..cluster.topic_config import TopicConfigs
@@ -61,7 +59,6 @@ T = TypeVar("T")
 CHANGES_MAX: Final = 16
 """Partitions that are changed at the same time."""
 TICK_S_MAX: Final = 5.0
-OUTSIDE_ERRORS: Final = (OSError, KafkaError, CorruptFileError, CorruptLogError)
 
 _log = logging.getLogger(__name__)
 
@@ -213,7 +210,7 @@ class ReplicaManager:
                 await self._tier.delete_remote_partition(TopicIdPartition(topic_id, name.topic, name.partition))
             await self._logs.delete(name)
             self._strays.discard(name)
-        except OUTSIDE_ERRORS as error:
+        except OUTSIDE as error:
             _log.error("%s could not be deleted: %s", name, error)
 
     async def _supervised(self, key: TopicIdPartition, work: Awaitable[None]) -> None:
@@ -221,7 +218,7 @@ class ReplicaManager:
         name = key.topic_partition
         try:
             await work
-        except OUTSIDE_ERRORS as error:
+        except OUTSIDE as error:
             if self._hosted.failures.get(name) != str(error):
                 _log.error("%s is not available: %s", name, error)
             self._hosted.failures[name] = str(error)
@@ -244,7 +241,7 @@ class ReplicaManager:
                 partition = await self._open(key, registration)
             except _UnburiedError:
                 raise
-            except OUTSIDE_ERRORS:
+            except OUTSIDE:
                 self._report_lost(key, registration)
                 raise
         self._configure(partition)
@@ -319,9 +316,9 @@ class ReplicaManager:
         if self._tier is not None and topic_id not in (None, key.topic_id):
             try:
                 await self._tier.delete_remote_partition(replace(key, topic_id=topic_id))
-            except (OSError, KafkaError) as error:
+            except OUTSIDE as error:
                 code = error.code if isinstance(error, KafkaError) else ErrorCode.kafka_storage_error
-                raise _UnburiedError(code, f"the earlier topic's remote segments: {told(error)}") from error
+                raise _UnburiedError(code, f"the earlier topic's remote segments: {describe(error)}") from error
 
     def _configure(self, partition: Partition) -> None:
         config = self._configs.config_of(partition.partition.topic)

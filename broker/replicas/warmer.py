@@ -26,11 +26,11 @@ from typing import Final
 
 from ...log.core.errors import CorruptFileError
 from ...log.replica.warming import SegmentToWarm
-from ...protocol.errors import CorruptRecordError, KafkaError
+from ...protocol.errors import OUTSIDE, CorruptRecordError
 from ...protocol.topics import TopicPartition
 from ...remote.aborts import fetch_transaction_index
 from ...remote.backoff import Backoff
-from ...remote.storage import IndexType, RemoteStorageCorruptError, RemoteStorageError
+from ...remote.storage import IndexType, RemoteStorageCorruptError
 from ...rlm.core.view import TierPolicy
 from ...rlm.core.warming import Missing, ThinView, ToWarm, to_warm
 from ...rlm.manager import RemoteLogManager
@@ -142,7 +142,7 @@ class Warmer:
         backoff = warming.backoff
         try:
             return await self._warm_next(partition, warming)
-        except (OSError, KafkaError, CorruptFileError, RemoteStorageError) as error:
+        except OUTSIDE as error:
             if str(error) != warming.said:
                 _log.warning("%s could not be warmed: %s", name, error)
             warming.said = str(error)

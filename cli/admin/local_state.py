@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from ...protocol import byte_text
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode
 from ...protocol.extensions import NOT_THIN, NOT_WARMED
 from ...protocol.messages.cluster import DescribeLogDirsPartition, DescribeLogDirsRequest
 from ...protocol.net.client import Address
@@ -56,7 +56,7 @@ async def local_state(admin: Admin, broker: Address) -> LocalState | None:
         for directory in answer.results:
             if directory.error_code is not ErrorCode.kafka_storage_error:  # that is offline, and lists nothing
                 check(directory, directory.log_dir)
-    except (OSError, KafkaError):
+    except OUTSIDE:
         return None
     parts = [
         (TopicPartition(topic.name, part.partition_index), part)

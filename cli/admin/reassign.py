@@ -22,7 +22,7 @@ from ...planning.neighbours import signs_of_others
 from ...planning.plan_file import PlanFile, PlanFileError
 from ...planning.preflight import entries_of
 from ...planning.throttling import config_keys
-from ...protocol.errors import KafkaError
+from ...protocol.errors import OUTSIDE
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.quantities import clause, count
 from ..options import FiniteRange, json_option, table_console, throttle_rate, wave_option
@@ -376,7 +376,7 @@ async def _run_plan(cluster: PlanCluster, file: JournalFile) -> Done:
             return await PlanRun(cluster, file, bar.show).run()
     except JournalError as error:
         raise click.ClickException(str(error)) from None
-    except (KafkaError, OSError) as error:
+    except OUTSIDE as error:
         raise click.ClickException(
             f"{error}\nwhat is under way goes on, and throttles stay set: `tierfetch reassign resume` does the rest,"
             " cancel and rollback end it"

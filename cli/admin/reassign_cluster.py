@@ -13,7 +13,7 @@ from typing import Any, Final
 from ...fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP
 from ...planning.cluster_state import ClusterState, PartitionState
 from ...planning.journal import ConfigValue, Key
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.messages.cluster import DescribableLogDirTopic, DescribeLogDirsRequest
 from ...protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
@@ -110,7 +110,7 @@ class PlanCluster:
             wanted = [DescribableLogDirTopic(topic=name, partitions=tuple(parts)) for name, parts in topics.items()]
             try:
                 answer = await self._admin.send_to(self._brokers[broker], DescribeLogDirsRequest(topics=tuple(wanted)))
-            except (OSError, KafkaError, KeyError):
+            except (*OUTSIDE, KeyError):
                 continue
             for directory in answer.results:
                 for held in directory.topics:

@@ -27,7 +27,7 @@ from ...planning.execution import (
     next_step,
 )
 from ...planning.journal import Event, Journal, Mode, Outcome
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from .reassign_cluster import PlanCluster
 from .reassign_journal import JournalFile
 from .status_bar import StatusBar
@@ -98,7 +98,7 @@ class PlanRun:
             look_s = time.monotonic()
             try:
                 found = await self._step()
-            except (KafkaError, OSError) as error:
+            except OUTSIDE as error:
                 await self._wait_out(error)
                 continue
             self._answered_at_s = time.monotonic()
@@ -161,7 +161,7 @@ class PlanRun:
                 raise AssertionError(f"{action} is not the last")
         return True
 
-    async def _wait_out(self, error: KafkaError | OSError) -> None:
+    async def _wait_out(self, error: Exception) -> None:
         """Or raise it, if it is none that passes."""
         if isinstance(error, KafkaError) and error.code not in _PASSES:
             raise error

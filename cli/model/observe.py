@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResult
 from ...protocol.messages.configs import DescribeConfigsResult
@@ -275,7 +275,7 @@ class Observer:
             self._progress(f"log directories of broker {broker}")
             try:
                 directories = await self._directories(address)
-            except (OSError, KafkaError) as error:
+            except OUTSIDE as error:
                 remarks.append(f"broker {broker} does not tell what its log directories hold: {error}")
                 continue
             remarks += [
@@ -315,7 +315,7 @@ class Observer:
         request = configs_of(ResourceType.BROKER, [(str(broker), BROKER_CONFIGS)])
         try:
             answer = await self._admin.send_to(cluster.brokers[broker], request)
-        except (OSError, KafkaError):
+        except OUTSIDE:
             return {}
         return _configs(answer.results[0])
 
@@ -323,7 +323,7 @@ class Observer:
         request = ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=None)
         try:
             answer = await self._admin.send(request)
-        except (OSError, KafkaError):
+        except OUTSIDE:
             return []
         moving = sorted((topic.name, part.partition_index) for topic in answer.topics for part in topic.partitions)
         return _remark(moving, "being reassigned: their replicas are the old and the new ones together")

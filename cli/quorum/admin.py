@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final, Self, TypeVar
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import ErrorCode, KafkaError, RetriableError
 from ...protocol.messages.base import Request
 from ...protocol.messages.cluster import DescribeClusterResponse
 from ...protocol.messages.quorum import (
@@ -42,7 +42,7 @@ Answer = DescribeQuorumResponse | AddRaftVoterResponse | RemoveRaftVoterResponse
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
-class NoLeaderError(Exception):
+class NoLeaderError(RetriableError):
     """No controller could name a leader that answers in time."""
 
 

@@ -11,9 +11,8 @@ from typing import Any, Final, TypeVar
 import click
 
 from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
-from ...log.core.errors import CorruptFileError
 from ...log.core.properties import ConfigError, parse_host_and_port
-from ...protocol.errors import KafkaError
+from ...protocol.errors import OUTSIDE, OperatorError
 from ...protocol.messages.quorum import (
     AddRaftVoterRequest,
     AddRaftVoterRequestListener,
@@ -25,13 +24,13 @@ from ...protocol.net.client import Address
 from ...protocol.topics import uuid_from_text, uuid_to_text
 from ...quorum.controller_config import load
 from ..options import table_console
-from .admin import TIMEOUT_S, NoLeaderError, QuorumAdmin
+from .admin import TIMEOUT_S, QuorumAdmin
 from .report import replication, replication_table, status
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-FAULTS: Final = (OSError, KafkaError, NoLeaderError, ConfigError, CorruptFileError, ValueError)
+FAULTS: Final = (*OUTSIDE, OperatorError, ValueError)
 
 _bootstrap = click.option(
     "--bootstrap-controller",

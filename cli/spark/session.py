@@ -10,14 +10,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from ...log.core.errors import CorruptFileError
-from ...pipeline.spark.java import NoJavaError
 from ...pipeline.spark.session import local_session
-from ...protocol.errors import KafkaError
-from ...remote.registry import PluginError
-from ...remote.storage import RemoteStorageError
+from ...protocol.errors import OUTSIDE, OperatorError
 from ..options import OutputFile, json_option, pairs, write_text
-from ..tier.ledgers import MetadataUnavailableError
 
 QUIET: Final = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
@@ -117,26 +112,10 @@ def _with(command: Command, *options: Callable[[Command], Command]) -> Command:
 
 @contextmanager
 def _faults() -> Iterator[None]:
-    from ...pipeline.access.options import OptionError
-    from ...pipeline.jobs.export_log import ExportError
-    from ...pipeline.planning.tier_splits import TierError
-    from ...pipeline.spark.spark_faults import JobError, spark_faults
+    from ...pipeline.spark.spark_faults import spark_faults
 
-    said = (
-        JobError,
-        ExportError,
-        OptionError,
-        TierError,
-        RemoteStorageError,
-        CorruptFileError,
-        PluginError,
-        MetadataUnavailableError,
-        NoJavaError,
-        KafkaError,
-        OSError,
-    )
     try:
         with spark_faults():
             yield
-    except said as error:
+    except (OperatorError, *OUTSIDE) as error:
         raise click.ClickException(str(error)) from None

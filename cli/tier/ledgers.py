@@ -15,7 +15,7 @@ from uuid import UUID
 
 from ...broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 from ...broker.metadata_topic import MetadataTopicReader
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, RetriableError
 from ...protocol.messages.cluster import MetadataResponse
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.requests import metadata_of
@@ -37,7 +37,7 @@ NO_TOPIC_ID: Final = UUID(int=0)
 _log = logging.getLogger(__name__)
 
 
-class MetadataUnavailableError(Exception):
+class MetadataUnavailableError(RetriableError):
     """The remote log metadata cannot be read; the message says why."""
 
 
@@ -72,7 +72,7 @@ class MetadataTopicLedgers:
                 for partition in sorted(self._image.topics[REMOTE_LOG_METADATA_TOPIC].partitions):
                     await self._read_partition(partition)
                 return self._ledgers
-            except (RemoteLogMetadataError, KafkaError, OSError) as error:
+            except OUTSIDE as error:
                 if loop.time() >= deadline_s:
                     raise MetadataUnavailableError(f"remote log metadata cannot be read: {error}") from error
                 _log.debug("trying again: %s", error)
@@ -105,7 +105,7 @@ class MetadataTopicLedgers:
             try:
                 response = await self._client.send(address, request, timeout_s=REQUEST_TIMEOUT_S)
                 return _image_of(response)
-            except (OSError, KafkaError) as error:
+            except OUTSIDE as error:
                 failures.append(str(error))
         reasons = "; ".join(failures)
         raise MetadataUnavailableError(f"no broker tells of {REMOTE_LOG_METADATA_TOPIC}: {reasons}")

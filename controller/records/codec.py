@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, cast
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 
+from ...protocol.errors import PeerError
 from ...protocol.wire.varint import read_uvarint, write_uvarint
 from . import brokers, security, settings, topics
 from .schema import MetadataRecord, entity_type, newer_fields, record_types
@@ -25,7 +26,7 @@ FRAME_VERSION: Final = 1
 _DECLARED_IN: Final = (brokers, security, settings, topics)
 
 
-class MetadataRecordError(ValueError):
+class MetadataRecordError(PeerError, ValueError):
     """A record of the metadata log that cannot be understood: damaged, or from a newer release."""
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ...protocol.errors import KafkaError
+from ...protocol.errors import OUTSIDE
 from ...protocol.topics import TopicPartition
 from ..core.config import INT64_MAX
 from ..partition_log import PartitionLog
@@ -63,7 +63,7 @@ class LogCleaner:
             return False
         try:
             cleaned = await log.clean(self._settings.dedupe_buffer_bytes, self._throttle)
-        except (KafkaError, OSError) as error:
+        except OUTSIDE as error:
             self.failures += 1
             logger.error("%s could not be cleaned: %s; it is tried again in %d s", log.topic_partition, error, RETRY_S)
             self._retry_at[log.topic_partition] = asyncio.get_running_loop().time() + RETRY_S
@@ -95,6 +95,6 @@ class LogCleaner:
         if dirty_range.dirty_bytes and log.config.max_compaction_lag_ms < INT64_MAX:
             try:
                 oldest_ms = await log.oldest_dirty_ms(dirty_range)
-            except (KafkaError, OSError) as error:
+            except OUTSIDE as error:
                 logger.warning("%s: the age of its oldest dirty batch cannot be read: %s", log.topic_partition, error)
         return is_worth_cleaning(dirty_range, log.config, oldest_ms=oldest_ms, now_ms=log.now_ms())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ...protocol.errors import RetriableError
 
-class CorruptFileError(ValueError):
+
+class CorruptFileError(RetriableError, ValueError):
     """The bytes of an index, a checkpoint or a snapshot cannot be what Kafka wrote.
 
     The message names the file (or its kind), the place in it, what was expected and what was found. All of these files

@@ -20,6 +20,7 @@ from annotated_types import Le
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
+from ...protocol.errors import OperatorError
 from ...protocol.wire.config_resources import ConfigType
 
 INT16_MAX: Final = 2**15 - 1
@@ -33,7 +34,7 @@ PORT_MAX: Final = 65535
 Keys = TypeVar("Keys", bound=BaseModel)
 
 
-class ConfigError(ValueError):
+class ConfigError(OperatorError, ValueError):
     """The configuration cannot be used; the message has one line for each problem."""
 
 

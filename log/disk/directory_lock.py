@@ -8,10 +8,12 @@ import os
 from pathlib import Path
 from typing import Final
 
+from ...protocol.errors import OperatorError
+
 LOCK_FILE: Final = ".lock"
 
 
-class LogDirectoryLockedError(RuntimeError):
+class LogDirectoryLockedError(OperatorError):
     """Another process works in the directory."""
 
 

@@ -31,7 +31,7 @@ from random import Random
 from typing import Final, Protocol
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.topics import CLUSTER_METADATA_TOPIC, TopicPartition
 from ..core.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -165,7 +165,7 @@ class LogDirectory:
             async with slots:
                 try:
                     await log.close()
-                except (KafkaError, OSError) as error:
+                except OUTSIDE as error:
                     logger.error(
                         "%s was not closed cleanly and will be recovered at the next start: %s",
                         log.topic_partition,
@@ -239,7 +239,7 @@ class LogDirectory:
         except KafkaError as error:
             self.failures[partition] = error
             raise
-        except OSError as error:
+        except OUTSIDE as error:
             self.failures[partition] = _storage_error(partition, error)
             self.failures[partition].__cause__ = error
             raise
@@ -254,7 +254,7 @@ class LogDirectory:
             async with slots:
                 try:
                     await self.open_log(partition, is_clean=is_clean)
-                except (KafkaError, OSError) as error:
+                except OUTSIDE as error:
                     logger.error("the log of %s is not available: %s", partition, error)
 
         partitions = await self._list_logs()
@@ -308,5 +308,5 @@ class LogDirectory:
         self.directory_id = directory_id
 
 
-def _storage_error(partition: TopicPartition, error: OSError) -> KafkaError:
+def _storage_error(partition: TopicPartition, error: Exception) -> KafkaError:
     return KafkaError(ErrorCode.kafka_storage_error, f"the log of {partition} could not be opened: {error}")

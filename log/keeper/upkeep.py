@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from ...protocol.errors import KafkaError
+from ...protocol.errors import OUTSIDE
 from ..cleaner.cleaner import CleanerSettings, LogCleaner
 from ..core.config import INT64_MAX
 from ..partition_log import PartitionLog
@@ -165,7 +165,7 @@ class LogUpkeep:
     async def _attempt(self, log: PartitionLog, work: Awaitable[object]) -> None:
         try:
             await work
-        except (KafkaError, OSError) as error:
+        except OUTSIDE as error:
             logger.error("%s: upkeep of the log failed: %s", log.topic_partition, error)
         except Exception:
             logger.exception("internal error in the upkeep of the log of %s", log.topic_partition)

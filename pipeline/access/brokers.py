@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from ...log.core.index import AbortedTransaction
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, RetriableError
 from ...protocol.fetch import messages as fetch_messages
 from ...protocol.fetch.messages import (
     READ_COMMITTED,
@@ -44,7 +44,7 @@ RETRY_FOR_S: Final = 60.0
 RETRY_PAUSE_S: Final = 0.5
 
 
-class BrokersUnavailableError(Exception):
+class BrokersUnavailableError(RetriableError):
     """No broker could be asked; says which, and what each said."""
 
 
@@ -186,7 +186,7 @@ class Brokers:
         for address in list(self._addresses):
             try:
                 return await self._client.send(address, request, timeout_s=REQUEST_TIMEOUT_S)
-            except (OSError, KafkaError) as error:
+            except OUTSIDE as error:
                 failures.append(f"{address}: {error}")
         raise BrokersUnavailableError(f"no broker responds: {'; '.join(failures)}")
 
@@ -196,7 +196,7 @@ class Brokers:
         while True:
             try:
                 return await ask(await self._leader(partition))
-            except (OSError, KafkaError, BrokersUnavailableError) as error:
+            except OUTSIDE as error:
                 self._topics.pop(partition.topic, None)
                 if loop.time() >= deadline_s or not is_retriable(error):
                     raise BrokersUnavailableError(f"{partition} cannot be read: {error}") from error

@@ -25,6 +25,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from ...protocol.errors import OperatorError
 from ...protocol.topics import TopicPartition, check_topic_name
 from ...remote.registry import load_remote_storage
 from ...remote.storage import RemoteStorageManager
@@ -63,7 +64,7 @@ _S3: Final = re.compile(r"s3a?://([^/]+)/?(.*)")
 _KAFKA_DIRECTORY: Final = "kafka-tiered-storage"
 
 
-class OptionError(ValueError):
+class OptionError(OperatorError, ValueError):
     """An option is wrong. The message is for the author of the query and holds no secrets."""
 
 

@@ -28,6 +28,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ...protocol.errors import OperatorError
 from ...protocol.topics import TopicPartition
 
 LOG_DIRECTORY: Final = "_tierfetch"
@@ -36,7 +37,7 @@ _HALF_COMMIT: Final = re.compile(rf"{LOG_DIRECTORY}/\.commit-\d{{8}}\.json\.[0-9
 _PART: Final = re.compile(r"topic=[A-Za-z0-9._-]+/date=[0-9-]+/\.?part-[0-9a-z-]+\.parquet")
 
 
-class ExportError(Exception):
+class ExportError(OperatorError):
     """The export cannot go on from what is there; the message says what to do."""
 
 

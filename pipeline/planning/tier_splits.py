@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from ...log.core.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
-from ...protocol.errors import CorruptRecordError
+from ...protocol.errors import CorruptRecordError, OperatorError
 from ...protocol.topics import TopicPartition
 from ...remote.core.lineage import Gap, youngest
 from ...remote.storage import IndexType
@@ -36,7 +36,7 @@ SEARCH_BYTES: Final = 1024 * 1024
 DAMAGE_SHOWN_MAX: Final = 3
 
 
-class TierError(Exception):
+class TierError(OperatorError):
     """The tier cannot give what was asked for; the message says what and why."""
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from ...extras import how_to_install
+from ...protocol.errors import OperatorError
 
 VERSION_MIN: Final = 17
 ASK_TIMEOUT_S: Final = 30
@@ -31,7 +32,7 @@ exec "{java}" "$@"
 """
 
 
-class NoJavaError(Exception):
+class NoJavaError(OperatorError):
     """Spark needs a Java and there is none; says what to install."""
 
 

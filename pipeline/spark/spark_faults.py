@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from typing import Final
 
 from ...extras import needing
+from ...protocol.errors import OperatorError
 
 _LAST_ERROR: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exception)): (.*)$", re.MULTILINE)
 
 
-class JobError(Exception):
+class JobError(OperatorError):
     """The job cannot go on; the message is for the person who started it, and holds no secrets."""
 
 

@@ -37,7 +37,7 @@ from ..codec import (
     release_response,
     write_response,
 )
-from ..errors import ErrorCode, KafkaError
+from ..errors import OUTSIDE, ErrorCode, KafkaError
 from ..messages.cluster import ApiVersionsResponse
 from ..wire.primitives import MalformedMessageError
 from .dispatch import CANCELLED_WITH_CONNECTION, Handler, RequestContext, api_versions_response
@@ -288,7 +288,7 @@ class ServerConnection(StreamProtocol):
                 self._last_activity_s = self.loop.time()
                 if self._is_reading_paused:
                     self._read_requests()
-        except (OSError, KafkaError) as error:
+        except OUTSIDE as error:
             log.info("%s: connection of %s ends: %s", server.listener_name, self.peer, error)
             self.transport.abort()
         except Exception as error:

@@ -28,7 +28,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
 
-from ..errors import ErrorCode
+from ..errors import ErrorCode, PeerError
 from ..topics import interned_id
 from .varint import read_uvarint, write_uvarint
 
@@ -75,7 +75,7 @@ error_code: Final[Callable[[int], ErrorCode]] = _ErrorCodes({int(code): code for
 """The code of that number, or UNKNOWN_SERVER_ERROR for one from a newer peer."""
 
 
-class MalformedMessageError(Exception):
+class MalformedMessageError(PeerError):
     """Bytes that are no valid message. Nothing after them can be trusted: close the connection."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import ErrorCode, KafkaError, OperatorError
 
 
 class NotLeaderError(KafkaError):
@@ -26,9 +26,9 @@ class UnexpectedOffsetError(KafkaError):
         super().__init__(ErrorCode.request_timed_out, message)
 
 
-class QuorumFailedError(Exception):
+class QuorumFailedError(OperatorError):
     """The replica has stopped for good; the message says why, and what an operator can do."""
 
 
-class QuorumStartError(Exception):
+class QuorumStartError(OperatorError):
     """The replica cannot start; the message is for its operator."""

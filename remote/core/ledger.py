@@ -37,6 +37,7 @@ from typing import Final
 from uuid import UUID
 
 from ...log.core.epochs import EpochEntry
+from ...protocol.errors import RetriableError
 from ...protocol.topics import TopicIdPartition
 from .epoch_index import EpochSegments
 from .offset_runs import OffsetRuns
@@ -74,7 +75,7 @@ PARTITION_TRANSITIONS: Final[Mapping[RemotePartitionDeleteState | None, tuple[Re
 }
 
 
-class IllegalTransitionError(Exception):
+class IllegalTransitionError(RetriableError):
     """An event that the state table refuses. `current` is None where nothing is known yet."""
 
     def __init__(

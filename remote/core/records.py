@@ -31,6 +31,7 @@ from typing import Final
 from uuid import UUID
 
 from ...log.core.epochs import EpochEntry
+from ...protocol.errors import PeerError
 from ...protocol.topics import TopicIdPartition, check_topic_name
 from ...protocol.wire.varint import read_uvarint, write_uvarint
 from .segment import (
@@ -60,7 +61,7 @@ _EPOCH = struct.Struct(">iq")
 _WRITER = struct.Struct(">iq")
 
 
-class MetadataRecordError(ValueError):
+class MetadataRecordError(PeerError, ValueError):
     """A record of the remote log metadata topic that cannot be understood."""
 
 

@@ -75,6 +75,8 @@ from random import Random
 
 from pydantic import TypeAdapter
 
+from ...protocol.errors import OperatorError
+
 
 class FaultKind(StrEnum):
     """The table's first column."""
@@ -219,7 +221,7 @@ OF_LINKS = frozenset({FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.SLOW_LIN
 """These may hit clients, too."""
 
 
-class UnfitScheduleError(ValueError):
+class UnfitScheduleError(OperatorError, ValueError):
     """Faults that cannot happen in the scenario for which the schedule was given."""
 
 

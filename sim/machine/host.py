@@ -24,6 +24,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from ...broker.environment import NodeEnvironment
 from ...log.disk.directory_lock import LogDirectoryLockedError
+from ...protocol.errors import RetriableError
 from .clock import WallClock
 from .disk import DiskFaults, SimDisk
 from .filesystem import SimFilesystem
@@ -37,7 +38,7 @@ Node = TypeVar("Node")
 CrashKind = Literal["process", "machine"]
 
 
-class ProcessDiedError(Exception):
+class ProcessDiedError(RetriableError):
     """The process crashed before it did what was awaited."""
 
 

@@ -33,6 +33,7 @@ from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any, Final, NoReturn, Protocol, TypeVar, TypeVarTuple, Unpack
 
+from ...protocol.errors import InternalError
 from .process import Process, current_process
 
 T = TypeVar("T")
@@ -46,19 +47,19 @@ CANCELLED_TIMERS_MIN: Final = 64
 """Cancelled timers are swept when they are more than this, and more than half of the moments that have timers."""
 
 
-class NotSimulatedError(RuntimeError):
+class NotSimulatedError(InternalError, RuntimeError):
     """Simulated code reached for something outside the simulation."""
 
 
-class DeadlockError(RuntimeError):
+class DeadlockError(InternalError, RuntimeError):
     """Nothing is ready and no timer is set: whoever is awaited will never come."""
 
 
-class LivelockError(RuntimeError):
+class LivelockError(InternalError, RuntimeError):
     """Callbacks go on and on without time passing."""
 
 
-class TimeLimitError(RuntimeError):
+class TimeLimitError(InternalError, RuntimeError):
     """The run did not end within its virtual time."""
 
 

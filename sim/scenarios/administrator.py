@@ -28,7 +28,7 @@ from typing import Final
 from ...broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
 from ...broker.node import Broker
 from ...controller.image.registrations import PartitionKey
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
 from ...protocol.messages.configs import (
@@ -393,7 +393,7 @@ class Administrator:
         address = self._rng.choice(serving or self._addresses)
         try:
             return await self._client.send(address, request, timeout_s=TIMEOUT_S)
-        except (OSError, KafkaError):
+        except OUTSIDE:
             return None
 
 

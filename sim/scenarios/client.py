@@ -18,7 +18,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import ErrorCode, KafkaError, RetriableError
 from ...protocol.fetch.messages import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -49,7 +49,7 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 
 
-class AttemptFailedError(Exception):
+class AttemptFailedError(RetriableError):
     """No answer: what the broker did is not known."""
 
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 from ...broker.cluster.view import ClusterImage
-from ...protocol.errors import KafkaError
+from ...protocol.errors import OUTSIDE
 from ...protocol.messages.brokers import BrokerHeartbeatRequest
 from ...protocol.net.client import Address, KafkaClient
 from ..judges.core.events import MetadataChanged, Observed
@@ -65,5 +65,5 @@ class ZombieBrokers:
     async def _say(client: KafkaClient, address: Address, heartbeat: BrokerHeartbeatRequest) -> None:
         try:
             await client.send(address, heartbeat, timeout_s=TIMEOUT_S)
-        except (OSError, KafkaError):
+        except OUTSIDE:
             return
