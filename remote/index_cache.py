@@ -6,6 +6,7 @@
 |-----------------------------------------------------------------|--------------------------------------------------|
 | one fetch of an index at a time, however many ask               | a burst of consumers behind the same segment     |
 | a caller that is cancelled does not end it                      | the others wait for it, the next ones need it    |
+| the same for the snapshot that tells the first open offset      | it may take longer than any one read may wait    |
 | files hold at most `bytes_max`, those used least lately go      | `remote.log.index.file.cache.total.size.bytes`   |
 | a file that cannot be written is no error: the index is served  | a full disk must not stop reads                  |
 | a transaction index is asked for unless the metadata deny it    | most segments have none                          |
@@ -25,10 +26,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
 from ..log.core.errors import CorruptFileError
@@ -61,6 +62,8 @@ _NAME = re.compile(r"(?P<start>\d+)_(?P<id>[A-Za-z0-9_-]{22})\.(?P<suffix>index|
 
 Index = OffsetIndex | TimeIndex | TransactionIndex
 _Key = tuple[UUID, IndexType]
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 
 
 class RemoteIndexCache:
@@ -74,8 +77,9 @@ class RemoteIndexCache:
         self._unchecked: set[_Key] = set()
         self._decoded: ByteLru[_Key, Index] = ByteLru(min(DECODED_BYTES_MAX, bytes_max))
         self._flights: dict[_Key, asyncio.Task[Index]] = {}
-        self._tasks: set[asyncio.Task[Index]] = set()
         self._open_offsets: dict[UUID, int | None] = {}
+        self._open_offset_flights: dict[UUID, asyncio.Task[int | None]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     @classmethod
     async def open(
@@ -114,19 +118,17 @@ class RemoteIndexCache:
 
     async def first_open_offset(self, metadata: RemoteLogSegmentMetadata) -> int | None:
         """As in `aborts`; the last ones are remembered."""
-        known, segment_id = self._open_offsets, metadata.segment_id.id
-        if segment_id not in known:
-            offset = await first_open_offset(metadata, self._storage)
-            if len(known) >= OPEN_OFFSETS_MAX:
-                del known[next(iter(known))]
-            known[segment_id] = offset
-        return known[segment_id]
+        segment_id = metadata.segment_id.id
+        if segment_id in self._open_offsets:
+            return self._open_offsets[segment_id]
+        return await self._flown(self._open_offset_flights, segment_id, partial(self._load_open_offset, metadata))
 
     async def drop(self, segment_id: RemoteLogSegmentId) -> None:
         """Forget a segment that was deleted, or whose indexes turned out wrong. Those who wait get what they wait for,
         but it is not kept.
         """
         self._open_offsets.pop(segment_id.id, None)
+        self._open_offset_flights.pop(segment_id.id, None)
         keys = [(segment_id.id, index_type) for index_type in _SUFFIXES]
         for key in keys:
             self._flights.pop(key, None)
@@ -137,10 +139,14 @@ class RemoteIndexCache:
         key = (metadata.segment_id.id, index_type)
         if (index := self._decoded.get(key)) is not None:
             return index
-        if (flight := self._flights.get(key)) is None:
-            flight = self._flights[key] = asyncio.create_task(self._load_index(metadata, index_type))
+        return await self._flown(self._flights, key, partial(self._load_index, metadata, index_type))
+
+    async def _flown(self, flights: dict[K, asyncio.Task[T]], key: K, load: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Join the flight for this key, or begin it. It goes on when its callers are cancelled."""
+        if (flight := flights.get(key)) is None:
+            flight = flights[key] = asyncio.create_task(load())
             self._tasks.add(flight)
-            flight.add_done_callback(partial(self._land, key))
+            flight.add_done_callback(partial(self._land, flights, key))
         try:
             return await asyncio.shield(flight)
         except asyncio.CancelledError:
@@ -148,12 +154,21 @@ class RemoteIndexCache:
                 raise RemoteStorageError("the index cache has been closed") from None
             raise
 
-    def _land(self, key: _Key, flight: asyncio.Task[Index]) -> None:
+    def _land(self, flights: dict[K, asyncio.Task[T]], key: K, flight: asyncio.Task[T]) -> None:
         self._tasks.discard(flight)
-        if self._flights.get(key) is flight:
-            del self._flights[key]
+        if flights.get(key) is flight:
+            del flights[key]
         if not flight.cancelled():
             flight.exception()  # all who asked may be gone
+
+    async def _load_open_offset(self, metadata: RemoteLogSegmentMetadata) -> int | None:
+        segment_id = metadata.segment_id.id
+        offset = await first_open_offset(metadata, self._storage)
+        if self._open_offset_flights.get(segment_id) is asyncio.current_task():  # else it was dropped meanwhile
+            if len(self._open_offsets) >= OPEN_OFFSETS_MAX:
+                del self._open_offsets[next(iter(self._open_offsets))]
+            self._open_offsets[segment_id] = offset
+        return offset
 
     def _is_wanted(self, key: _Key) -> bool:
         """Whether the segment has not been dropped since this flight began."""

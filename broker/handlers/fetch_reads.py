@@ -14,6 +14,15 @@ A leader that knows a better replica for a consumer in that rack names it in pla
 told an older high watermark than it could have now is answered at once (KIP-1166): consumers may be waiting for it
 there. It cannot be above the end of its log, which is where it fetches.
 
+Local partitions never wait for the tier. Reads of the tier begin together, at most `TIER_READS_MAX`, and what they
+return within one turn of the event loop (it was cached) counts in the order of the partitions. The others are awaited
+only while the answer has less than `min.bytes` and nothing else to say. `RemoteReads` keeps the one deadline of them
+all. A read that is left behind is cancelled; what it fetches goes on into the caches, where the next request finds it:
+
+    state of a read        done in a turn     answer is worth sending      deadline of the reads
+    ---------------------  -----------------  ---------------------------  -----------------------------
+    its partition gets     its records        no records, this time        no records, this time
+
 The first records of a response come even if they exceed its limit (KIP-74). A follower's position is noted once a
 request, before its answer is made, so that the answer tells the high watermark it caused.
 
@@ -31,7 +40,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -73,6 +82,8 @@ from ..replicas.leadership import Leadership
 from ..replicas.partition import Partition
 from ..replicas.replication_throttles import Throttle
 
+TIER_READS_MAX: Final = 256
+"""Reads of the tier that one request has under way."""
 DECISIONS_MAX: Final = 3
 """Local retention may overtake a read this often."""
 _WRONG_BROKER: Final = frozenset(
@@ -97,6 +108,15 @@ def isolation_of(request: FetchRequest) -> FetchIsolation:
     if request.isolation_level == READ_COMMITTED:
         return FetchIsolation.TXN_COMMITTED
     return FetchIsolation.HIGH_WATERMARK
+
+
+@dataclass(frozen=True, slots=True)
+class _TierRead:
+    """A read of the tier under way for a partition, and what was known of the partition when it began."""
+
+    asked: AskedPartition
+    view: LeaderView
+    records: asyncio.Task[RemoteRecords | None]
 
 
 class Standing:
@@ -160,6 +180,10 @@ class FetchReads:
         """Whether the look has waited for a file: what it found before may have moved since."""
         self._bytes_left = self._request.max_bytes
         self._replicated: list[tuple[TopicIdPartition, int]] = []
+        self._tier_reads: list[_TierRead] = []
+        """Those that the look waits for, in the order of their partitions."""
+        self._tier_tasks: list[asyncio.Task[RemoteRecords | None]] = []
+        """All that the look began, and has to see ended."""
 
     def has_enough(self) -> bool:
         """Whether to answer without waiting for more."""
@@ -171,18 +195,47 @@ class FetchReads:
         """
         answers, standings = self.answers, self._standings
         self._begin()
-        for asked in partitions:
-            standing = standings.get(asked)
-            if standing is not None and not standing.has_moved():
-                self._standings[asked] = standing
-                self.answers[asked] = answers[asked]
-                continue
-            answer = self.answers[asked] = await self._answer(asked)
-            if answer.records:
-                size = part_size(answer.records)
-                self.size += size
-                self._bytes_left -= size
+        try:
+            for asked in partitions:
+                standing = standings.get(asked)
+                if standing is not None and not standing.has_moved():
+                    self._standings[asked] = standing
+                    self.answers[asked] = answers[asked]
+                    continue
+                self._take(asked, await self._answer(asked))
+            await self._await_tier()
+        finally:
+            await self._leave_tier_reads()
         self._has_looked = True
+
+    def _take(self, asked: AskedPartition, answer: FetchPartitionResponse) -> None:
+        self.answers[asked] = answer
+        if answer.records:
+            size = part_size(answer.records)
+            self.size += size
+            self._bytes_left -= size
+
+    async def _await_tier(self) -> None:
+        """Wait for reads of the tier until the answer is worth sending, or all have ended."""
+        while self._tier_reads and not (self.must_answer or (self.size and self.has_enough())):
+            await asyncio.wait([read.records for read in self._tier_reads], return_when=asyncio.FIRST_COMPLETED)
+            ended = [read for read in self._tier_reads if read.records.done()]
+            self._tier_reads = [read for read in self._tier_reads if not read.records.done()]
+            for read in ended:
+                answer = await self._answer_after(read)
+                # Larger than what the request has left: it stays cached, and comes earlier in the next answer.
+                if not self.size or not answer.records or part_size(answer.records) <= self._bytes_left:
+                    self._take(read.asked, answer)
+            if not self._tier_reads:
+                self.must_answer = True
+
+    async def _leave_tier_reads(self) -> None:
+        """Cancel what nobody waits for any longer; the fetches that it began go on into the caches."""
+        left, self._tier_tasks = [task for task in self._tier_tasks if not task.done()], []
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.gather(*left, return_exceptions=True)
 
     def standing(self, asked: AskedPartition) -> Standing | None:
         """Where a partition stood at the last look, if there was nothing to tell of it; None if it has moved since."""
@@ -226,25 +279,50 @@ class FetchReads:
             for partition, size_bytes in self._replicated:
                 self._throttle.fetched(partition, size_bytes)
 
-    async def _answer(self, asked: AskedPartition) -> FetchPartitionResponse:
+    async def _answer(self, asked: AskedPartition, *, may_wait: bool = True) -> FetchPartitionResponse:
+        """Answer a partition. With `may_wait`, a read of the tier that is not done yet joins `_tier_reads`."""
         topic, number = asked.key
         notes_position = self._request.replica_id >= 0 and not self._has_looked
         try:
             partition = self._hosted.find(topic, number)
             for attempt in range(DECISIONS_MAX):
                 found = await self._read(partition, asked, notes_position=notes_position and attempt == 0)
+                if isinstance(found, _TierRead):
+                    if not found.records.done():
+                        return self._put_off(found, may_wait=may_wait)
+                    found = self._from_tier(found)
                 if found is not None:
                     return found
             raise KafkaError(ErrorCode.not_leader_or_follower, f"{topic}-{number}: retention overtakes every read")
-        except KafkaError as error:
+        except (KafkaError, OSError) as error:
+            return self._answer_of_error(asked, error)
+
+    async def _answer_after(self, read: _TierRead) -> FetchPartitionResponse:
+        """Answer the partition of a read of the tier that has ended."""
+        try:
+            found = self._from_tier(read)
+        except (KafkaError, OSError) as error:
+            return self._answer_of_error(read.asked, error)
+        # The offset became local meanwhile. The tier is not waited for again: the reads have one deadline.
+        return found or await self._answer(read.asked, may_wait=False)
+
+    def _put_off(self, read: _TierRead, *, may_wait: bool) -> FetchPartitionResponse:
+        if may_wait:
+            self._tier_reads.append(read)
+        else:
+            self.must_answer = True
+        return _response(read.asked.wanted, read.view)
+
+    def _answer_of_error(self, asked: AskedPartition, error: KafkaError | OSError) -> FetchPartitionResponse:
+        topic, number = asked.key
+        if isinstance(error, KafkaError):
             return self._failed(topic, number, error.code)
-        except OSError as error:
-            _log.error("%s-%d: a read at offset %d failed: %s", topic, number, asked.wanted.fetch_offset, error)
-            return self._failed(topic, number, ErrorCode.kafka_storage_error)
+        _log.error("%s-%d: a read at offset %d failed: %s", topic, number, asked.wanted.fetch_offset, error)
+        return self._failed(topic, number, ErrorCode.kafka_storage_error)
 
     async def _read(
         self, partition: Partition, asked: AskedPartition, *, notes_position: bool
-    ) -> FetchPartitionResponse | None:
+    ) -> FetchPartitionResponse | _TierRead | None:
         """None if what was decided did not hold any more when it was done."""
         wanted, offsets = asked.wanted, partition.log.offsets
         leadership = partition.leadership
@@ -268,7 +346,7 @@ class FetchReads:
         if isinstance(decision, Serve) and self._bytes_left > 0:
             return await self._from_log(partition, view, wanted, decision.max_offset)
         if isinstance(decision, ReadRemote) and self._bytes_left > 0:
-            return await self._from_tier(partition, view, wanted, decision.max_offset)
+            return await self._begin_tier_read(partition, view, asked, decision.max_offset)
         if self.held_back_until_s == math.inf:
             self._standings[asked] = Standing(partition, leadership, offsets)
         return _response(wanted, view)
@@ -378,9 +456,10 @@ class FetchReads:
             raise
         return _response(wanted, view, log_slice, _aborted(aborted))
 
-    async def _from_tier(
-        self, partition: Partition, view: LeaderView, wanted: FetchPartition, max_offset: int
-    ) -> FetchPartitionResponse | None:
+    async def _begin_tier_read(
+        self, partition: Partition, view: LeaderView, asked: AskedPartition, max_offset: int
+    ) -> _TierRead | FetchPartitionResponse:
+        wanted = asked.wanted
         self._may_have_missed = True
         if self._remote is None:
             raise KafkaError(
@@ -388,8 +467,9 @@ class FetchReads:
                 f"{partition.partition.topic_partition}: offset {wanted.fetch_offset} is in the tier, and this broker "
                 "has none (remote.log.storage.system.enable)",
             )
-        with_aborted = self._isolation is FetchIsolation.TXN_COMMITTED
-        found = await self._remote.read(
+        if len(self._tier_reads) >= TIER_READS_MAX:
+            return _response(wanted, view)
+        read = self._remote.read(
             RemoteRead(
                 partition=partition.partition,
                 log=partition.log,
@@ -397,13 +477,22 @@ class FetchReads:
                 max_bytes=min(wanted.partition_max_bytes, self._bytes_left),
                 max_offset=max_offset,
                 min_one_batch=self.size == 0,
-                with_aborted=with_aborted,
+                with_aborted=self._isolation is FetchIsolation.TXN_COMMITTED,
             )
         )
+        task = asyncio.create_task(read)
+        self._tier_tasks.append(task)
+        await asyncio.sleep(0)  # a read of what is cached ends in its first step
+        return _TierRead(asked, view, task)
+
+    def _from_tier(self, read: _TierRead) -> FetchPartitionResponse | None:
+        """None if the offset is local by now. KafkaError, OSError as the read ended."""
+        found = read.records.result()
         if found is None:
             return None
         self.must_answer = True
-        return _response(wanted, view, found.records, _aborted(found.aborted) if with_aborted else None)
+        with_aborted = self._isolation is FetchIsolation.TXN_COMMITTED
+        return _response(read.asked.wanted, read.view, found.records, _aborted(found.aborted) if with_aborted else None)
 
 
 def _aborted(transactions: Iterable[index.AbortedTransaction]) -> tuple[AbortedTransaction, ...]:

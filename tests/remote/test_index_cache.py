@@ -248,6 +248,18 @@ async def test_a_cancelled_caller_does_not_end_the_fetch() -> None:
     assert len(tier.calls) == 2
 
 
+async def test_R4_what_is_open_at_a_segments_end_is_fetched_on_when_its_caller_is_out_of_time() -> None:
+    tier = tier_of(SEGMENT)
+    tier.objects[SEGMENT.segment_id, IndexType.PRODUCER_SNAPSHOT] = encode_snapshot([])
+    cache = await open_cache(tier)
+    for _ in range(3):
+        caller = asyncio.create_task(cache.first_open_offset(SEGMENT))
+        await asyncio.sleep(0)
+        caller.cancel()
+    assert await cache.first_open_offset(SEGMENT) is None
+    assert len(tier.calls) == 1
+
+
 async def test_files_stay_within_the_limit_and_the_least_used_goes() -> None:
     segments = [segment(number, 100 * number, 100 * number + 99) for number in range(1, 5)]
     tier, disk = tier_of(*segments), MemoryDisk()
