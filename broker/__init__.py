@@ -13,5 +13,6 @@ combined          runs a controller and a broker in one process.
 environment       names what a node takes from its machine, so that a simulation can replace it.
 shared_lock       shares the lock of a log directory between the logs and the metadata log.
 metrics           registers the metrics of docs/metrics.md.
+pauses            bounds the pauses of the garbage collector, and measures those of the event loop.
 metrics_endpoint  serves `GET /metrics` to Prometheus.
 """

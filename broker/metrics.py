@@ -28,6 +28,7 @@ from ..rlm.metrics import CopyLag, RemoteLogCounters
 from .environment import NodeDisk
 from .groups.coordinator import GroupCoordinator
 from .groups.core.group_state import GroupState
+from .pauses import PAUSES
 from .replicas.fetcher_pool import FetcherPool
 from .replicas.hosted_partitions import HostedPartitions
 from .replicas.partition import Partition
@@ -183,6 +184,7 @@ class BrokerMetrics:
         yield _gauge("tierfetch_disk_queue_depth", "Calls to the disk that wait or run.", self._disk.queue_depth)
         yield _gauge("tierfetch_connections", "Connections of clients and brokers.", len(self._server.connections))
         yield from self._requests.histogram.collect()
+        yield from PAUSES.families()
         yield from self._process.collect()
 
     def _partitions(self) -> Iterable[tuple[TopicIdPartition, Partition]]:

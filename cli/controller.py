@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import AsyncExitStack
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -46,6 +47,7 @@ async def _serve(config: ControllerConfig) -> int:
     from ..broker.config.dynamic_configs import check_dynamic_configs
     from ..broker.environment import NodeEnvironment
     from ..broker.metrics_endpoint import MetricsEndpoint
+    from ..broker.pauses import PAUSES
     from ..controller.service import ControllerService
     from ..quorum.core.errors import QuorumStartError
 
@@ -70,7 +72,7 @@ async def _serve(config: ControllerConfig) -> int:
             return 0
         node = service.node
         if config.metrics_port is not None:
-            endpoint = MetricsEndpoint(lambda: node.metrics.families(node))
+            endpoint = MetricsEndpoint(lambda: chain(node.metrics.families(node), PAUSES.families()))
             stack.push_async_callback(endpoint.close)
             await endpoint.start(config.metrics_host, config.metrics_port)
         _log.info("controller %d is ready on port %d", config.node_id, service.quorum.server.port)

@@ -72,7 +72,14 @@ def run_node(
         raise click.ClickException(str(error)) from None
     for warning in warnings:
         logging.getLogger(__name__).warning("%s", warning)
-    sys.exit(asyncio.run(run(config)))
+    sys.exit(asyncio.run(_with_bounded_pauses(run(config))))
+
+
+async def _with_bounded_pauses(node: Coroutine[Any, Any, int]) -> int:
+    from ..broker.pauses import PAUSES
+
+    async with PAUSES.measured():
+        return await node
 
 
 class StopError(OperatorError):

@@ -1,0 +1,107 @@
+"""The garbage collector does not look at what lives for ever, and pauses are counted."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from tierfetch.broker import pauses
+from tierfetch.broker.pauses import GarbageCollection, Pauses
+
+
+class Node:
+    """An object that can be part of a cycle."""
+
+    def __init__(self) -> None:
+        self.other: Node | None = None
+
+
+@pytest.fixture
+def garbage(monkeypatch: pytest.MonkeyPatch) -> Iterator[GarbageCollection]:
+    gc.collect()
+    gc.freeze()  # what the tests themselves have
+    before = len(gc.get_objects(generation=2))
+    monkeypatch.setattr(pauses, "COLLECT_MIN", before + 10_000)
+    monkeypatch.setattr(pauses, "COLLECT_MAX", before + 100_000)
+    garbage = GarbageCollection()
+    garbage.begin()
+    yield garbage
+    garbage.end()
+
+
+def aged(count: int) -> list[list[int]]:
+    """Return so many objects in the collector's oldest generation."""
+    made: list[list[int]] = [[] for _ in range(count)]
+    gc.collect(1)
+    return made
+
+
+def test_few_objects_are_left_alone(garbage: GarbageCollection) -> None:
+    frozen = gc.get_freeze_count()
+    kept = aged(900)
+    garbage.look()
+    assert gc.get_freeze_count() == frozen
+    assert len(kept) == 900
+
+
+def test_more_are_collected_and_what_is_left_is_frozen(garbage: GarbageCollection) -> None:
+    frozen = gc.get_freeze_count()
+    one, other = Node(), Node()
+    one.other, other.other = other, one
+    gone = weakref.ref(one)
+    kept = aged(20_000)
+    del one, other
+    assert gone() is not None
+    garbage.look()
+    assert gone() is None
+    assert gc.get_freeze_count() >= frozen + len(kept)
+
+
+def test_state_that_is_loaded_is_frozen_without_a_look(garbage: GarbageCollection) -> None:
+    collections = gc.get_stats()[2]["collections"]
+    frozen = gc.get_freeze_count()
+    kept = aged(200_000)
+    garbage.look()
+    assert gc.get_stats()[2]["collections"] == collections
+    assert gc.get_freeze_count() >= frozen + len(kept)
+
+
+def test_everything_is_as_before_at_the_end() -> None:
+    thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
+    garbage = GarbageCollection()
+    garbage.begin()
+    gc.freeze()
+    assert gc.get_threshold()[2] == pauses.NEVER
+    garbage.end()
+    assert (gc.get_threshold(), list(gc.callbacks), gc.get_freeze_count()) == (thresholds, callbacks, 0)
+
+
+def test_a_collection_is_counted_with_its_time() -> None:
+    garbage = GarbageCollection(iter([1.0, 1.25]).__next__)
+    garbage.begin()
+    gc.disable()
+    try:
+        gc.collect(0)
+    finally:
+        gc.enable()
+        garbage.end()
+    (family,) = garbage.histogram.collect()
+    values = {sample.name: sample.value for sample in family.samples if sample.labels == {"generation": "0"}}
+    assert values["tierfetch_gc_pause_seconds_sum"] == 0.25
+
+
+async def test_a_loop_that_stood_still_is_seen() -> None:
+    """A timer that is due after `TICK_S` runs when the loop turns again, whatever the machine's speed."""
+    measured = Pauses()
+    async with measured.measured():
+        await asyncio.sleep(0)
+        time.sleep(3 * pauses.TICK_S)  # noqa: ASYNC251 - the fault that is to be seen
+        await asyncio.sleep(pauses.TICK_S)
+    (family, _) = measured.families()
+    values = {sample.name: sample.value for sample in family.samples if not sample.labels}
+    assert values["tierfetch_loop_pause_seconds_sum"] >= 2 * pauses.TICK_S
