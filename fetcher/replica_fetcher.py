@@ -71,7 +71,7 @@ class FetcherConfig:
     backoff_ms: int = 50
     backoff_max_ms: int = 1000
     busy_wait_max_ms: int = 20
-    effect_wait_max_ms: int = 1000
+    effect_wait_max_ms: int = 100
     bootstraps_max: int = 32
 
 

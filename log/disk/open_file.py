@@ -309,7 +309,8 @@ class OsFile:
             for change in changes[performed + 1 :]:
                 self._answer(change.future, skipped)
             self._fail_queue(skipped, changes[performed].number)
-            self._size = os.fstat(self._fd).st_size
+            if self._threads.failure is None:  # else this call might not return either
+                self._size = os.fstat(self._fd).st_size
         self._start_ready_calls()
 
     def _start_sync(self) -> None:

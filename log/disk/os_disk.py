@@ -1,7 +1,8 @@
 """`Disk` on the operating system's files.
 
 Calls on an open file are ordered by `open_file`; calls that name a path wait for the earlier ones that name it too
-(a rename names two), and for no others. All of them run on the threads of `disk.threads`.
+(a rename names two), and for no others. All of them run on the threads of `disk.threads`: those of the separate
+directory that the path is in, or else the common ones. Both names of a rename are in one directory.
 """
 
 from __future__ import annotations
@@ -26,14 +27,29 @@ class OsDisk:
     """The machine's files. `threads` is the size of each pool."""
 
     def __init__(self, threads: int = THREADS) -> None:
-        self._threads = DiskThreads(threads)
+        self._common = DiskThreads(threads)
+        self._separate: dict[Path, DiskThreads] = {}
+        self._threads_each = threads
         self._last_calls: dict[Path, asyncio.Future[None]] = {}
         """The end of the last call that named a path."""
 
     @property
     def queue_depth(self) -> int:
         """Calls that wait or run, for a gauge."""
-        return self._threads.queue_depth
+        return sum(threads.queue_depth for threads in (self._common, *self._separate.values()))
+
+    def separate(self, directory: Path, *, hang_s: float | None) -> None:
+        if directory not in self._separate:
+            self._separate[directory] = DiskThreads(self._threads_each, hang_s)
+
+    def has_hung(self, directory: Path) -> bool:
+        return self._separate[directory].failure is not None
+
+    def _threads_of(self, path: Path) -> DiskThreads:
+        for directory, threads in self._separate.items():
+            if path.is_relative_to(directory):
+                return threads
+        return self._common
 
     async def open(self, path: Path, *, create: bool = False) -> OsFile:
         opening = await self._begin(lambda: _open(path, create=create), path)
@@ -42,7 +58,7 @@ class OsDisk:
         except asyncio.CancelledError:
             opening.add_done_callback(_close_unwanted)
             raise
-        return OsFile(self._threads, path, descriptor, size)
+        return OsFile(self._threads_of(path), path, descriptor, size)
 
     async def read_file(self, path: Path) -> bytes:
         return await self._call(path.read_bytes, path)
@@ -78,14 +94,16 @@ class OsDisk:
 
     async def close(self) -> None:
         """End the threads; calls under way finish first."""
-        await self._threads.close()
+        for threads in (self._common, *self._separate.values()):
+            await threads.close()
 
     async def _call(self, call: Callable[[], T], *paths: Path, pool: Pool = Pool.OTHER) -> T:
         return await (await self._begin(call, *paths, pool=pool))
 
     async def _begin(self, call: Callable[[], T], *paths: Path, pool: Pool = Pool.OTHER) -> asyncio.Future[T]:
         """Run a call once the earlier ones on its paths have ended. It takes effect though its caller be cancelled."""
-        await self._threads.enter()
+        threads = self._threads_of(paths[0])
+        await threads.enter()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         ended: asyncio.Future[None] = loop.create_future()
@@ -98,11 +116,11 @@ class OsDisk:
                 if self._last_calls[path] is ended:
                     del self._last_calls[path]
             ended.set_result(None)
-            self._threads.leave()
+            threads.leave()
             job.settle(answer)
 
         def start() -> None:
-            self._threads.start(pool, lambda: _naming(paths[0], call), done)
+            threads.start(pool, lambda: _naming(paths[0], call), done)
 
         def start_after(before: asyncio.Future[None]) -> None:
             earlier.remove(before)

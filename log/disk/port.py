@@ -86,6 +86,16 @@ class DiskFile(Protocol):
 class Disk(Protocol):
     """The files of one node."""
 
+    def separate(self, directory: Path, *, hang_s: float | None) -> None:
+        """Keep calls on what is below this directory from waiting for others, and others from waiting for them.
+
+        A device that does not return from a call for `hang_s` is given up: all calls below the directory fail from then
+        on. None: it never is.
+        """
+
+    def has_hung(self, directory: Path) -> bool:
+        """Return whether the device of a separate directory was given up."""
+
     async def open(self, path: Path, *, create: bool = False) -> DiskFile:
         """Open for reading and writing; `create` also makes an absent file. FileNotFoundError otherwise."""
 

@@ -50,6 +50,7 @@ from ..disk.port import Disk
 from ..partition_log import LogLocation, PartitionLog
 from ..segment.open_limit import OpenSegments
 from .directory_checkpoints import DirectoryCheckpoints
+from .removals import Removals
 from .side_directories import resolve_adoptions
 
 logger = logging.getLogger(__name__)
@@ -78,7 +79,6 @@ class LogServices:
     open_segments: OpenSegments
     config_of: Callable[[str], LogConfig]
     lock: Callable[[Path], HeldLock]
-    flush_wanted: asyncio.Event
 
 
 class LogDirectory:
@@ -94,6 +94,9 @@ class LogDirectory:
         """The broker epoch of the previous run; -1 unless that run shut down cleanly."""
         self.offline: str | None = None
         """The reason why the directory is offline until the next start; None while it is online."""
+        self.removals = Removals(services.disk)
+        self.flush_wanted = asyncio.Event()
+        """Set when a segment was closed, which wants to be flushed."""
         self._services = services
         self._lock: HeldLock | None = None
         self._is_open = False
@@ -110,7 +113,7 @@ class LogDirectory:
         await self.checkpoints.save_recovery_points()
 
     def segment_closed(self) -> None:
-        self._services.flush_wanted.set()
+        self.flush_wanted.set()
 
     # Opening and closing.
 
@@ -139,7 +142,7 @@ class LogDirectory:
         await self._open_logs(is_clean)
         await self.checkpoints.save_all()
         self._is_open = True
-        self._services.flush_wanted.set()
+        self.flush_wanted.set()
 
     async def _read_broker_epoch(self) -> int:
         try:
@@ -200,8 +203,16 @@ class LogDirectory:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
 
-    async def take_offline(self, reason: str) -> list[PartitionLog]:
-        """Close every log of the directory; return the logs that were open, which readers may still hold."""
+    def has_trouble(self) -> bool:
+        """Return whether the disk of a directory that is online hangs, or has failed a log."""
+        return self.offline is None and (
+            self._services.disk.has_hung(self.path)
+            or any(log.failure is not None for log in self.logs.values())
+            or any(isinstance(error.__cause__, OSError) for error in self.failures.values())
+        )
+
+    async def take_offline(self, reason: str) -> None:
+        """Close every log of the directory. Readers may still hold them: `removals` waits for these."""
         self.offline = reason
         logs = list(self.logs.values())
         self.logs.clear()
@@ -209,7 +220,7 @@ class LogDirectory:
             self.failures[log.topic_partition] = self.offline_error()
             with suppress(OSError):
                 await log.abandon()
-        return logs
+        self.removals.logs += logs
 
     def offline_error(self) -> KafkaError:
         return KafkaError(ErrorCode.kafka_storage_error, f"log directory {self.path} is offline: {self.offline}")

@@ -44,7 +44,6 @@ from ..disk.run_to_completion import run_to_completion
 from ..partition_log import PartitionLog
 from ..segment.open_limit import SEGMENTS_MAX, OpenSegments
 from .log_directory import NO_BROKER_EPOCH, HeldLock, LogDirectory, LogServices
-from .removals import Removals
 from .side_directories import resolve_adoptions
 from .upkeep import LogUpkeep, UpkeepSettings
 
@@ -82,11 +81,11 @@ class LogManager:
             open_segments=OpenSegments(open_segments_max),
             config_of=config_of,
             lock=lock,
-            flush_wanted=asyncio.Event(),
         )
+        for path in log_dirs:
+            disk.separate(path, hang_s=upkeep.hang_timeout_ms / 1000 if upkeep.hang_timeout_ms else None)
         self.directories = tuple(LogDirectory(path, self.services) for path in log_dirs)
-        self._removals = Removals(disk)
-        self.upkeep = LogUpkeep(self.directories, upkeep, self._removals, self.services.flush_wanted)
+        self.upkeep = LogUpkeep(self.directories, upkeep)
         self._directory_of = directory_of
         self._cluster_id = cluster_id
         self._node_id = node_id
@@ -192,7 +191,7 @@ class LogManager:
         logger.error(
             "log directory %s is offline until the next start: %s; check the disk, then restart", directory.path, error
         )
-        self._removals.logs += await directory.take_offline(str(error))
+        await directory.take_offline(str(error))
 
     async def _choose_directory(self, partition: TopicPartition, *candidates: LogDirectory) -> LogDirectory:
         """Choose between the two directories with a log of the partition; move the other log aside."""
@@ -334,7 +333,7 @@ class LogManager:
         going = marked_directory(live, self.unique(), marker)
         try:
             if log is not None:
-                await self._removals.abandon(log)
+                await directory.removals.abandon(log)
             is_here = await self.services.disk.exists(live)
             if is_here:
                 await self.services.disk.rename(live, going)
@@ -348,7 +347,7 @@ class LogManager:
             await self.services.disk.sync_directory(directory.path)
             if marker == DELETE_SUFFIX:
                 delay_ms = self.services.config_of(partition.topic).file_delete_delay_ms
-                self._removals.add_directory(going, delay_ms)
+                directory.removals.add_directory(going, delay_ms)
 
     async def reopen_locked(self, directory: LogDirectory, partition: TopicPartition) -> PartitionLog:
         """Reopen as `reopen` does; the caller is `changing` the partition."""
@@ -359,7 +358,7 @@ class LogManager:
             partition, KafkaError(ErrorCode.kafka_storage_error, f"the log of {partition} is being reopened")
         )
         if log is not None:
-            await self._removals.abandon(log)
+            await directory.removals.abandon(log)
         await resolve_adoptions(self.services.disk, directory.path, partition)
         reopened = await directory.open_log(partition)
         await directory.save_recovery_points()

@@ -1,4 +1,4 @@
-"""The pending removals of a node: directories wait for `file.delete.delay.ms`, logs wait for their readers."""
+"""The pending removals of a log directory: directories wait for `file.delete.delay.ms`, logs wait for their readers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Removals:
-    """The deleted directories and abandoned logs of a node; readers still hold slices of `logs`."""
+    """The deleted directories and abandoned logs of one log directory; readers still hold slices of `logs`."""
 
     def __init__(self, disk: Disk) -> None:
         self.logs: list[PartitionLog] = []

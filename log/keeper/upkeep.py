@@ -1,5 +1,8 @@
 """The background work on the logs of a node: flush, checkpoint, trim, compact, probe, remove.
 
+Each log directory has loops of its own: the work on one never waits for another's disk. Compaction is the exception; it
+goes through the logs of all directories, the dirtiest first.
+
 Whether there is something to flush, remove or probe is checked often, and mostly there is not: the check is a timer's
 callback, and wakes the task that does the work.
 
@@ -19,39 +22,73 @@ from ..cleaner.cleaner import CleanerSettings, LogCleaner
 from ..core.config import INT64_MAX
 from ..partition_log import PartitionLog
 from .log_directory import LogDirectory
-from .removals import Removals
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepSettings:
-    """The intervals of the work in ms; the defaults are Kafka's. `look_interval_ms` is the timer's, see the module."""
+    """The intervals of the work in ms; the defaults are Kafka's. `look_interval_ms` is the timer's, see the module.
+
+    A directory whose disk has not returned from a call for `hang_timeout_ms` goes offline; 0: never.
+    """
 
     checkpoint_interval_ms: int = 5_000
     retention_check_interval_ms: int = 300_000
     look_interval_ms: int = 1_000
     producer_expiration_check_interval_ms: int = 600_000
+    hang_timeout_ms: int = 20_000
     cleaner: CleanerSettings = field(default_factory=CleanerSettings)
 
 
 class LogUpkeep:
     """The upkeep of the logs in some directories. The owner runs `run` in a task."""
 
-    def __init__(
-        self,
-        directories: Sequence[LogDirectory],
-        settings: UpkeepSettings,
-        removals: Removals,
-        flush_wanted: asyncio.Event,
-    ) -> None:
-        self.cleaner = LogCleaner(lambda: {log.topic_partition: log for log in self._logs()}, settings.cleaner)
+    def __init__(self, directories: Sequence[LogDirectory], settings: UpkeepSettings) -> None:
         self.on_offline: Callable[[], None] = lambda: None
         """The callback that runs when a directory has gone offline."""
-        self._directories = directories
+        self._each = [_DirectoryUpkeep(each, settings, lambda: self.on_offline()) for each in directories]
+        self.cleaner = LogCleaner(
+            lambda: {name: log for each in directories for name, log in each.logs.items()}, settings.cleaner
+        )
+
+    async def run(self) -> None:
+        """Run every loop until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.cleaner.run())
+            for each in self._each:
+                group.create_task(each.run())
+
+    async def flush_due(self) -> None:
+        """Flush every log that has a closed segment to flush, or whose `flush.ms` is over."""
+        await self._all(_DirectoryUpkeep.flush_due)
+
+    async def clean_up(self) -> None:
+        """Make every log remove the segments that its retention has expired."""
+        await self._all(_DirectoryUpkeep.clean_up)
+
+    async def check_directories(self) -> None:
+        """Take the directories offline whose disk has failed a log and no longer accepts writes, or hangs."""
+        await self._all(_DirectoryUpkeep.check_directory)
+
+    async def save_checkpoints(self) -> None:
+        await self._all(_DirectoryUpkeep.save_checkpoints)
+
+    async def remove_due(self) -> None:
+        """Remove deleted directories whose delay is over, and close the segments that readers have released."""
+        await self._all(_DirectoryUpkeep.remove_due)
+
+    async def _all(self, work: Callable[[_DirectoryUpkeep], Awaitable[None]]) -> None:
+        await asyncio.gather(*(work(each) for each in self._each))
+
+
+class _DirectoryUpkeep:
+    """The loops of one directory."""
+
+    def __init__(self, directory: LogDirectory, settings: UpkeepSettings, on_offline: Callable[[], None]) -> None:
+        self._directory = directory
         self._settings = settings
-        self._removals = removals
-        self._flush_wanted = flush_wanted
+        self._on_offline = on_offline
         self._removal_wanted = asyncio.Event()
         self._probe_wanted = asyncio.Event()
         self._look_timer: asyncio.TimerHandle | None = None
@@ -59,16 +96,14 @@ class LogUpkeep:
         """The loop time when a log was last flushed here, or first checked."""
 
     async def run(self) -> None:
-        """Run every loop until it is cancelled."""
         settings = self._settings
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._whenever(self._flush_wanted, self.flush_due))
+                group.create_task(self._whenever(self._directory.flush_wanted, self.flush_due))
                 group.create_task(self._whenever(self._removal_wanted, self.remove_due))
-                group.create_task(self._whenever(self._probe_wanted, self.check_directories))
+                group.create_task(self._whenever(self._probe_wanted, self.check_directory))
                 group.create_task(self._every(settings.checkpoint_interval_ms, self.save_checkpoints))
                 group.create_task(self._every(settings.retention_check_interval_ms, self.clean_up))
-                group.create_task(self.cleaner.run())
                 group.create_task(self._every(settings.producer_expiration_check_interval_ms, self._expire_producers))
                 self._look()
         finally:
@@ -82,16 +117,15 @@ class LogUpkeep:
         now = loop.time()
         for log in self._logs():
             if self._is_flush_due(log, now):
-                self._flush_wanted.set()
+                self._directory.flush_wanted.set()
             if log.has_readers:
                 self._removal_wanted.set()
-        if self._removals.are_due(now):
+        if self._directory.removals.are_due(now):
             self._removal_wanted.set()
-        if any(map(_has_failed, self._directories)):
+        if self._directory.has_trouble():
             self._probe_wanted.set()
 
     async def flush_due(self) -> None:
-        """Flush every log that has a closed segment to flush, or whose `flush.ms` is over."""
         now = asyncio.get_running_loop().time()
         for log in [log for log in self._logs() if self._is_flush_due(log, now)]:
             if self._is_here(log):
@@ -105,47 +139,45 @@ class LogUpkeep:
         return flush_ms < INT64_MAX and (now - self._flushed_at.setdefault(log, now)) * 1000 >= flush_ms
 
     async def clean_up(self) -> None:
-        """Make every log remove the segments that its retention has expired."""
         for log in list(self._logs()):
             if self._is_here(log):
                 await self._attempt(log, log.delete_old_segments())
 
-    async def check_directories(self) -> None:
-        """Take the directories offline whose disk has failed a log and no longer accepts writes."""
-        for directory in self._directories:
-            if not _has_failed(directory):
-                continue
-            try:
-                await directory.probe()
-            except OSError as error:
-                logger.error(
-                    "log directory %s goes offline until the next start: %s; check the disk", directory.path, error
-                )
-                self._removals.logs += await directory.take_offline(str(error))
-                self.on_offline()
+    async def check_directory(self) -> None:
+        directory = self._directory
+        if not directory.has_trouble():
+            return
+        try:
+            await directory.probe()
+        except OSError as error:
+            logger.error(
+                "log directory %s goes offline until the next start: %s; check the disk", directory.path, error
+            )
+            await directory.take_offline(str(error))
+            self._on_offline()
 
     async def save_checkpoints(self) -> None:
-        for directory in self._directories:
-            if directory.offline is not None:
-                continue
-            try:
-                await directory.checkpoints.save_all()
-            except OSError as error:
-                logger.error("log directory %s: the offset checkpoints could not be written: %s", directory.path, error)
+        directory = self._directory
+        if directory.offline is not None:
+            return
+        try:
+            await directory.checkpoints.save_all()
+        except OSError as error:
+            logger.error("log directory %s: the offset checkpoints could not be written: %s", directory.path, error)
 
     async def remove_due(self) -> None:
-        """Remove deleted directories whose delay is over, and close the segments that readers have released."""
-        await self._removals.remove_directories()
-        for log in [log for log in (*self._logs(), *self._removals.logs) if log.has_readers]:
+        removals = self._directory.removals
+        await removals.remove_directories()
+        for log in [log for log in (*self._logs(), *removals.logs) if log.has_readers]:
             await self._attempt(log, log.reap())
-        self._removals.logs = [log for log in self._removals.logs if log.has_readers]
+        removals.logs = [log for log in removals.logs if log.has_readers]
 
     def _logs(self) -> Iterator[PartitionLog]:
-        return (log for directory in self._directories for log in directory.logs.values())
+        return iter(self._directory.logs.values())
 
     def _is_here(self, log: PartitionLog) -> bool:
         """Return whether the log is still here: it may have been deleted or replaced while others were processed."""
-        return any(directory.logs.get(log.topic_partition) is log for directory in self._directories)
+        return self._directory.logs.get(log.topic_partition) is log
 
     async def _expire_producers(self) -> None:
         for log in self._logs():
@@ -169,11 +201,3 @@ class LogUpkeep:
             logger.error("%s: upkeep of the log failed: %s", log.topic_partition, error)
         except Exception:
             logger.exception("internal error in the upkeep of the log of %s", log.topic_partition)
-
-
-def _has_failed(directory: LogDirectory) -> bool:
-    """Return whether the disk of a directory that is online has failed a log."""
-    return directory.offline is None and (
-        any(log.failure is not None for log in directory.logs.values())
-        or any(isinstance(error.__cause__, OSError) for error in directory.failures.values())
-    )

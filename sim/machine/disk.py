@@ -120,6 +120,12 @@ class SimDisk:
 
     # The port.
 
+    def separate(self, directory: Path, *, hang_s: float | None) -> None:
+        """Calls on different files are independent of each other here. Hangs of `DiskFaults` end before `hang_s`."""
+
+    def has_hung(self, directory: Path) -> bool:
+        return False
+
     async def open(self, path: Path, *, create: bool = False) -> SimFile:
         is_new = create and self.files.find(path) is None
         call = "open" if is_new else "read"

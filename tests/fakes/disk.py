@@ -237,8 +237,16 @@ class MemoryDisk:
         self.capacity_bytes = capacity_bytes
         self.effects: list[Effect] = []
         self.crashed = False
+        self.hung: set[Path] = set()
+        """Directories whose device is given up; the test says that they hang."""
         self._root = _Directory()
         self._journal: list[list[_Change]] = []
+
+    def separate(self, directory: Path, *, hang_s: float | None) -> None:
+        """All calls here are independent of each other anyhow."""
+
+    def has_hung(self, directory: Path) -> bool:
+        return directory in self.hung
 
     # What a test does to the disk: no effects, no faults.
 

@@ -521,3 +521,69 @@ async def test_send_copies_where_the_bytes_cannot_go_as_they_are(
     with pytest.raises(OSError, match="the file ended after 1"):
         await file.send(599_999, 2, CopiedTo())
     await file.close()
+
+
+# A device that hangs.
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_threads, "LOOK_INTERVAL_S", 0.001)
+
+
+async def test_a_hanging_device_holds_up_no_separate_directory(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many calls as the directory has threads hang: the other one has threads of its own."""
+    for name in ("ill", "well"):
+        (tmp_path / name).mkdir()
+        disk.separate(tmp_path / name, hang_s=None)
+    ill = [await disk.open(tmp_path / "ill" / str(number), create=True) for number in range(disk_threads.THREADS + 1)]
+    well = await disk.open(tmp_path / "well" / "0", create=True)
+    gate = Gate(monkeypatch, "fdatasync")
+    hanging = [asyncio.create_task(file.sync()) for file in ill]
+    await gate.entered(disk_threads.THREADS)
+    monkeypatch.undo()
+    await well.write(0, b"a")
+    await well.sync()
+    gate.open()
+    await asyncio.gather(*hanging)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_device_that_hangs_is_given_up(disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its calls fail, those that wait for a thread too, and all to come. What its threads still do is not looked at."""
+    ill = tmp_path / "ill"
+    ill.mkdir()
+    disk.separate(ill, hang_s=3600)
+    files = [await disk.open(ill / str(number), create=True) for number in range(disk_threads.THREADS + 1)]
+    gate = Gate(monkeypatch, "fdatasync")
+    assert not disk.has_hung(ill)
+    syncing = [asyncio.create_task(file.sync()) for file in files]
+    await gate.entered(disk_threads.THREADS)
+    disk._separate[ill]._hang_s = 0
+    outcomes = await asyncio.gather(*syncing, return_exceptions=True)
+    assert [getattr(outcome, "errno", None) for outcome in outcomes] == [errno.ETIMEDOUT] * len(files)
+    assert disk.has_hung(ill)
+    with pytest.raises(OSError, match="the disk hangs"):
+        await files[0].read(0, 1 << 20)
+    with pytest.raises(OSError, match="the disk hangs"):
+        await disk.read_file(ill / "0")
+    gate.open()
+    await (await disk.open(tmp_path / "other", create=True)).write(0, b"a")
+    assert (ill / "0").read_bytes() == b""
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_call_that_waits_for_a_thread_does_not_hang(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does one in a directory that is never given up."""
+    disk.separate(tmp_path, hang_s=None)
+    file = await disk.open(tmp_path / "f", create=True)
+    gate = Gate(monkeypatch, "fdatasync")
+    syncing = asyncio.create_task(file.sync())
+    await gate.entered()
+    gate.open()
+    await syncing
+    assert not disk.has_hung(tmp_path)

@@ -11,9 +11,10 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.core.checkpoints import CLEAN_SHUTDOWN, META_PROPERTIES, RECOVERY_POINT_CHECKPOINT
+from tierfetch.log.core.checkpoints import CLEAN_SHUTDOWN, META_PROPERTIES, RECOVERY_POINT_CHECKPOINT, decode_offsets
 from tierfetch.log.core.config import LogConfig
 from tierfetch.log.keeper.manager import LogManager
+from tierfetch.log.keeper.upkeep import UpkeepSettings
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.fakes.disk import Effect, MemoryDisk
@@ -216,9 +217,60 @@ async def test_nothing_is_remembered_of_logs_that_are_gone() -> None:
     for partition in PARTITIONS:
         manager.logs[partition].update_config(LogConfig(flush_ms=0))
     await manager.upkeep.flush_due()
-    assert len(manager.upkeep._flushed_at) == len(PARTITIONS)
+    assert len(flushed(manager)) == len(PARTITIONS)
     for partition in PARTITIONS[1:]:
         await manager.delete(partition)
     await manager.upkeep.remove_due()
     gc.collect()
-    assert (len(manager._locks), [log.topic_partition for log in manager.upkeep._flushed_at]) == (0, PARTITIONS[:1])
+    assert (len(manager._locks), flushed(manager)) == (0, PARTITIONS[:1])
+
+
+def saved_recovery_points(disk: MemoryDisk) -> dict[TopicPartition, int]:
+    return dict(decode_offsets(disk.files()[FIRST / RECOVERY_POINT_CHECKPOINT]))
+
+
+def flushed(manager: LogManager) -> list[TopicPartition]:
+    return [log.topic_partition for each in manager.upkeep._each for log in each._flushed_at]
+
+
+async def test_a_directory_whose_disk_hangs_goes_offline() -> None:
+    disk = MemoryDisk()
+    manager = await filled(disk)
+    reports: list[tuple[UUID, ...]] = []
+    manager.upkeep.on_offline = lambda: reports.append(manager.offline_directory_ids)
+    disk.hung.add(SECOND)
+    disk.before_effect = Failing(SECOND, errno.ETIMEDOUT)
+    await manager.upkeep.check_directories()
+    assert reports == [(manager.directories[1].directory_id,)]
+    assert set(manager.logs) == names(manager, 0)
+
+
+async def test_upkeep_of_a_directory_waits_for_no_other_ones_disk() -> None:
+    """The disk of the second directory does not return from a call; all that is due in the first is done."""
+    disk = MemoryDisk()
+    settings = UpkeepSettings(checkpoint_interval_ms=1, retention_check_interval_ms=1, look_interval_ms=1)
+    config = LogConfig(segment_bytes=100, retention_bytes=0, file_delete_delay_ms=0)
+    manager = await loaded(disk, log_dirs=(FIRST, SECOND), config=config, upkeep=settings)
+    logs = [await manager.create(partition, TOPIC) for partition in PARTITIONS]
+    returns = asyncio.Event()
+
+    async def hang(effect: Effect) -> None:
+        if effect.path.is_relative_to(SECOND):
+            await returns.wait()
+
+    for log in logs:
+        for _ in range(3):
+            await append(log)
+        log.update_high_watermark(log.log_end_offset)
+    disk.before_effect = hang
+    running = asyncio.create_task(manager.upkeep.run())
+    well = [manager.logs[partition] for partition in sorted(names(manager, 0))]
+    async with asyncio.timeout(10):
+        while any(log.has_unflushed_segments or log.log_start_offset == 0 for log in well):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        while saved_recovery_points(disk) != {log.topic_partition: log.recovery_point for log in well}:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    returns.set()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await manager.close()
