@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ...protocol.topics import TopicIdPartition
-from ..cluster.view import ClusterImage, PartitionRegistration, TopicImage
+from .cluster_image import ClusterImage, PartitionRegistration, TopicImage
 
 Changes = dict[TopicIdPartition, PartitionRegistration | None]
 """None: not hosted any more. In the order of the names."""

@@ -17,7 +17,7 @@ from ...controller.image.registrations import PartitionRegistration as Registere
 from ...controller.image.registrations import TopicRegistration
 from ...controller.records import decode_record
 from ...protocol.topics import interned_id
-from ..cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
+from .cluster_image import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 
 DEFAULT_BROKER = "default"
 """Under which name `ClusterImage.broker_configs` has what holds for all brokers."""

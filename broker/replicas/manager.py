@@ -44,13 +44,12 @@ from ...rlm.manager import RemoteLogManager
 from ..cluster.topic_config import TopicConfigs
 from ..cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
 from ..core.image_changes import Changes, changed_partitions
-from ..groups.coordinator import GroupCoordinator
 from .damaged_logs import DamagedLogs
 from .failed_logs import NO_EPOCH, FailedLogs
 from .fetcher_pool import FetcherPool
 from .followed_partition import FollowedPartition
 from .hosted_partitions import HostedPartitions
-from .partition import Partition, PartitionServices
+from .partition import Partition, PartitionServices, RoleListener
 from .replica_directories import ReplicaDirectories
 from .thin_replicas import ThinReplicas
 
@@ -86,7 +85,7 @@ class ReplicaManager:
         logs: LogManager,
         fetchers: FetcherPool,
         tier: RemoteLogManager | None,
-        groups: GroupCoordinator,
+        roles: RoleListener,
         thin: ThinReplicas,
     ) -> None:
         self._hosted = hosted
@@ -95,7 +94,7 @@ class ReplicaManager:
         self._logs = logs
         self._fetchers = fetchers
         self._tier = tier
-        self._groups = groups
+        self._role_listener = roles
         self._roles: dict[TopicPartition, _Role] = {}
         self._changed = asyncio.Event()
         self._failed = FailedLogs(logs, services.node_id, services.rng, self._changed.set, hosted.log_failures)
@@ -362,7 +361,7 @@ class ReplicaManager:
         self._without_log_start.discard(partition.partition)
         await partition.lead(registration)
         leadership = partition.leader()
-        self._groups.led(partition)
+        self._role_listener.led(partition)
         _log.info(
             "%s: leader at epoch %d from offset %d, ISR %s",
             partition.partition.topic_partition,
@@ -384,7 +383,7 @@ class ReplicaManager:
 
     async def _follow(self, partition: Partition, registration: PartitionRegistration) -> None:
         await partition.step_down(registration)
-        self._groups.resigned(partition.partition.topic_partition)
+        self._role_listener.resigned(partition.partition.topic_partition)
         await self._fetchers.remove(partition.partition)
         if self._tier is not None:
             self._tier.follow(partition.partition, partition.log)
@@ -425,7 +424,7 @@ class ReplicaManager:
         self._without_log_start.discard(key)
         await self._fetchers.remove(key)
         await partition.close()
-        self._groups.resigned(name)
+        self._role_listener.resigned(name)
         if self._tier is not None:
             await self._tier.stop(key)
 

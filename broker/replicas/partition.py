@@ -25,7 +25,7 @@ from ...fetcher.core.epoch_fetch import LeaderView
 from ...log.core.producer_state import AppendOrigin
 from ...log.partition_log import LogAppendInfo, PartitionLog
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.topics import TopicIdPartition
+from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..cluster.view import ClusterView, PartitionRegistration
 from ..core.recompression import KEEP, recompressed
 from .delayed import OffsetWaiters, Sleepers
@@ -273,3 +273,13 @@ class Partition:
             if leader >= 0
             else f"{self.partition.topic_partition} has no leader",
         )
+
+
+class RoleListener(Protocol):
+    """A part of the broker that begins and ends with this broker's leadership of a partition."""
+
+    def led(self, partition: Partition) -> None:
+        """This broker leads the partition under a new epoch."""
+
+    def resigned(self, partition: TopicPartition) -> None:
+        """This broker no longer leads the partition, or never did."""
