@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tierfetch.broker.cluster.view import NO_LEADER, PartitionRegistration
-from tierfetch.broker.node import Broker, StartError
+from tierfetch.broker.node import StartError
+from tierfetch.broker.peers import bootstrap_settings
 from tierfetch.broker.replicas.manager import ReplicaManager
 from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.partition_log import LogLocation, PartitionLog
@@ -152,12 +153,12 @@ async def test_configs_take_effect_without_a_restart(nodes: Nodes) -> None:
 async def test_F1_option_takes_effect_without_a_restart(nodes: Nodes) -> None:
     await nodes.start(1)
     option = "follower.fetch.last.tiered.offset.enable"
-    assert nodes[1]._bootstrap_settings().is_option_enabled is False
+    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image).is_option_enabled is False
     await nodes.operator.alter_broker_configs("default", {option: "true"})
-    assert nodes[1]._bootstrap_settings().is_option_enabled is True
-    assert nodes[1]._bootstrap_settings().policy.name == "tier-first"
+    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image).is_option_enabled is True
+    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image).policy.name == "tier-first"
     await nodes.operator.alter_broker_configs("1", {option: "false"})
-    assert nodes[1]._bootstrap_settings().is_option_enabled is False
+    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image).is_option_enabled is False
 
 
 async def test_log_that_a_full_disk_kept_closed_is_opened_when_there_is_room(
@@ -230,9 +231,8 @@ async def test_directory_of_another_cluster_is_refused(nodes: Nodes) -> None:
 
 async def test_a_broker_can_be_started_again_after_a_failed_start(nodes: Nodes) -> None:
     nodes.base.joinpath("data-1").write_text("no directory")
-    broker: Broker = nodes.make(1)
     with pytest.raises(StartError):
-        await broker.__aenter__()
+        await nodes.make(1).__aenter__()
     nodes.base.joinpath("data-1").unlink()
     await nodes.start(1)
 
