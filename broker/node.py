@@ -56,6 +56,7 @@ from .groups.settings import coordinator_settings
 from .handlers.log_dirs import LogDirHandler
 from .handlers.table import HandlerServices, handler_table
 from .handlers.versions import VersionsHandler
+from .metadata_topic import BrokerMetadataTopic
 from .metrics import BrokerMetrics, RequestTimes
 from .metrics_endpoint import MetricsEndpoint
 from .peers import FetcherFactory, make_client
@@ -68,7 +69,7 @@ from .replicas.replication_throttles import ReplicationThrottles
 from .replicas.thin_replicas import ThinReplicas, WarmingLimits
 from .replicas.warmer import Warmer, WarmerSettings
 from .shared_lock import SharedLocks
-from .tier import Tier
+from .tier import Tier, open_tier
 
 CLOSE_DEADLINE_S: Final = 10.0
 
@@ -264,9 +265,11 @@ class _Composition:
     async def _open_tier(self, client: KafkaClient) -> Tier | None:
         if not self._config.remote_log_storage_system_enable:
             return None
-        tier = await Tier.open(self._config, self._environment, self._view, client, self._make_client, self._give_up)
-        self._stack.push_async_callback(tier.close)
-        return tier
+        config, environment = self._config, self._environment
+        topic = BrokerMetadataTopic(
+            self._view, client, self._make_client, environment.now_ms, timeout_s=config.request_timeout_ms / 1000
+        )
+        return await self._stack.enter_async_context(open_tier(config, environment, topic, self._give_up))
 
     def _give_up(self, reason: str) -> None:
         if self._quorum is not None:
