@@ -78,7 +78,7 @@ async def open_combined(
 ) -> AsyncIterator[CombinedNode]:
     """Run both roles. Raise StartError, and what a controller's start raises.
 
-    Each role has an environment of its own, and closes its disk. `listeners` hear of the metadata log after both roles.
+    Each role has an environment of its own, and closes its disk. `listeners` follow the metadata log after both roles.
     `on_controller` is called before the broker starts: a broker waits for a quorum, which may need other processes.
     """
     waits = waits or StartWaits()

@@ -88,22 +88,15 @@ async def open_tier(
             wall_clock_ms=environment.now_ms,
             deletions=PendingDeletions(environment.disk, config.log_dirs[0]),
         )
+        # Consumers, time look-ups and the index cache share one quota (remote.log.manager.fetch.max.bytes.per.second).
         fetch_limit = RateLimit(limits.fetch_max_bytes_per_second)
-        chunks = RemoteChunks(
-            manager.storage,
-            manager.counters,
-            fetch_limit,
-            chunk_bytes=limits.reader_chunk_bytes,
-            cache_bytes=limits.reader_cache_bytes,
-            fetches_max=limits.reader_threads,
-            ahead_chunks=limits.reader_ahead_chunks,
-        )
         indexes = await RemoteIndexCache.open(
             environment.disk,
             config.log_dirs[0],
             LimitedReads(manager.storage, fetch_limit),
             config.remote_log_index_file_cache_total_size_bytes,
         )
+        chunks = _chunks(manager, limits, fetch_limit)
         # Users close before what they use: the manager first, the plugins last.
         for part in (indexes, chunks, manager):
             stack.push_async_callback(part.close)
@@ -116,3 +109,15 @@ async def open_tier(
             reads=RemoteLogReader(metadata, chunks, indexes, max_wait_ms=limits.fetch_max_wait_ms),
             offsets=RemoteOffsets(manager.ledger, by_time),
         )
+
+
+def _chunks(manager: RemoteLogManager, limits: RemoteLogManagerConfig, fetch_limit: RateLimit) -> RemoteChunks:
+    return RemoteChunks(
+        manager.storage,
+        manager.counters,
+        fetch_limit,
+        chunk_bytes=limits.reader_chunk_bytes,
+        cache_bytes=limits.reader_cache_bytes,
+        fetches_max=limits.reader_threads,
+        ahead_chunks=limits.reader_ahead_chunks,
+    )

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 @click.command("controller")
 @node_options("node.id, log.dirs and controller.quorum.*")
 def controller(path: Path, log_level: str) -> None:
-    """Run a controller until it is told to stop (SIGTERM or SIGINT).
+    """Run a controller until it is asked to stop (SIGTERM or SIGINT).
 
     \b
     The smallest configuration of one of three:
@@ -26,7 +26,7 @@ def controller(path: Path, log_level: str) -> None:
       controller.quorum.voters=1@127.0.0.1:9093,2@127.0.0.1:9094,3@127.0.0.1:9095
       log.dirs=data-1
 
-    Its log directory must have been formatted (tierfetch format). A leader that is told to stop hands over first.
+    Its log directory must have been formatted (tierfetch format). A leader that is asked to stop hands over first.
 
     Exit code 1 says that it could not start, or that it had to stop by itself; the last line of the log says why.
     """

@@ -177,9 +177,9 @@ async def _look_at(tier: Tier) -> None:
     if isinstance(error, RemoteStorageRefusedError):
         _log.error("the tier refuses this broker, and nothing is copied to it until rsm.config.* is right: %s", error)
     elif error is not None:
-        _log.warning("the tier cannot be reached now, copies are tried again until it can: %s", error)
+        _log.warning("the tier is unreachable, copies are tried again until it responds: %s", error)
     else:
-        _log.info("the tier answers")
+        _log.info("the tier responds")
 
 
 async def _report(line: Line) -> None:

@@ -1,4 +1,4 @@
-"""The cluster as the controllers' metadata log tells it: `ClusterView` over an observer of the quorum.
+"""The cluster as the controllers' metadata log has it: `ClusterView` over an observer of the quorum.
 
     metadata log --observer--> MetadataView --image--> listeners of this broker
     requests     --ControllerChannel--> active controller --records--> metadata log --> the image
@@ -22,7 +22,7 @@ disk (who led the quorum) is not taken for news: `has_heard_leader`.
 In a process that is a controller too the view listens to the controller's replica instead (`share`, before that starts,
 and `attach`): one node has one replica of the log.
 
-What fails of itself completes `failed`: the observer (its disk, mostly), and the heartbeats by a fault of ours.
+What fails of itself completes `failed`: the observer (its disk, mostly), and the heartbeats by an internal error.
 """
 
 from __future__ import annotations
@@ -134,7 +134,9 @@ class QuorumClusterView:
         self._listeners: list[ImageListener] = []
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._applied_epoch = -1
-        """Of the batch applied last. A controller believes what is reported about the metadata of its own epoch."""
+        """The epoch of the batch applied last. A controller believes what is reported about the metadata of its own
+        epoch.
+        """
         self._stack = AsyncExitStack()
         self._node: QuorumNode | None = None
         self._is_sharing = False
@@ -155,17 +157,17 @@ class QuorumClusterView:
 
     @property
     def broker_epoch(self) -> int:
-        """Of this broker's registration; -1 before it has one."""
+        """The epoch of this broker's registration; -1 before it has one."""
         return self.lifecycle.broker_epoch
 
     @property
     def failed(self) -> asyncio.Future[str]:
-        """Done, with the reason, when this broker cannot follow the metadata log, or say that it lives, any more."""
+        """Done, with the reason, when this broker can no longer follow the metadata log or send heartbeats."""
         return self.lifecycle.failed
 
     @property
     def incarnation_id(self) -> UUID:
-        """Of this process; another one of the same broker has another."""
+        """The id of this process; another process of the same broker has another."""
         return self.lifecycle.incarnation_id
 
     def kraft_version(self) -> int:
@@ -176,7 +178,7 @@ class QuorumClusterView:
         self._listeners.append(listener)
 
     def share(self, cluster_id: str) -> None:
-        """This view will be a listener of a replica that somebody else runs."""
+        """This view will be a listener of a replica that another part of the process runs."""
         self._is_sharing = True
         self._metadata = MetadataView(cluster_id, self._config.listener_name)
 
@@ -204,7 +206,7 @@ class QuorumClusterView:
         return asyncio.get_running_loop().time()
 
     def _in_the_way(self) -> str:
-        """Why this broker does not hear the active controller, as far as that is known."""
+        """Return why this broker does not reach the active controller, as far as that is known."""
         reasons = [*self.channel.unanswered.reasons(), *self.lifecycle.unanswered.reasons()]
         if self._node is not None:
             reasons += self._node.unanswered.reasons()
@@ -216,14 +218,14 @@ class QuorumClusterView:
         return self._out_of_time("no active controller was found", self._in_the_way())
 
     def _out_of_time(self, what: str, why: str) -> ControllerUnavailableError:
-        why = why or f"nothing was heard of {', '.join(map(str, self._controllers()))}"
+        why = why or f"no answer from {', '.join(map(str, self._controllers()))}"
         return ControllerUnavailableError(
             f"{what} within {self._config.times.registration_s:g} s ({REGISTRATION_TIMEOUT}): {why}; check "
             "controller.quorum.bootstrap.servers (or controller.quorum.voters), and that the controllers run"
         )
 
     async def _observe(self) -> None:
-        """With a replica of its own."""
+        """Run our own observer of the metadata log."""
         await make_directory_durably(self._machine.disk, self._config.directory)
         self._stack.callback(self._machine.lock_directory(self._config.directory).release)
         _log.info("asking the controllers %s", ", ".join(map(str, self._controllers())))
@@ -255,7 +257,7 @@ class QuorumClusterView:
         await self._stack.aclose()
 
     def _is_caught_up(self) -> bool:
-        """As far as the quorum has told; what it holds by now is known once this broker is registered."""
+        """Return whether all is applied that the quorum reported; what it holds now is known after the registration."""
         node = self._node
         is_applied = node is not None and 0 < node.high_watermark <= node.applied_offset
         return is_applied and node is not None and node.has_heard_leader
@@ -329,7 +331,7 @@ class QuorumClusterView:
         )
 
     def assign_directory(self, partition: TopicIdPartition, directory_id: UUID) -> None:
-        self._directories.tell(partition, directory_id)
+        self._directories.report(partition, directory_id)
 
     async def _assign_directories(
         self, directories: tuple[AssignReplicasToDirsRequestDirectoryData, ...]
@@ -391,7 +393,7 @@ class QuorumClusterView:
             listener(before, self.image)
 
     def _wake(self) -> None:
-        """The replica counts a batch as applied after it has told the listeners, so look a moment later."""
+        """The replica counts a batch as applied after it has notified the listeners, so look a moment later."""
         asyncio.get_running_loop().call_soon(self._look)
 
     def _look(self) -> None:
@@ -408,11 +410,11 @@ class QuorumClusterView:
         await self._until(
             lambda: condition(self.image),
             timeout_s or self._config.request_timeout_s,
-            "the metadata log did not bring what the controller said has happened",
+            "the metadata log did not bring the change that the controller confirmed",
         )
 
     async def _until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """OSError that says `what`, if the condition does not hold in time, or why the log is not followed any more."""
+        """OSError that says `what`, if the condition does not hold in time, or why the log is no longer followed."""
         reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((condition, reached))
         self._look()

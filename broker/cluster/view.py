@@ -1,6 +1,6 @@
 """The `ClusterView` port: what a broker knows of its cluster, and the few things it may ask to change.
 
-Whoever implements it (`quorum_view`) keeps these rules:
+Its implementation (`quorum_view`) keeps these rules:
 
 * `image` is an immutable value; a change is a new value. Listeners are called on the event loop, in the order of the
   changes, with the old and the new image, before any call that caused the change returns.
@@ -48,7 +48,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdBlock:
-    """Producer ids [first, first + size) that nobody else is given."""
+    """Producer ids [first, first + size) that no other producer is given."""
 
     first: int
     size: int
@@ -84,7 +84,7 @@ class ClusterView(Protocol):
 
     @property
     def broker_epoch(self) -> int:
-        """Of this broker's registration; -1 before it has one, or where the cluster keeps none."""
+        """The epoch of this broker's registration; -1 before it has one, or where the cluster keeps none."""
 
     async def serve(self) -> None:
         """This broker serves from now on; returns when the cluster counts on it."""
@@ -110,7 +110,9 @@ class ClusterView(Protocol):
         """
 
     def assign_directory(self, partition: TopicIdPartition, directory_id: UUID) -> None:
-        """This broker's replica lies in that directory; told to the cluster when it can be. Returns at once.
+        """Report in which directory this broker's replica is stored, as soon as the cluster can be reached. Return at
+        once.
+
 
         A directory that the broker does not have, as the reserved LOST (KIP-858), takes the replica out of the ISR, and
         its leadership from it under the next leader epoch. The last member of an ISR stays, without a leader, until it

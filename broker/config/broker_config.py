@@ -133,7 +133,7 @@ class NodeKeys(PropertyKeys):
     connections_max_idle_ms: PositiveLong = 600_000
     socket_request_max_bytes: PositiveInt = 100 * 1024 * 1024
     socket_send_buffer_bytes: Annotated[int, Field(ge=-1, le=INT32_MAX)] = 1024 * 1024
-    """Of a connection; -1: the kernel decides. What is on its way should fit into the processor's cache."""
+    """`SO_SNDBUF` of a connection; -1: the kernel decides. What is in flight should fit into the processor's cache."""
     request_timeout_ms: PositiveInt = 30_000
     fetch_max_bytes: Annotated[int, Field(ge=1024, le=INT32_MAX)] = 55 * 1024 * 1024
     max_incremental_fetch_session_cache_slots: NaturalInt = 1000
@@ -213,7 +213,7 @@ class ReplicaKeys(PropertyKeys):
     replica_selector_class: Annotated[str, AfterValidator(_selector)] | None = None
     thin_replica_warm_bytes: PositiveLong = 256 * 1024 * 1024
     thin_replica_warm_ms: PositiveLong = 600_000
-    """Until it holds so much, or has been in sync so long, a replica that began behind the tier says that it did."""
+    """A thin replica reports that it is thin until it holds this much, or has been in sync for this long."""
     thin_replica_warmer_enable: Boolean = False
     thin_replica_warmer_max_bytes_per_second: PositiveLong = 20 * 1024 * 1024
 
@@ -312,13 +312,13 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, Quorum
 
     @property
     def advertised(self) -> Listener:
-        """What clients and other brokers are told."""
+        """The listener that clients and other brokers are given."""
         return self.advertised_listeners or self.listeners
 
     def with_dynamic(self, *overrides: Mapping[str, str]) -> BrokerConfig:
         """This configuration with dynamic keys replaced, later mappings winning; ConfigError for a value that is wrong.
 
-        Keys that are not dynamic are passed over: whoever accepted them reports them.
+        Keys that are not dynamic are ignored here; the controller that accepted them reports them.
         """
         merged = {key: value for mapping in overrides for key, value in mapping.items() if key in DYNAMIC_KEYS}
         if not merged:

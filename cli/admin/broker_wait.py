@@ -79,7 +79,7 @@ async def look(admin: Admin, broker: int, *, with_warming: bool) -> BrokerProgre
         return seen
     state = await local_state(admin, cluster.brokers[broker])
     if state is None and in_sync == len(hosted):
-        raise BrokerUnavailableError(f"broker {broker} does not tell what is to come from the tier")
+        raise BrokerUnavailableError(f"broker {broker} does not report what it has to read from the tier")
     if state is None:
         return seen
     left_ms = state.warm_in_ms

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 BROKERS_SHOWN_MAX: Final = 40
 UNKNOWN_DISK: Final = 2.0**62
-NO_THROTTLE: Final = "what brokers can do is told by no request: give --throttle, or an inventory by --cluster"
+NO_THROTTLE: Final = "no request returns what brokers can do: give --throttle, or an inventory by --cluster"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -96,7 +96,7 @@ def _id_option(name: str, text: str) -> Callable[[Command], Command]:
     "--unknown-size",
     type=byte_size,
     metavar="SIZE",
-    help="What a partition of a live cluster counts whose size nothing tells, such as '10 GiB'; else no plan is made.",
+    help="What a partition of a live cluster counts whose size is unknown, such as '10 GiB'; else no plan is made.",
 )
 @click.option("--tier-first", is_flag=True, help="Have leaders roll and tier before: less to copy, smaller segments.")
 @click.option(
@@ -216,7 +216,7 @@ def _from_file(path: Path) -> ClusterArrays:
 def _from_cluster(
     bootstrap: tuple[str, ...], window_s: float, unknown_size: float | None
 ) -> tuple[ClusterArrays, frozenset[int]]:
-    """And the brokers that are not alive. What no request tells of brokers (network, disks) counts as unlimited.
+    """And the brokers that are not alive. What no request returns of brokers (network, disks) counts as unlimited.
     ClickException names partitions of unknown size, unless one is given for them.
     """
     import numpy as np

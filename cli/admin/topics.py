@@ -183,13 +183,13 @@ async def _described(admin: Admin, names: Sequence[str]) -> list[dict[str, Any]]
                 for broker, state in states.items()
                 if state is not None and name in state.warming
             }
-            told = {broker: state for broker, state in states.items() if state is not None}
-            failed = {broker for broker, state in told.items() if name in state.out_of_service}
+            known = {broker: state for broker, state in states.items() if state is not None}
+            failed = {broker for broker, state in known.items() if name in state.out_of_service}
             rows.append(
                 {
                     **_partition(topic.name, part),
                     "failed": sorted(failed.union(part.offline_replicas)),
-                    "thin": sorted(broker for broker, state in told.items() if name in state.warm_in_ms),
+                    "thin": sorted(broker for broker, state in known.items() if name in state.warm_in_ms),
                     "warming": warming,
                 }
             )

@@ -48,7 +48,7 @@ def capture_command(
       tierfetch model capture --bootstrap kafka-1:9092 --out cluster.yaml \\
           --known cores=16 --known nic_in_bytes_per_s='10 Gbit/s' --known nic_out_bytes_per_s='10 Gbit/s'
 
-    Only reading requests are sent. What no request tells (network, disks, cores, the tier's latency) stands as FILL-IN
+    Only reading requests are sent. What no response says (network, disks, cores, the tier's latency) stands as FILL-IN
     in the file until you give it here or write it there; the other commands refuse it by name.
     """
     given = _known(known)

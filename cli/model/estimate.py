@@ -4,7 +4,7 @@ Offsets are exact, and so are the bytes of what lies in the tier, by its segment
 
     remote(a, b)         = bytes of the offsets [a, b) in the tier, each offset once
     size                 = local bytes + remote(log start, local log start)
-    tiered               = remote(log start, next upload): what lies in both tiers too. Apache Kafka does not tell the
+    tiered               = remote(log start, next upload): what lies in both tiers too. Apache Kafka does not say the
                            next upload of a partition with nothing pending: it is behind the last tiered offset
     without a leader     local bytes of the largest replica; size at least the greater of these and all that is remote
     produced per second  = offsets between the two looks at the log end, in bytes
@@ -12,7 +12,7 @@ Offsets are exact, and so are the bytes of what lies in the tier, by its segment
 Where segments are not known (the metadata could not be read, or lack them) bytes are estimated: those that a record
 takes in the partition's local log, else in its known segments, else in the topic's other partitions, stand for it.
 
-What no request tells, and a size that nothing tells, is written as `FILL_IN`, which the model refuses by name until a
+What no response says, and an unknown size, is written as `FILL_IN`, which the model refuses by name until a
 number stands there. Nothing unknown is taken as empty.
 """
 
@@ -99,7 +99,7 @@ def capture(first: Snapshot, second: Snapshot | None, known: Mapping[str, str], 
     document["topics"] = topics
     if second is None:
         remarks.append("produce_bytes_per_s are not measured (--window 0): taken as 0 everywhere")
-    remarks.append("consume_bytes_per_s are told by no request: taken as 0 everywhere")
+    remarks.append("consume_bytes_per_s is in no response: taken as 0 everywhere")
     every = dict.fromkeys(name for names in unsized.values() for name in names)
     return Captured(document, tuple(unknown), tuple(remarks), tuple(every))
 
@@ -284,7 +284,7 @@ def _sizes(snapshot: Snapshot, state: PartitionState, usual: float | None) -> _S
 
 
 def _leaderless(local: int | None, segments: Sequence[RemoteSegment]) -> _Sizes:
-    """Nobody tells where the local log begins: all of it may be in the tier as well."""
+    """No response says where the local log begins: all of it may be in the tier as well."""
     if not segments:
         return _Sizes(None, local, None)
     first, end = min(each.start_offset for each in segments), max(each.end_offset for each in segments) + 1

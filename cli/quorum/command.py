@@ -114,7 +114,7 @@ def add(bootstrap: str, path: Path) -> None:
 @click.option("--controller-id", "node_id", required=True, type=int, help="Node id of the voter.")
 @click.option("--controller-directory-id", "directory", required=True, help="As `describe --replication` shows it.")
 def remove(bootstrap: str, node_id: int, directory: str) -> None:
-    """Take a voter out of a dynamic quorum; it goes on as an observer."""
+    """Take a voter out of a dynamic quorum; it continues as an observer."""
     try:
         directory_id = uuid_from_text(directory)
     except ValueError as error:

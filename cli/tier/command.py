@@ -85,7 +85,7 @@ def where_options(command: Command) -> Command:
         click.option(
             "--bootstrap", multiple=True, metavar="HOST:PORT", help="A broker of the cluster that has the metadata."
         ),
-        click.option("--from-objects", is_flag=True, help="Ask no broker: go by what the objects tell."),
+        click.option("--from-objects", is_flag=True, help="Ask no broker: use only what the objects say."),
         click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; may be repeated."),
         json_option,
     )
@@ -99,11 +99,11 @@ def tier() -> None:
     """List and verify what lies in a remote tier, without going through a broker's log.
 
     \b
-    The tier and its metadata are found by a broker's configuration, or told:
+    The tier and its metadata are found by a broker's configuration, or named:
       tierfetch tier ls --config broker.properties
       tierfetch tier ls --bootstrap 127.0.0.1:9092
       tierfetch tier verify --plugin local --option dir=tier --bootstrap 127.0.0.1:9092
-    If no broker runs any more, the objects tell most of it:
+    If no broker runs, the objects still say most of it:
       tierfetch tier ls --plugin local --option dir=tier --from-objects
     """
 
