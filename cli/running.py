@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
@@ -23,7 +23,7 @@ from ..remote.storage import RemoteStorageRefusedError
 if TYPE_CHECKING:
     from ..broker.tier import Tier
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 Config = TypeVar("Config")
 Node = TypeVar("Node")
 Line = Callable[[float], str | None]

@@ -17,7 +17,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -370,7 +370,8 @@ def load(path: Path) -> tuple[BrokerConfig, list[str]]:
 
 def parse(properties: Mapping[str, str], source: str) -> tuple[BrokerConfig, list[str]]:
     """Check properties; returns the configuration and warnings. `source` names them in messages."""
-    values: dict[str, Any] = {}
+    values: dict[str, str] = {}
+    of_plugins: dict[str, dict[str, str]] = {}
     warnings: list[str] = []
     prefixes = {
         "rsm.config": properties.get("remote.log.storage.manager.impl.prefix", "rsm.config."),
@@ -382,13 +383,13 @@ def parse(properties: Mapping[str, str], source: str) -> tuple[BrokerConfig, lis
         if key in KEYS:
             values.setdefault(key, value)
         elif prefix is not None:
-            values.setdefault(prefix, {})[given.removeprefix(prefixes[prefix])] = value
+            of_plugins.setdefault(prefix, {})[given.removeprefix(prefixes[prefix])] = value
         else:
             warnings.append(f"{source}: {_unknown(given)}")
     for key in ("listeners", "advertised.listeners"):
         if key in values:
             values[key] = _without_controllers(values[key], properties.get("controller.listener.names", "CONTROLLER"))
-    return validated(BrokerConfig, values, source), warnings
+    return validated(BrokerConfig, {**values, **of_plugins}, source), warnings
 
 
 def _without_controllers(listeners: str, controller_names: str) -> str:

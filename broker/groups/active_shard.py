@@ -18,7 +18,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ..replicas.partition import Partition, WallClock
@@ -239,7 +239,7 @@ class ActiveShard:
         if self._end is None and self.shard.groups.get(group_id) is group:
             self._step(group_id, Stored(store.store_id, error))
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work, name=f"groups-{self.partition.partition.topic_partition}")
         self._tasks.add(task)
         task.add_done_callback(self._ended)

@@ -31,7 +31,7 @@ from .reassign_cluster import reassign as ask_controller
 from .reassign_journal import JournalFile, default_path, owned
 from .reassign_run import Done, PlanRun, ProgressBar, left_behind, now_ms
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 _CHANGED: Final = {Standing.GONE, Standing.FOREIGN}
 """The standings that another plan or operator caused."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 import yaml
@@ -76,7 +76,7 @@ def capture_command(
         def progress(what: str) -> None:
             bars.update(bar, description=what)
 
-        def observed(admin: Admin) -> Any:
+        def observed(admin: Admin) -> Coroutine[None, None, tuple[Snapshot, Snapshot | None]]:
             return observe(Observer(admin, progress=progress), window_s, wait)
 
         first, second = run(bootstrap, observed)

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
 
@@ -28,7 +28,7 @@ from .admin import TIMEOUT_S, QuorumAdmin
 from .report import replication, replication_table, status
 
 T = TypeVar("T")
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 FAULTS: Final = (*OUTSIDE, OperatorError, ValueError)
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypedDict, TypeVar, Unpack
 
 import click
 from rich.console import Console
@@ -26,11 +26,21 @@ from .report import listing, print_listing, print_verification, verification
 from .verify import Audits, Reports, is_wanted, surveyed, verify, verify_from_objects
 
 T = TypeVar("T")
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 FAULTS = (RemoteStorageError, PluginError, ConfigError, OSError)
 """What is said in one line."""
 WITHOUT_METADATA: Final = "Name a broker that runs with --bootstrap, or go by the objects alone with --from-objects"
+
+
+class WhereOptions(TypedDict):
+    """What `where_options` passes to a command, beside its topics and `--json`."""
+
+    config: Path | None
+    plugin: str | None
+    options: tuple[str, ...]
+    bootstrap: tuple[str, ...]
+    from_objects: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +120,7 @@ def tier() -> None:
 
 @tier.command("ls")
 @where_options
-def list_tier(topics: tuple[str, ...], as_json: bool, **where: Any) -> None:
+def list_tier(topics: tuple[str, ...], as_json: bool, **where: Unpack[WhereOptions]) -> None:
     """List the remote segments of each partition, with totals.
 
     With --from-objects broker and age are not known, and only whole segments are listed.
@@ -126,7 +136,7 @@ def list_tier(topics: tuple[str, ...], as_json: bool, **where: Any) -> None:
 @tier.command("verify")
 @where_options
 @click.option("--deep", is_flag=True, help="Read every byte: batches, checksums, indexes, snapshots.")
-def verify_tier(topics: tuple[str, ...], as_json: bool, deep: bool, **where: Any) -> None:
+def verify_tier(topics: tuple[str, ...], as_json: bool, deep: bool, **where: Unpack[WhereOptions]) -> None:
     """Compare the tier with its remote log metadata. Exit code 1 if anything was found.
 
     \b
@@ -153,7 +163,7 @@ def verify_tier(topics: tuple[str, ...], as_json: bool, deep: bool, **where: Any
         sys.exit(1)
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def _run(work: Coroutine[None, None, T]) -> T:
     try:
         return asyncio.run(work)
     except MetadataUnavailableError as error:
