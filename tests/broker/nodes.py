@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from tierfetch.broker.cluster.view import NewTopic, PartitionRegistration, TopicImage
-from tierfetch.broker.config.broker_config import parse
+from tierfetch.broker.config.broker_config import BrokerConfig, parse
 from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.broker.node import Broker, open_broker
 from tierfetch.broker.replicas.partition import Partition
@@ -44,7 +44,7 @@ class Nodes:
     def directory(self, number: int) -> Path:
         return self.base / f"data-{number}"
 
-    def make(self, number: int, **configs: str) -> AbstractAsyncContextManager[Broker]:
+    def config(self, number: int, **configs: str) -> BrokerConfig:
         properties = {
             "node.id": str(number),
             "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -55,9 +55,13 @@ class Nodes:
         }
         config, warnings = parse(properties, "test")
         assert warnings == []
+        return config
+
+    def make(self, number: int, **configs: str) -> AbstractAsyncContextManager[Broker]:
         self._made += 1
         view = self.views.pop(number, None) or self.cluster.view()
-        return open_broker(config, NodeEnvironment(rng=random.Random(self._made), cluster_view=view))
+        environment = NodeEnvironment(rng=random.Random(self._made), cluster_view=view)
+        return open_broker(self.config(number, **configs), environment)
 
     async def start(self, *numbers: int, **configs: str) -> None:
         for number in numbers:

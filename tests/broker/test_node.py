@@ -7,14 +7,17 @@ import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tierfetch.broker.cluster.view import NO_LEADER, PartitionRegistration
-from tierfetch.broker.node import StartError
+from tierfetch.broker.environment import NodeEnvironment
+from tierfetch.broker.node import StartError, open_broker
 from tierfetch.broker.peers import bootstrap_settings
 from tierfetch.broker.replicas.manager import ReplicaManager
 from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.keeper.log_directory import HeldLock
 from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
@@ -219,6 +222,32 @@ async def test_start_that_fails_says_why(nodes: Nodes) -> None:
         await nodes.make(
             2, remote_log_storage_system_enable="true", remote_log_storage_manager_plugin="floppy"
         ).__aenter__()
+
+
+class HeldDirectories:
+    """Stands for the locks of log directories."""
+
+    def __init__(self) -> None:
+        self.held: list[Path] = []
+        self.were_held: list[Path] = []
+
+    def lock(self, directory: Path) -> HeldLock:
+        self.held.append(directory)
+        self.were_held.append(directory)
+        return SimpleNamespace(release=lambda: self.held.remove(directory))
+
+
+async def test_a_start_that_fails_stops_what_it_started(nodes: Nodes) -> None:
+    directories = HeldDirectories()
+    environment = NodeEnvironment(cluster_view=nodes.cluster.view(), lock_directory=directories.lock)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        config = nodes.config(1, listeners=f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(StartError, match="address already in use"):
+            await open_broker(config, environment).__aenter__()
+    assert directories.were_held == [nodes.directory(1)]
+    assert directories.held == []
 
 
 async def test_directory_of_another_cluster_is_refused(nodes: Nodes) -> None:
