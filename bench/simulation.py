@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tierfetch.broker.config.broker_config import parse
-from tierfetch.broker.node import Broker
+from tierfetch.broker.node import Broker, open_broker
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.topics import (
     CreatableReplicaAssignment,
@@ -227,7 +227,7 @@ class SteadyCluster:
         }
         config, warnings = parse(properties, name)
         assert not warnings, warnings
-        await self._world.host(name).start(lambda machine: Broker(config, machine))
+        await self._world.host(name).start(lambda machine: open_broker(config, machine))
 
     def _broker(self, process: Process) -> Broker | None:
         node: Broker | None = self._world.host(process.host).node

@@ -7,6 +7,7 @@ handlers/         answers requests, one module for each family of APIs.
 groups/           coordinates consumer groups.
 core/             holds the decisions that need only values.
 config/           reads the configuration file.
+peers             reaches other brokers: clients, and how a fetcher of one leader is made.
 tier              starts the two tier plugins and what works on them.
 metadata_topic    reads and writes `__remote_log_metadata` through the leaders of its partitions.
 combined          runs a controller and a broker in one process.

@@ -16,11 +16,12 @@ nothing is decided differently. What the two share is the replica of the metadat
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from ..controller.service import ControllerService
-from ..protocol.net.service import Service
+from ..protocol.start_waits import StartWaits
 from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig
 from ..quorum.listener import QuorumListener
@@ -28,7 +29,7 @@ from ..quorum.storage.formatting import identify
 from .config.broker_config import KEYS, BrokerConfig, parse
 from .config.dynamic_configs import check_dynamic_configs
 from .environment import NodeEnvironment
-from .node import Broker, make_quorum_view
+from .node import Broker, make_quorum_view, open_broker
 from .shared_lock import SharedLocks
 
 
@@ -41,58 +42,68 @@ class CombinedConfig:
 
 
 def parse_combined(properties: Mapping[str, str], source: str) -> tuple[CombinedConfig, list[str]]:
-    """Each role takes its own keys; the warnings say which belong to neither. ConfigError."""
+    """Return what each role takes, and warnings for keys that belong to neither. Raise ConfigError."""
     only_controller = controller_config.KEYS - KEYS
     of_broker = {key: value for key, value in properties.items() if key not in only_controller}
     of_controller = {key: value for key, value in properties.items() if key in controller_config.KEYS}
-    found, warnings = parse(of_broker, source)
-    return CombinedConfig(controller_config.parse(of_controller, source)[0], found), warnings
+    broker, warnings = parse(of_broker, source)
+    return CombinedConfig(controller_config.parse(of_controller, source)[0], broker), warnings
 
 
-class CombinedNode(Service):
-    """`async with CombinedNode(config) as node:` has both serving. StartError, and what a controller's start raises."""
+@dataclass(frozen=True, eq=False)
+class CombinedNode:
+    """A process whose controller and broker both serve."""
 
-    def __init__(
-        self,
-        config: CombinedConfig,
-        make_environment: Callable[[], NodeEnvironment] = NodeEnvironment,
-        *,
-        listeners: Sequence[QuorumListener] = (),
-    ) -> None:
-        """Each role has an environment of its own, and closes its disk. `listeners` are told of the metadata log what
-        both roles are told, after them.
-        """
-        super().__init__()
-        self._config = config
-        self._listeners = listeners
-        self._make_environment = make_environment
-        self.controller: ControllerService
-        self.broker: Broker
+    controller: ControllerService
+    broker: Broker
 
     @property
     def failures(self) -> tuple[asyncio.Future[str] | None, ...]:
-        """Done, with the reason, when one of the parts cannot go on."""
+        """Done, with the reason, when one of the parts must stop."""
         return self.controller.node.failed, self.controller.controller.failed, self.broker.failed
 
-    async def _start(self) -> None:
-        config, machine = self._config.controller, self._make_environment()
+
+def no_observer(_: ControllerService) -> None:
+    """Do nothing about the controller, which serves now."""
+
+
+@asynccontextmanager
+async def open_combined(
+    config: CombinedConfig,
+    make_environment: Callable[[], NodeEnvironment] = NodeEnvironment,
+    *,
+    waits: StartWaits | None = None,
+    listeners: Sequence[QuorumListener] = (),
+    on_controller: Callable[[ControllerService], None] = no_observer,
+) -> AsyncIterator[CombinedNode]:
+    """Run both roles. Raise StartError, and what a controller's start raises.
+
+    Each role has an environment of its own, and closes its disk. `listeners` follow the metadata log after both roles.
+    `on_controller` is called before the broker starts: a broker waits for a quorum, which may need other processes.
+    """
+    waits = waits or StartWaits()
+    async with AsyncExitStack() as stack:
+        machine = make_environment()
         locks = SharedLocks(machine.lock_directory)
-        self._stack.push_async_callback(machine.disk.close)
-        found = await identify(machine.disk, config.metadata_directory, config.node_id, None)
-        view = make_quorum_view(self._config.broker, machine, locks.lock, self.waits)
-        view.share(found.cluster_id)
-        self.controller = ControllerService(
-            config,
+        stack.push_async_callback(machine.disk.close)
+        formatted = await identify(machine.disk, config.controller.metadata_directory, config.controller.node_id, None)
+        view = make_quorum_view(config.broker, replace(machine, lock_directory=locks.lock), waits)
+        view.share(formatted.cluster_id)
+        controller = ControllerService(
+            config.controller,
             disk=machine.disk,
             rng=machine.rng,
             now_ms=machine.now_ms,
             lock=locks.lock,
             check_broker_configs=check_dynamic_configs,
-            listeners=(view, *self._listeners),
+            listeners=(view, *listeners),
         )
-        await self._stack.enter_async_context(self.controller)
-        view.attach(self.controller.node)
-        environment = replace(self._make_environment(), lock_directory=locks.lock, cluster_view=view)
-        self.broker = Broker(self._config.broker, environment, self.waits)
-        self.broker.more_metrics = lambda: self.controller.node.metrics.families(self.controller.node)
-        await self._stack.enter_async_context(self.broker)
+        await stack.enter_async_context(controller)
+        view.attach(controller.node)
+        on_controller(controller)
+        environment = replace(make_environment(), lock_directory=locks.lock, cluster_view=view)
+        metrics = controller.node.metrics
+        broker = await stack.enter_async_context(
+            open_broker(config.broker, environment, waits=waits, more_metrics=lambda: metrics.families(controller.node))
+        )
+        yield CombinedNode(controller, broker)

@@ -32,19 +32,19 @@ T = TypeVar("T")
 READ_WAIT_MS: Final = 2000
 READ_BYTES_MAX: Final = 4 * 1024 * 1024
 BROKER_TIMEOUT_SHARE: Final = 0.9
-"""Of our own deadline: the leader gives up earlier than we do, so that we learn why."""
+"""The share of our own deadline: the leader gives up earlier than we do, so that we learn why."""
 
 
 class MetadataLeader(NamedTuple):
-    """Of a partition of the topic."""
+    """The leader of a partition of the topic."""
 
     address: Address
     leader_epoch: int
 
 
 class MetadataTopicReader:
-    """What needs no right to write. `image` gives the cluster as it is known now; `questions` is for requests that are
-    answered at once, `make_client` gives clients for all that waits.
+    """Reads of the topic. `image` returns the cluster as it is known now; `questions` is for requests that are
+    answered at once, `make_client` returns clients for all that waits.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class MetadataTopicReader:
         self._broker_timeout_ms = int(timeout_s * 1000 * BROKER_TIMEOUT_SHARE)
         self._readers: dict[KafkaClient, None] = {}
         self._idle_readers: dict[int, list[KafkaClient]] = {}
-        """By partition: a connection stays with the leader that it was made for."""
+        """Clients by partition: a connection stays with the leader that it was made for."""
 
     async def close(self) -> None:
         readers, self._readers = self._readers, {}
@@ -103,8 +103,8 @@ class MetadataTopicReader:
 
     @asynccontextmanager
     async def _reader(self, partition: int) -> AsyncIterator[KafkaClient]:
-        """A client that nobody else uses meanwhile. One whose answer nobody awaits any more is closed: the next read
-        would wait for that answer first.
+        """Lend a client to one read. It is closed if the read is cancelled: the next read would first wait for the
+        answer that no caller awaits.
         """
         idle = self._idle_readers.setdefault(partition, [])
         client = idle.pop() if idle else self._make_client()
@@ -225,8 +225,8 @@ class BrokerMetadataTopic(MetadataTopicReader):
         )
         answer = _only(answer for each in response.topics for answer in each.partitions)
         if answer.error_code is not ErrorCode.none:
-            name, told = self._name(partition), answer.error_message or "not written"
-            raise KafkaError(answer.error_code, told if told.startswith(f"{name}:") else f"{name}: {told}")
+            name, reason = self._name(partition), answer.error_message or "not written"
+            raise KafkaError(answer.error_code, reason if reason.startswith(f"{name}:") else f"{name}: {reason}")
         return answer.base_offset
 
 

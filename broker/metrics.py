@@ -1,4 +1,4 @@
-"""What a broker tells Prometheus (docs/metrics.md lists it). Values are read where they live, when they are asked for.
+"""What a broker reports to Prometheus (docs/metrics.md lists it). Values are read where they live, at each scrape.
 
 Each family is made in one go, without an `await`, so its samples are of one moment; the next family may be of a later
 one. Only requests are counted here, because nobody else does.
@@ -91,7 +91,7 @@ FOLLOWED: Final[tuple[Quantity[ReplicaProgress], ...]] = (
     ),
     Quantity(
         "tierfetch_replica_bootstrap_end_timestamp_seconds",
-        "When it was settled where the replica goes on.",
+        "When it was settled where the replica continues.",
         lambda of: of.bootstrap_ended_at,
     ),
 )

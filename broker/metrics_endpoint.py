@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class MetricsEndpoint:
-    """`families` gives the metrics anew for each scrape."""
+    """`families` returns the metrics, once for each scrape."""
 
     def __init__(self, families: Callable[[], Iterable[Metric]]) -> None:
         self._families = families
@@ -59,7 +59,7 @@ class MetricsEndpoint:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._scrapes) >= SCRAPES_MAX:
-            _log.warning("a scrape was refused: %d are under way", len(self._scrapes))
+            _log.warning("a metrics scrape was refused: %d are in progress, the limit", len(self._scrapes))
             writer.transport.abort()
             return
         scrape = asyncio.create_task(self._serve(reader, writer), name="metrics-scrape")
@@ -69,7 +69,7 @@ class MetricsEndpoint:
     def _ended(self, scrape: asyncio.Task[None]) -> None:
         self._scrapes.discard(scrape)
         if not scrape.cancelled() and (error := scrape.exception()) is not None:
-            _log.error("a scrape ended by a fault of ours", exc_info=error)
+            _log.error("internal error in a metrics scrape", exc_info=error)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -81,7 +81,7 @@ class MetricsEndpoint:
                 writer.close()
                 await writer.wait_closed()
         except (OSError, EOFError, asyncio.LimitOverrunError) as error:
-            _log.info("a scrape by %s ended early: %r", writer.get_extra_info("peername"), error)
+            _log.info("a metrics scrape by %s ended early: %r", writer.get_extra_info("peername"), error)
         finally:
             writer.transport.abort()
 

@@ -14,58 +14,54 @@
     the cluster counts on this broker                 others take over what it leads
     metrics                                           scrapes are cut off
 
-Whoever connects earlier is refused, and tries again: a broker that does not find itself in its own metadata misleads
-clients. No log is opened earlier: an image that has this registration has all that was decided before it, while the
-first image may be an old one (a metadata log that lost its tail, or its disk), and a log that is not known to be tiered
-would be opened without what the tier holds. A start that fails stops what was started.
+A client that connects earlier is refused, and tries again: a broker that does not find itself in its own metadata
+misleads clients. No log is opened earlier: an image that has this registration has all that was decided before it,
+while the first image may be an old one (a metadata log that lost its tail, or its disk), and a log that is not known to
+be tiered would be opened without what the tier holds.
+
+A `Broker` exists only while it serves: `open_broker` makes it whole, or stops what was started and raises StartError.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
-from random import Random
 from typing import Final
 from uuid import UUID
 
 from prometheus_client.metrics_core import Metric
 
-from ..fetcher.bootstrap_runner import Bootstrapper, BootstrapSettings
-from ..fetcher.core.policies import bootstrap_policy
-from ..fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
 from ..log.cleaner.cleaner import CleanerSettings
-from ..log.keeper.log_directory import HeldLock
 from ..log.keeper.manager import LogManager
 from ..log.keeper.upkeep import UpkeepSettings
 from ..protocol.api import ApiKey
 from ..protocol.errors import OUTSIDE, OperatorError
-from ..protocol.fetch.messages import HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
-from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
+from ..protocol.net.client import Address, KafkaClient
 from ..protocol.net.server import Server, ServerLimits
-from ..protocol.net.service import Service, cancelled
+from ..protocol.net.service import cancelled
 from ..protocol.start_waits import StartWaits
-from ..protocol.topics import TopicIdPartition, TopicPartition
-from ..rlm.manager import RemoteLogManager
+from ..protocol.topics import TopicPartition
 from .cluster.lifecycle import LifecycleTimes
-from .cluster.quorum_view import QuorumClusterView
+from .cluster.quorum_view import QuorumClusterView, QuorumViewConfig
 from .cluster.topic_config import TopicConfigs
-from .cluster.view import BrokerRegistration
+from .cluster.view import BrokerRegistration, ClusterView
 from .config.broker_config import BrokerConfig
-from .core.metadata_view import knows_pending_uploads
-from .environment import NodeEnvironment
+from .environment import NodeDisk, NodeEnvironment
 from .groups.coordinator import GroupCoordinator
 from .groups.settings import coordinator_settings
 from .handlers.log_dirs import LogDirHandler
 from .handlers.table import HandlerServices, handler_table
 from .handlers.versions import VersionsHandler
+from .metadata_topic import BrokerMetadataTopic
 from .metrics import BrokerMetrics, RequestTimes
 from .metrics_endpoint import MetricsEndpoint
+from .peers import FetcherFactory, make_client
 from .replicas.fetcher_pool import FetcherPool
 from .replicas.hosted_partitions import HostedPartitions
-from .replicas.leader_endpoint import NO_DETAILS, BrokerEndpoint, ReplicaDetails
 from .replicas.leadership import monotonic_ms
 from .replicas.manager import ReplicaManager
 from .replicas.partition import PartitionServices
@@ -73,7 +69,7 @@ from .replicas.replication_throttles import ReplicationThrottles
 from .replicas.thin_replicas import ThinReplicas, WarmingLimits
 from .replicas.warmer import Warmer, WarmerSettings
 from .shared_lock import SharedLocks
-from .tier import Tier
+from .tier import Tier, open_tier
 
 CLOSE_DEADLINE_S: Final = 10.0
 
@@ -84,82 +80,173 @@ class StartError(OperatorError):
     """The broker cannot start; the message is for its operator."""
 
 
-class Broker(Service):
-    """`async with Broker(config) as broker:` has it serving, on the machine that `environment` stands for."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Broker:
+    """A broker that serves. `tier` is None without a remote storage system, `quorum` where no controllers are."""
 
-    def __init__(
-        self, config: BrokerConfig, environment: NodeEnvironment | None = None, waits: StartWaits | None = None
-    ) -> None:
-        """`waits`: those of the whole, where this is a part of another service."""
-        super().__init__()
-        self.waits = waits or self.waits
-        self.config = config
-        self._environment = environment or NodeEnvironment()
-        self.disk = self._environment.disk
-        self._rng = self._environment.rng
-        self._locks = SharedLocks(self._environment.lock_directory)
-        self._upkeep: asyncio.Task[None] | None = None
-        self.more_metrics: Callable[[], Iterable[Metric]] = tuple
-        """Of what else runs in this process, for its one endpoint."""
+    config: BrokerConfig
+    disk: NodeDisk
+    view: ClusterView
+    quorum: QuorumClusterView | None
+    configs: TopicConfigs
+    logs: LogManager
+    hosted: HostedPartitions
+    thin: ThinReplicas
+    fetchers: FetcherPool
+    tier: Tier | None
+    groups: GroupCoordinator
+    server: Server
 
     @property
     def failed(self) -> asyncio.Future[str] | None:
-        """Done, with the reason, when this broker cannot go on; None where nothing of that kind can happen."""
-        return self.view.failed if isinstance(self.view, QuorumClusterView) else None
+        """Done, with the reason, when this broker must stop; None where nothing of that kind can happen."""
+        return None if self.quorum is None else self.quorum.failed
 
     @property
     def address(self) -> Address:
-        """What clients and other brokers are told."""
-        advertised = self.config.advertised
-        return Address(advertised.host, advertised.port or self.server.port)
+        """The endpoint that clients and other brokers are given."""
+        return advertised_address(self.config, self.server)
 
-    async def start(self) -> None:
-        """StartError if it cannot serve."""
-        try:
-            await super().start()
-        except (*OUTSIDE, OperatorError) as error:
-            raise StartError(f"broker {self.config.node_id} cannot start: {error}") from error
 
-    async def _start(self) -> None:
-        config, stack = self.config, self._stack
-        stack.push_async_callback(self.disk.close)
-        self.view = self._environment.cluster_view or make_quorum_view(
-            config, self._environment, self._locks.lock, self.waits
+def advertised_address(config: BrokerConfig, server: Server) -> Address:
+    """Return the advertised endpoint; port 0 stands for the port that was bound."""
+    return Address(config.advertised.host, config.advertised.port or server.port)
+
+
+def no_metrics() -> Iterable[Metric]:
+    """Return nothing: the broker is alone in its process."""
+    return ()
+
+
+@asynccontextmanager
+async def open_broker(
+    config: BrokerConfig,
+    environment: NodeEnvironment | None = None,
+    *,
+    waits: StartWaits | None = None,
+    more_metrics: Callable[[], Iterable[Metric]] = no_metrics,
+) -> AsyncIterator[Broker]:
+    """Run a broker on the machine that `environment` stands for. Raise StartError if it cannot serve.
+
+    `waits` say what the start waits for; `more_metrics` are those of the rest of the process, for its one endpoint.
+    """
+    try:
+        broker, running = await _start(config, environment or NodeEnvironment(), waits or StartWaits(), more_metrics)
+    except (*OUTSIDE, OperatorError) as error:
+        raise StartError(f"broker {config.node_id} cannot start: {error}") from error
+    async with running:
+        yield broker
+
+
+async def _start(
+    config: BrokerConfig,
+    environment: NodeEnvironment,
+    waits: StartWaits,
+    more_metrics: Callable[[], Iterable[Metric]],
+) -> tuple[Broker, AsyncExitStack]:
+    """Return the broker, and the stack that stops it."""
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(environment.disk.close)
+        hang_ms = config.log_dir_hang_timeout_ms
+        for directory in config.log_dirs:  # before the view: the first one has the metadata log too
+            environment.disk.separate(directory, hang_s=hang_ms / 1000 if hang_ms else None)
+        environment = replace(environment, lock_directory=SharedLocks(environment.lock_directory).lock)
+        view = environment.cluster_view or make_quorum_view(config, environment, waits)
+        stack.push_async_callback(view.close)
+        await view.start()
+        broker = await _Composition(config, environment, waits, view, stack).compose(more_metrics)
+        _log.info("broker %d serves %s with cluster %s", config.node_id, broker.address, view.image.cluster_id)
+        return broker, stack.pop_all()
+
+
+class _Composition:
+    """Makes the parts of one broker around its cluster view, and puts on `stack` how each is stopped."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        environment: NodeEnvironment,
+        waits: StartWaits,
+        view: ClusterView,
+        stack: AsyncExitStack,
+    ) -> None:
+        self._config = config
+        self._environment = environment
+        self._waits = waits
+        self._view = view
+        self._quorum = view if isinstance(view, QuorumClusterView) else None
+        self._stack = stack
+        self._configs = TopicConfigs(view, config)
+        self._throttles = ReplicationThrottles(view, self._configs, config.node_id, asyncio.get_running_loop().time)
+        self._hosted = HostedPartitions(view)
+        self._thin = ThinReplicas(
+            monotonic_ms,
+            self._hosted.partitions,
+            WarmingLimits(config.thin_replica_warm_bytes, config.thin_replica_warm_ms),
         )
-        stack.push_async_callback(self.view.close)
-        await self.view.start()
-        self.configs = TopicConfigs(self.view, config)
-        self.throttles = ReplicationThrottles(self.view, self.configs, config.node_id, asyncio.get_running_loop().time)
-        self.logs = await self._identify_logs()
-        self.hosted = HostedPartitions(self.view)
-        self._requests = RequestTimes()
-        self._questions = self._make_client()
-        stack.push_async_callback(self._questions.close)
-        self.tier = await self._open_tier()
-        self.groups = await self._coordinate_groups()
-        self.server = await self._listen()
-        await self._register()
-        await self._open_logs()
-        await self._host_partitions()
-        await self.server.serve()
-        stack.push_async_callback(self.view.leave)
-        await self.view.serve()
-        if config.metrics_port is not None:
-            await self._serve_metrics(config.metrics_host, config.metrics_port)
-        _log.info("broker %d serves %s with cluster %s", config.node_id, self.address, self.view.image.cluster_id)
 
-    async def _identify_logs(self) -> LogManager:
-        config = self.config
-        logs = LogManager(
+    async def compose(self, more_metrics: Callable[[], Iterable[Metric]]) -> Broker:
+        """Start every part in the order of the module's table."""
+        config, environment, stack = self._config, self._environment, self._stack
+        logs = self._make_logs()
+        stack.push_async_callback(logs.close)
+        upkeep = await stack.enter_async_context(AsyncExitStack())
+        await logs.identify()
+        requests = RequestTimes()
+        client = self._make_client()
+        stack.push_async_callback(client.close)
+        tier = await self._open_tier(client)
+        groups = GroupCoordinator(self._view, coordinator_settings(config), environment.rng, environment.now_ms)
+        stack.push_async_callback(groups.close)
+        await groups.start()
+        warmer = self._make_warmer(tier)
+        server = await self._listen(logs, tier, groups, warmer, requests)
+        await self._register(logs, advertised_address(config, server))
+        with self._waits.waiting("its logs to be recovered"):
+            await logs.load()
+        upkeep.push_async_callback(cancelled, asyncio.create_task(logs.upkeep.run(), name="log-upkeep"))
+        fetchers = FetcherPool(self._fetcher_factory(client, tier).make, config.num_replica_fetchers)
+        await self._host_partitions(logs, fetchers, tier, groups)
+        if warmer is not None:
+            stack.push_async_callback(cancelled, asyncio.create_task(warmer.run(), name="warmer"))
+        await server.serve()
+        stack.push_async_callback(self._view.leave)
+        await self._view.serve()
+        broker = Broker(
+            config=config,
+            disk=environment.disk,
+            view=self._view,
+            quorum=self._quorum,
+            configs=self._configs,
+            logs=logs,
+            hosted=self._hosted,
+            thin=self._thin,
+            fetchers=fetchers,
+            tier=tier,
+            groups=groups,
+            server=server,
+        )
+        if config.metrics_port is not None:
+            await self._serve_metrics(broker, requests, more_metrics, config.metrics_port)
+        return broker
+
+    def _make_client(self) -> KafkaClient:
+        return make_client(self._config, self._environment.rng)
+
+    # Logs.
+
+    def _make_logs(self) -> LogManager:
+        config, environment = self._config, self._environment
+        return LogManager(
             config.log_dirs,
-            self.disk,
-            cluster_id=self.view.image.cluster_id,
+            environment.disk,
+            cluster_id=self._view.image.cluster_id,
             node_id=config.node_id,
-            config_of=self.configs.config_of,
+            config_of=self._configs.config_of,
             directory_of=self._directory_of,
-            rng=self._rng,
-            now_ms=self._environment.now_ms,
-            lock=self._locks.lock,
+            rng=environment.rng,
+            now_ms=environment.now_ms,
+            lock=environment.lock_directory,
             upkeep=UpkeepSettings(
                 checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
                 retention_check_interval_ms=config.log_retention_check_interval_ms,
@@ -171,61 +258,70 @@ class Broker(Service):
                 ),
             ),
         )
-        self._stack.push_async_callback(logs.close)
-        self._stack.push_async_callback(self._end_upkeep)
-        await logs.identify()
-        return logs
-
-    async def _open_logs(self) -> None:
-        with self.waits.waiting("its logs to be recovered"):
-            await self.logs.load()
-        self._upkeep = asyncio.create_task(self.logs.upkeep.run(), name="log-upkeep")
-
-    async def _end_upkeep(self) -> None:
-        if self._upkeep is not None:
-            await cancelled(self._upkeep)
 
     def _directory_of(self, partition: TopicPartition) -> UUID | None:
-        registration = self.view.image.partition(partition)
-        return None if registration is None else registration.directory_of(self.config.node_id)
+        registration = self._view.image.partition(partition)
+        return None if registration is None else registration.directory_of(self._config.node_id)
 
-    async def _open_tier(self) -> Tier | None:
-        if not self.config.remote_log_storage_system_enable:
+    # The tier.
+
+    async def _open_tier(self, client: KafkaClient) -> Tier | None:
+        if not self._config.remote_log_storage_system_enable:
             return None
-        tier = await Tier.open(
-            self.config, self._environment, self.view, self._questions, self._make_client, self._give_up
+        config, environment = self._config, self._environment
+        topic = BrokerMetadataTopic(
+            self._view, client, self._make_client, environment.now_ms, timeout_s=config.request_timeout_ms / 1000
         )
-        self._stack.push_async_callback(tier.close)
-        return tier
+        return await self._stack.enter_async_context(open_tier(config, environment, topic, self._give_up))
 
     def _give_up(self, reason: str) -> None:
-        if isinstance(self.view, QuorumClusterView):
-            self.view.lifecycle.fail(reason)
+        if self._quorum is not None:
+            self._quorum.lifecycle.fail(reason)
 
-    async def _coordinate_groups(self) -> GroupCoordinator:
-        groups = GroupCoordinator(self.view, coordinator_settings(self.config), self._rng, self._environment.now_ms)
-        self._stack.push_async_callback(groups.close)
-        await groups.start()
-        return groups
+    def _make_warmer(self, tier: Tier | None) -> Warmer | None:
+        if tier is None:
+            return None
+        environment = self._environment
+        return Warmer(self._thin, tier.manager, self._warmer_settings, environment.rng, environment.now_ms)
 
-    async def _listen(self) -> Server:
-        config = self.config
-        self._log_dirs = LogDirHandler(self.logs, self.disk)
+    def _warmer_settings(self) -> WarmerSettings:
+        config = self._configs.broker_config()
+        return WarmerSettings(config.thin_replica_warmer_enable, config.thin_replica_warmer_max_bytes_per_second)
+
+    # Requests.
+
+    async def _listen(
+        self,
+        logs: LogManager,
+        tier: Tier | None,
+        groups: GroupCoordinator,
+        warmer: Warmer | None,
+        requests: RequestTimes,
+    ) -> Server:
+        """Return the listener, bound and not accepting yet."""
+        config, quorum = self._config, self._quorum
+        log_dirs = LogDirHandler(
+            logs,
+            self._environment.disk,
+            warming=dict if warmer is None else (lambda: warmer.progress),
+            warm_in_ms=self._thin.warm_in_ms,
+            out_of_service=self._hosted.out_of_service,
+        )
         services = HandlerServices(
             config=config,
-            view=self.view,
-            hosted=self.hosted,
-            rng=self._rng,
+            view=self._view,
+            hosted=self._hosted,
+            rng=self._environment.rng,
             now_ms=self._environment.now_ms,
-            groups=self.groups,
-            remote_reads=self.tier.reads if self.tier is not None else None,
-            remote_offsets=self.tier.offsets if self.tier is not None else None,
-            controllers=self.view.channel if isinstance(self.view, QuorumClusterView) else None,
-            log_dirs=self._log_dirs,
-            throttles=self.throttles,
+            groups=groups,
+            remote_reads=None if tier is None else tier.reads,
+            remote_offsets=None if tier is None else tier.offsets,
+            controllers=None if quorum is None else quorum.channel,
+            log_dirs=log_dirs,
+            throttles=self._throttles,
         )
         server = Server(
-            self._requests.timed(handler_table(services)),
+            requests.timed(handler_table(services)),
             listener_name=config.listeners.name,
             limits=ServerLimits(
                 connections_max=config.max_connections,
@@ -234,190 +330,118 @@ class Broker(Service):
                 send_buffer_size=config.socket_send_buffer_bytes if config.socket_send_buffer_bytes >= 0 else None,
             ),
         )
-        if isinstance(self.view, QuorumClusterView):
+        if quorum is not None:
             versions = VersionsHandler(
-                self.view,
-                lambda: server.handlers,
-                self.view.replayed_offset,
-                self.view.incarnation_id,
-                self.view.kraft_version,
+                quorum, lambda: server.handlers, quorum.replayed_offset, quorum.incarnation_id, quorum.kraft_version
             )
             server.handlers[ApiKey.API_VERSIONS] = versions.api_versions
         self._stack.push_async_callback(server.close, deadline_s=CLOSE_DEADLINE_S)
         await server.bind(config.listeners.host, config.listeners.port)
         return server
 
-    async def _register(self) -> None:
+    async def _serve_metrics(
+        self, broker: Broker, requests: RequestTimes, more: Callable[[], Iterable[Metric]], port: int
+    ) -> None:
+        metrics = BrokerMetrics(
+            broker.hosted,
+            broker.fetchers,
+            None if broker.tier is None else broker.tier.manager,
+            broker.groups,
+            broker.logs.upkeep.cleaner,
+            broker.disk,
+            broker.server,
+            requests,
+        )
+        endpoint = MetricsEndpoint(lambda: chain(metrics.families(), more()))
+        self._stack.push_async_callback(endpoint.close)
+        await endpoint.start(self._config.metrics_host, port)
+
+    # The broker in its cluster.
+
+    async def _register(self, logs: LogManager, address: Address) -> None:
         """Announce the endpoint, with the port that is really bound, and the directories."""
+        config = self._config
         registration = BrokerRegistration(
-            self.config.node_id,
-            self.address.host,
-            self.address.port,
-            self.config.broker_rack,
-            self.logs.directory_ids,
-            epoch=self.logs.previous_broker_epoch,
+            config.node_id,
+            address.host,
+            address.port,
+            config.broker_rack,
+            logs.directory_ids,
+            epoch=logs.previous_broker_epoch,
         )
-        if isinstance(self.view, QuorumClusterView):
-            self.view.lifecycle.offline_directories = lambda: self.logs.offline_directory_ids
-        await self.view.register(registration)
-        self._stack.callback(self._note_broker_epoch)
+        if self._quorum is not None:
+            self._quorum.lifecycle.offline_directories = lambda: logs.offline_directory_ids
+        await self._view.register(registration)
 
-    def _note_broker_epoch(self) -> None:
-        """For the next run: it comes back to the cluster as the one that left in order."""
-        self.logs.broker_epoch = self.view.broker_epoch
+        def note_broker_epoch() -> None:
+            # The next run registers with it, and so returns as the broker that left in order (KIP-966).
+            logs.broker_epoch = self._view.broker_epoch
 
-    async def _host_partitions(self) -> None:
-        config = self.config
+        self._stack.callback(note_broker_epoch)
+
+    async def _host_partitions(
+        self, logs: LogManager, fetchers: FetcherPool, tier: Tier | None, groups: GroupCoordinator
+    ) -> None:
         services = PartitionServices(
-            node_id=config.node_id,
-            view=self.view,
-            rng=self._rng,
+            node_id=self._config.node_id,
+            view=self._view,
+            rng=self._environment.rng,
             now_ms=self._environment.now_ms,
-            lag_time_max_ms=config.replica_lag_time_max_ms,
+            lag_time_max_ms=self._config.replica_lag_time_max_ms,
         )
-        self.thin = ThinReplicas(
-            monotonic_ms,
-            self.hosted.partitions,
-            WarmingLimits(config.thin_replica_warm_bytes, config.thin_replica_warm_ms),
-        )
-        self.fetchers = FetcherPool(self._make_fetcher, config.num_replica_fetchers)
-        self._log_dirs.warm_in_ms, self._log_dirs.out_of_service = self.thin.warm_in_ms, self.hosted.out_of_service
         manager = ReplicaManager(
-            self.hosted,
+            self._hosted,
             services,
-            self.configs,
-            self.logs,
-            self.fetchers,
-            self.tier.manager if self.tier is not None else None,
-            self.groups,
-            self.thin,
+            self._configs,
+            logs,
+            fetchers,
+            None if tier is None else tier.manager,
+            groups,
+            self._thin,
         )
         self._stack.push_async_callback(manager.close)
         await manager.start()
-        if isinstance(self.view, QuorumClusterView):
-            lifecycle = self.view.lifecycle
-            lifecycle.thin_replicas, self.thin.on_change = self.thin.report, lifecycle.report_soon
+        if self._quorum is not None:
+            lifecycle = self._quorum.lifecycle
+            # Only now: before, the manager had not looked at every log, and a heartbeat would name too few.
+            lifecycle.thin_replicas, self._thin.on_change = self._thin.report, lifecycle.report_soon
 
-            def tell_offline() -> None:
+            def report_offline() -> None:
                 lifecycle.report()
                 manager.try_again()
 
-            self.logs.upkeep.on_offline = tell_offline
-        if self.tier is not None:
-            await self._warm(self.tier.manager)
+            logs.upkeep.on_offline = report_offline
 
-    async def _warm(self, tier: RemoteLogManager) -> None:
-        warmer = Warmer(self.thin, tier, self._warmer_settings, self._rng, self._environment.now_ms)
-        self._log_dirs.warming = lambda: warmer.progress
-        task = asyncio.create_task(warmer.run(), name="warmer")
-        self._stack.push_async_callback(cancelled, task)
-
-    def _warmer_settings(self) -> WarmerSettings:
-        config = self.configs.broker_config()
-        return WarmerSettings(config.thin_replica_warmer_enable, config.thin_replica_warmer_max_bytes_per_second)
-
-    async def _serve_metrics(self, host: str, port: int) -> None:
-        tier = self.tier.manager if self.tier is not None else None
-        metrics = BrokerMetrics(
-            self.hosted,
-            self.fetchers,
-            tier,
-            self.groups,
-            self.logs.upkeep.cleaner,
-            self.disk,
-            self.server,
-            self._requests,
-        )
-        endpoint = MetricsEndpoint(lambda: chain(metrics.families(), self.more_metrics()))
-        self._stack.push_async_callback(endpoint.close)
-        await endpoint.start(host, port)
-
-    def _make_client(self) -> KafkaClient:
-        return make_client(self.config, self._rng)
-
-    def _make_fetcher(self, leader_id: int) -> ReplicaFetcher:
-        config = self.config
-        endpoint = BrokerEndpoint(
-            leader_id,
-            lambda: self._address_of(leader_id),
-            replica_id=config.node_id,
-            replica_epoch=lambda: self.view.broker_epoch,
-            fetches=self._make_client(),
-            questions=self._questions,
-            timeout_s=config.replica_socket_timeout_ms / 1000,
-            details=self._replica_details,
-        )
-        bootstrapper = Bootstrapper(self._bootstrap_settings, self.tier.aux_states if self.tier is not None else None)
-        return ReplicaFetcher(
-            endpoint,
-            bootstrapper,
-            FetcherConfig(
-                wait_max_ms=config.replica_fetch_wait_max_ms,
-                min_bytes=config.replica_fetch_min_bytes,
-                max_bytes=config.replica_fetch_max_bytes,
-                response_max_bytes=config.replica_fetch_response_max_bytes,
-                backoff_max_ms=config.replica_fetch_backoff_ms,
-            ),
-            self._rng,
-            throttle=self.throttles.follower,
-            wall_clock=lambda: self._environment.now_ms() / 1000,
+    def _fetcher_factory(self, client: KafkaClient, tier: Tier | None) -> FetcherFactory:
+        return FetcherFactory(
+            config=self._config,
+            environment=self._environment,
+            view=self._view,
+            configs=self._configs,
+            hosted=self._hosted,
+            thin=self._thin,
+            throttle=self._throttles.follower,
+            client=client,
+            aux_states=None if tier is None else tier.aux_states,
         )
 
-    def _replica_details(self, key: TopicIdPartition) -> ReplicaDetails:
-        partition = self.hosted.partitions.get(key.topic_partition)
-        if partition is None:
-            return NO_DETAILS
-        local_log_start_offset = self.thin.local_start_of(partition)
-        if local_log_start_offset is None and self.config.replica_selector_class is None:
-            return NO_DETAILS
-        return ReplicaDetails(
-            HIGH_WATERMARK_NOT_TOLD if self.config.replica_selector_class is None else partition.log.high_watermark,
-            LOCAL_LOG_START_NOT_TOLD if local_log_start_offset is None else local_log_start_offset,
-        )
 
-    def _bootstrap_settings(self) -> BootstrapSettings:
-        """As configured now: the option and the policy are dynamic."""
-        config = self.configs.broker_config()
-        return BootstrapSettings(
-            policy=bootstrap_policy(
-                config.bootstrap_policy,
-                local_bytes_min=max(0, config.bootstrap_bounded_local_bytes),
-                local_ms_min=max(0, config.bootstrap_bounded_local_ms),
-            ),
-            is_option_enabled=config.follower_fetch_last_tiered_offset_enable,
-            is_feature_supported=knows_pending_uploads(self.view.image),
-        )
-
-    def _address_of(self, broker_id: int) -> Address:
-        broker = self.view.image.brokers.get(broker_id)
-        if broker is None:
-            raise BrokerUnavailableError(f"broker {broker_id} is not registered")
-        return Address(broker.host, broker.port)
-
-
-def make_client(config: BrokerConfig, rng: Random) -> KafkaClient:
-    return KafkaClient(client_id=f"tierfetch-broker-{config.node_id}", random=rng)
-
-
-def make_quorum_view(
-    config: BrokerConfig, environment: NodeEnvironment, lock: Callable[[Path], HeldLock], waits: StartWaits
-) -> QuorumClusterView:
-    """The view of a broker under controllers."""
+def make_quorum_view(config: BrokerConfig, environment: NodeEnvironment, waits: StartWaits) -> QuorumClusterView:
+    """Return the view of a broker under controllers, not started yet."""
     return QuorumClusterView(
-        config,
-        node_id=config.node_id,
-        listener_name=config.listeners.name,
-        directory=config.log_dirs[0],
-        disk=environment.disk,
-        rng=environment.rng,
-        now_ms=environment.now_ms,
-        lock=lock,
-        make_client=lambda: make_client(config, environment.rng),
-        times=LifecycleTimes(
-            heartbeat_interval_s=config.broker_heartbeat_interval_ms / 1000,
-            registration_s=config.initial_broker_registration_timeout_ms / 1000,
-            leaving_s=config.controlled_shutdown_timeout_ms / 1000,
+        QuorumViewConfig(
+            keys=config,
+            node_id=config.node_id,
+            listener_name=config.listeners.name,
+            directory=config.log_dirs[0],
+            times=LifecycleTimes(
+                heartbeat_interval_s=config.broker_heartbeat_interval_ms / 1000,
+                registration_s=config.initial_broker_registration_timeout_ms / 1000,
+                leaving_s=config.controlled_shutdown_timeout_ms / 1000,
+            ),
+            request_timeout_s=config.request_timeout_ms / 1000,
         ),
-        request_timeout_s=config.request_timeout_ms / 1000,
-        waits=waits,
+        environment,
+        lambda: make_client(config, environment.rng),
+        waits,
     )

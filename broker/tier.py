@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Self
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 from ..fetcher.aux_state import AuxStateBuilder
-from ..log.disk.port import Disk
-from ..protocol.net.client import KafkaClient
 from ..remote.index_cache import RemoteIndexCache
 from ..remote.metadata_topic import RemoteLogMetadataContext
 from ..remote.registry import load_remote_log_metadata
@@ -18,7 +17,6 @@ from ..rlm.pending_deletions import PendingDeletions
 from ..rlm.rate_limit import LimitedReads, RateLimit
 from ..rlm.reader import RemoteLogReader
 from ..rlm.times import OffsetsByTime
-from .cluster.view import ClusterView
 from .config.broker_config import BrokerConfig
 from .environment import NodeEnvironment
 from .handlers.offsets import RemoteOffsets
@@ -44,87 +42,82 @@ def manager_config(config: BrokerConfig) -> RemoteLogManagerConfig:
     )
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Tier:
-    """Open it with `open`."""
+    """What runs on the two plugins; `open_tier` makes it whole."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        environment: NodeEnvironment,
-        topic: BrokerMetadataTopic,
-        give_up: Callable[[str], None],
-    ) -> None:
-        """PluginError, which names the plugin and key, if a plugin cannot be had."""
-        assert config.storage_plugin is not None, "checked by the configuration"
-        self._topic = topic
-        self._storage = environment.open_remote_storage(
+    manager: RemoteLogManager
+    aux_states: AuxStateBuilder
+    reads: RemoteLogReader
+    offsets: RemoteOffsets
+
+
+@asynccontextmanager
+async def open_tier(
+    config: BrokerConfig,
+    environment: NodeEnvironment,
+    topic: BrokerMetadataTopic,
+    give_up: Callable[[str], None],
+) -> AsyncIterator[Tier]:
+    """Run the tier's parts, and close them and `topic` at the end. Raise PluginError if a plugin cannot be had.
+
+    It does not wait for the metadata topic, which is looked for in the background. `give_up` is called, with the
+    reason, if this broker's configuration contradicts that topic.
+    """
+    assert config.storage_plugin is not None, "checked by the configuration"
+    async with AsyncExitStack() as stack:
+        storage = environment.open_remote_storage(
             config.storage_plugin, config.rsm_config, config.remote_log_storage_manager_impl_prefix
         )
-        self._metadata = load_remote_log_metadata(
+        stack.push_async_callback(storage.close)
+        stack.push_async_callback(topic.close)
+        metadata = load_remote_log_metadata(
             config.remote_log_metadata_manager_class_name,
             config.rlmm_config,
             RemoteLogMetadataContext(topic, environment.rng, give_up),
             key_prefix=config.remote_log_metadata_manager_impl_prefix,
         )
-        self.manager = RemoteLogManager(
-            self._storage,
-            self._metadata,
+        stack.push_async_callback(metadata.close)
+        limits = manager_config(config)
+        manager = RemoteLogManager(
+            storage,
+            metadata,
             broker_id=config.node_id,
-            config=manager_config(config),
+            config=limits,
             random=environment.rng,
             wall_clock_ms=environment.now_ms,
             deletions=PendingDeletions(environment.disk, config.log_dirs[0]),
         )
-        self.aux_states = AuxStateBuilder(self.manager.storage, self._metadata)
-        limits = manager_config(config)
-        self._fetch_limit = RateLimit(limits.fetch_max_bytes_per_second)
-        self._chunks = RemoteChunks(
-            self.manager.storage,
-            self.manager.counters,
-            self._fetch_limit,
-            chunk_bytes=limits.reader_chunk_bytes,
-            cache_bytes=limits.reader_cache_bytes,
-            fetches_max=limits.reader_threads,
-            ahead_chunks=limits.reader_ahead_chunks,
-        )
-
-    @classmethod
-    async def open(
-        cls,
-        config: BrokerConfig,
-        environment: NodeEnvironment,
-        view: ClusterView,
-        questions: KafkaClient,
-        make_client: Callable[[], KafkaClient],
-        give_up: Callable[[str], None],
-    ) -> Self:
-        """Returns at once: the metadata topic is looked for in the background. `give_up` is called, with the reason, if
-        this broker's configuration contradicts it.
-        """
-        timeout_s = config.request_timeout_ms / 1000
-        topic = BrokerMetadataTopic(view, questions, make_client, environment.now_ms, timeout_s=timeout_s)
-        tier = cls(config, environment, topic, give_up)
-        await tier._start(config, environment.disk)
-        return tier
-
-    async def _start(self, config: BrokerConfig, disk: Disk) -> None:
-        limits = manager_config(config)
-        self._indexes = await RemoteIndexCache.open(
-            disk,
+        # Consumers, time look-ups and the index cache share one quota (remote.log.manager.fetch.max.bytes.per.second).
+        fetch_limit = RateLimit(limits.fetch_max_bytes_per_second)
+        indexes = await RemoteIndexCache.open(
+            environment.disk,
             config.log_dirs[0],
-            LimitedReads(self.manager.storage, self._fetch_limit),
+            LimitedReads(manager.storage, fetch_limit),
             config.remote_log_index_file_cache_total_size_bytes,
         )
-        self.reads = RemoteLogReader(self._metadata, self._chunks, self._indexes, max_wait_ms=limits.fetch_max_wait_ms)
-        by_time = OffsetsByTime(self._metadata, self._chunks, self._indexes, timeout_ms=limits.list_offsets_timeout_ms)
-        self.offsets = RemoteOffsets(self.manager.ledger, by_time)
-        await self._metadata.start()
-        await self.manager.start()
+        chunks = _chunks(manager, limits, fetch_limit)
+        # Users close before what they use: the manager first, the plugins last.
+        for part in (indexes, chunks, manager):
+            stack.push_async_callback(part.close)
+        await metadata.start()
+        await manager.start()
+        by_time = OffsetsByTime(metadata, chunks, indexes, timeout_ms=limits.list_offsets_timeout_ms)
+        yield Tier(
+            manager=manager,
+            aux_states=AuxStateBuilder(manager.storage, metadata),
+            reads=RemoteLogReader(metadata, chunks, indexes, max_wait_ms=limits.fetch_max_wait_ms),
+            offsets=RemoteOffsets(manager.ledger, by_time),
+        )
 
-    async def close(self) -> None:
-        await self.manager.close()
-        await self._chunks.close()
-        await self._indexes.close()
-        await self._metadata.close()
-        await self._topic.close()
-        await self._storage.close()
+
+def _chunks(manager: RemoteLogManager, limits: RemoteLogManagerConfig, fetch_limit: RateLimit) -> RemoteChunks:
+    return RemoteChunks(
+        manager.storage,
+        manager.counters,
+        fetch_limit,
+        chunk_bytes=limits.reader_chunk_bytes,
+        cache_bytes=limits.reader_cache_bytes,
+        fetches_max=limits.reader_threads,
+        ahead_chunks=limits.reader_ahead_chunks,
+    )

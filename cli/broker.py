@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from ..broker.config.broker_config import BrokerConfig, load
-from .running import StopError, looking_at, node_options, run_node, serving, stop_signals, until_told
+from ..protocol.start_waits import StartWaits
+from .running import StopError, looking_at, node_options, run_node, serving, stop_signals, until_stopped
 
 _log = logging.getLogger(__name__)
 
@@ -16,7 +17,7 @@ _log = logging.getLogger(__name__)
 @click.command("broker")
 @node_options("node.id, log.dirs and controller.quorum.bootstrap.servers")
 def broker(path: Path, log_level: str) -> None:
-    """Run a broker until it is told to stop (SIGTERM or SIGINT).
+    """Run a broker until it is asked to stop (SIGTERM or SIGINT).
 
     \b
     The smallest configuration:
@@ -28,7 +29,7 @@ def broker(path: Path, log_level: str) -> None:
     defaults hold for everything else (docs/configuration.md).
 
     \b
-    With a tier, and empty followers that begin behind it:
+    With a tier, and empty followers that begin after its end:
       remote.log.storage.system.enable=true
       remote.log.storage.manager.plugin=local
       rsm.config.dir=tier
@@ -41,15 +42,15 @@ def broker(path: Path, log_level: str) -> None:
 
 
 async def run(config: BrokerConfig) -> int:
-    from ..broker.node import Broker, StartError
+    from ..broker.node import StartError, open_broker
 
-    told, node = stop_signals(), Broker(config)
+    stopped, waits = stop_signals(), StartWaits()
     try:
-        async with serving(node, told) as serves:
-            if serves:
+        async with serving(open_broker(config, waits=waits), waits, stopped) as node:
+            if node is not None:
                 _log.info("broker %d is ready", config.node_id)
-            async with looking_at(node.tier if serves else None):
-                failure = await until_told(told, node.failed if serves else None)
+            async with looking_at(node.tier if node is not None else None):
+                failure = await until_stopped(stopped, node.failed if node is not None else None)
             if failure is not None:
                 _log.error("broker %d stops: %s", config.node_id, failure)
             else:
@@ -58,6 +59,6 @@ async def run(config: BrokerConfig) -> int:
         _log.error("%s", error)
         return 1
     except StopError as error:
-        error.tell(_log, f"broker {config.node_id}")
+        error.report(_log, f"broker {config.node_id}")
         return 1
     return 0 if failure is None else 1

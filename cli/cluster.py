@@ -69,7 +69,7 @@ def up(
       tierfetch cluster up --tier local
       tierfetch topics create orders --partitions 6 --replication 3 --config remote.storage.enable=true
 
-    Brokers listen on PORT and the ports behind it, controllers behind those. With --dir the cluster is there again the
+    Brokers listen on PORT and the ports after it, controllers after those. With --dir the cluster is there again the
     next time; without, its data is removed at the end.
     """
     with _base(directory) as base, ExitStack() as stack:
@@ -90,7 +90,7 @@ def up(
         if taken is not None:
             raise click.ClickException(f"port {taken} is taken: stop who listens there, or choose others with --port")
         _check_tier(order.tier)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # what has been started must not stay behind
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # what has been started must not outlive us
         console = Console()
         try:
             with console.status(f"{order.controllers} controllers and {brokers} brokers start"):
@@ -253,11 +253,11 @@ def _table(running: Sequence[LocalQuorum | LocalCluster]) -> Table:
 
 def _wait_for_signal(console: Console, running: Sequence[LocalNodes]) -> None:
     """And say so when a node has ended by itself; the others go on without it."""
-    told = threading.Event()
+    stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: told.set())
+        signal.signal(number, lambda *_: stopped.set())
     alive = [(nodes, node) for nodes in running for node in nodes.nodes]
-    while not told.wait(LOOK_S):
+    while not stopped.wait(LOOK_S):
         for nodes, node in list(alive):
             code = nodes.process(node).poll()
             if code is not None:

@@ -22,7 +22,7 @@ from ..protocol.requests import metadata_of
 from .options import addresses
 
 T = TypeVar("T")
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 TIMEOUT_S: Final = 30.0
 
@@ -124,7 +124,7 @@ def bootstrap_option(command: Command) -> Command:
     )(command)
 
 
-def run(bootstrap: Sequence[str], work: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:
+def run(bootstrap: Sequence[str], work: Callable[[Admin], Coroutine[None, None, T]]) -> T:
     """`work` with an open session; what a cluster refuses is said in one line, with exit code 1."""
 
     async def session() -> T:

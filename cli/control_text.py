@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from ..protocol.records import Record
 from ..protocol.records.control import ControlType, control_type, parse_end_transaction_marker
@@ -33,7 +32,7 @@ def control_text(record: Record) -> str:
     return f"{name} {json.dumps({'version': WRITTEN_VERSION, **fields}, separators=(',', ':'))}"
 
 
-def _json_of(value: QuorumRecord) -> tuple[str, dict[str, Any]]:
+def _json_of(value: QuorumRecord) -> tuple[str, dict[str, object]]:
     match value:
         case LeaderChange(leader_id, voters, granting):
             fields = {
@@ -52,7 +51,7 @@ def _json_of(value: QuorumRecord) -> tuple[str, dict[str, Any]]:
             return "KRaftVoters", {"voters": [_voter(voter) for voter in voters]}
 
 
-def _voter(voter: Voter) -> dict[str, Any]:
+def _voter(voter: Voter) -> dict[str, object]:
     return {
         "voterId": voter.voter_id,
         "voterDirectoryId": uuid_to_text(voter.directory_id or NO_DIRECTORY_ID),

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from ..quorum.controller_config import ControllerConfig, load
-from .running import StopError, node_options, reporting, run_node, serving, stop_signals, until_told
+from .running import StopError, node_options, reporting, run_node, serving, stop_signals, until_stopped
 
 _log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 @click.command("controller")
 @node_options("node.id, log.dirs and controller.quorum.*")
 def controller(path: Path, log_level: str) -> None:
-    """Run a controller until it is told to stop (SIGTERM or SIGINT).
+    """Run a controller until it is asked to stop (SIGTERM or SIGINT).
 
     \b
     The smallest configuration of one of three:
@@ -27,7 +27,7 @@ def controller(path: Path, log_level: str) -> None:
       controller.quorum.voters=1@127.0.0.1:9093,2@127.0.0.1:9094,3@127.0.0.1:9095
       log.dirs=data-1
 
-    Its log directory must have been formatted (tierfetch format). A leader that is told to stop hands over first.
+    Its log directory must have been formatted (tierfetch format). A leader that is asked to stop hands over first.
 
     Exit code 1 says that it could not start, or that it had to stop by itself; the last line of the log says why.
     """
@@ -39,7 +39,7 @@ async def run(config: ControllerConfig) -> int:
     try:
         return await _serve(config)
     except StopError as error:
-        error.tell(_log, f"controller {config.node_id}")
+        error.report(_log, f"controller {config.node_id}")
         return 1
 
 
@@ -51,7 +51,7 @@ async def _serve(config: ControllerConfig) -> int:
     from ..controller.service import ControllerService
     from ..quorum.core.errors import QuorumStartError
 
-    told = stop_signals()
+    stopped = stop_signals()
     machine = NodeEnvironment()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(machine.disk.close)
@@ -63,11 +63,11 @@ async def _serve(config: ControllerConfig) -> int:
             check_broker_configs=check_dynamic_configs,
         )
         try:
-            serves = await stack.enter_async_context(serving(service, told))
+            serves = await stack.enter_async_context(serving(service, service.waits, stopped))
         except (QuorumStartError, OSError) as error:
             _log.error("controller %d cannot start: %s", config.node_id, error)
             return 1
-        if not serves:
+        if serves is None:
             _log.info("controller %d stops", config.node_id)
             return 0
         node = service.node
@@ -77,7 +77,7 @@ async def _serve(config: ControllerConfig) -> int:
             await endpoint.start(config.metrics_host, config.metrics_port)
         _log.info("controller %d is ready on port %d", config.node_id, service.quorum.server.port)
         async with reporting(service.without_leader):
-            failure = await until_told(told, node.failed, service.controller.failed)
+            failure = await until_stopped(stopped, node.failed, service.controller.failed)
         if failure is not None:
             _log.error("controller %d stops: %s", config.node_id, failure)
             return 1

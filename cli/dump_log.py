@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import click
 
@@ -94,15 +94,15 @@ def _metadata_text(value: bytes) -> str:
     return json.dumps(_metadata(value), separators=(",", ":"))
 
 
-def _with_metadata(row: dict[str, Any]) -> dict[str, Any]:
+def _with_metadata(row: dict[str, object]) -> dict[str, object]:
     """`metadata` in place of the value's bytes."""
     if row["control"] or row["value"] is None:
         return row
     shown = {key: value for key, value in row.items() if key != "value"}
-    return {**shown, "metadata": _metadata(base64.b64decode(row["value"]))}
+    return {**shown, "metadata": _metadata(base64.b64decode(str(row["value"])))}
 
 
-def _metadata(value: bytes) -> dict[str, Any]:
+def _metadata(value: bytes) -> dict[str, object]:
     from ..controller.records import MetadataRecordError, record_row
 
     try:

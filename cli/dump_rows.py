@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from ..log.core.checkpoints import LEADER_EPOCH_CHECKPOINT, decode_leader_epochs
 from ..log.core.errors import CorruptFileError
@@ -34,7 +34,7 @@ from ..protocol.records import (
 from ..quorum.storage.snapshot_file import parse_snapshot_name
 from .control_text import control_text
 
-Row = dict[str, Any]
+Row = dict[str, object]
 ValueText = Callable[[bytes], str]
 
 BATCH_BYTES_MAX: Final = 128 * 1024 * 1024

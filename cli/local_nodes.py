@@ -1,6 +1,6 @@
 """Nodes of one kind as child processes on loopback, everything of theirs below one base directory.
 
-    <base>/<kind>-<node>.properties    its configuration, written anew at each start
+    <base>/<kind>-<node>.properties    its configuration, rewritten at each start
     <base>/<kind>-<node>.log           what it has said, over all its runs
     <base>/<kind>-<node>/              its data
 

@@ -56,5 +56,5 @@ class LocalServers(LocalCluster):
             "listeners": listeners,
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": voters,
-            "controlled.shutdown.timeout.ms": "5000",  # the last ones to stop find no majority of controllers any more
+            "controlled.shutdown.timeout.ms": "5000",  # the last to stop find no majority of controllers
         }

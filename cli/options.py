@@ -16,7 +16,7 @@ from ..model.complaints import complaint
 from ..model.units import Bytes, Capacity
 from ..protocol.net.client import Address
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 PIPE_WIDTH: Final = 200
 """Columns of a table that does not go to a terminal."""

@@ -7,23 +7,25 @@ import logging
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
 from ..log.core.properties import ConfigError
 from ..protocol.errors import OUTSIDE, OperatorError
-from ..protocol.net.service import Service, cancelled
+from ..protocol.net.service import cancelled
+from ..protocol.start_waits import StartWaits
 from ..remote.look import look
 from ..remote.storage import RemoteStorageRefusedError
 
 if TYPE_CHECKING:
     from ..broker.tier import Tier
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 Config = TypeVar("Config")
+Node = TypeVar("Node")
 Line = Callable[[float], str | None]
 """Return what a start waits for at a moment of the event loop's clock, or None."""
 
@@ -62,7 +64,7 @@ def run_node(
     path: Path,
     log_level: str,
     load: Callable[[Path], tuple[Config, list[str]]],
-    run: Callable[[Config], Coroutine[Any, Any, int]],
+    run: Callable[[Config], Coroutine[None, None, int]],
 ) -> None:
     """Ends the process with the exit code that `run` returns; ClickException for a wrong configuration."""
     logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT, stream=sys.stderr)
@@ -75,7 +77,7 @@ def run_node(
     sys.exit(asyncio.run(_with_bounded_pauses(run(config))))
 
 
-async def _with_bounded_pauses(node: Coroutine[Any, Any, int]) -> int:
+async def _with_bounded_pauses(node: Coroutine[None, None, int]) -> int:
     from ..broker.pauses import PAUSES
 
     async with PAUSES.measured():
@@ -91,7 +93,7 @@ class StopError(OperatorError):
         self.reasons = list(dict.fromkeys(str(each) for each in _with_earlier(error)))
         super().__init__("; ".join(self.reasons))
 
-    def tell(self, log: logging.Logger, node: str) -> None:
+    def report(self, log: logging.Logger, node: str) -> None:
         """One line for each reason."""
         for reason in self.reasons:
             log.error("%s could not stop in order, and recovers its logs at the next start: %s", node, reason)
@@ -111,39 +113,45 @@ def _with_earlier(error: BaseException) -> list[BaseException]:
 def stop_signals() -> asyncio.Future[None]:
     """Done at the first SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
-    told: asyncio.Future[None] = loop.create_future()
+    stopped: asyncio.Future[None] = loop.create_future()
 
-    def tell() -> None:
-        if not told.done():
-            told.set_result(None)
+    def stop() -> None:
+        if not stopped.done():
+            stopped.set_result(None)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, tell)
-    return told
+        loop.add_signal_handler(number, stop)
+    return stopped
 
 
 @asynccontextmanager
-async def serving(node: Service, told: asyncio.Future[None]) -> AsyncIterator[bool]:
-    """The node serves, or (False) the process was told to stop before it did; it is stopped at the end.
+async def serving(
+    opening: AbstractAsyncContextManager[Node], waits: StartWaits, stopped: asyncio.Future[None]
+) -> AsyncIterator[Node | None]:
+    """Yield the node that serves, or None if the process was asked to stop before it did; stop it at the end.
 
-    A start may wait a minute for controllers, and recover logs for longer: nobody should have to kill it, and the log
-    says what it waits for. Raises what the start raises, and StopError.
+    A start may wait a minute for controllers, and recover logs for longer. It can be interrupted, so that no operator
+    has to kill it, and the log says what it waits for. Raise what the start raises, and StopError.
     """
-    start = asyncio.create_task(node.start())
-    async with reporting(node.waits.line):
-        await asyncio.wait((start, told), return_when=asyncio.FIRST_COMPLETED)
+    start = asyncio.create_task(_enter(opening))
+    async with reporting(waits.line):
+        await asyncio.wait((start, stopped), return_when=asyncio.FIRST_COMPLETED)
     if not start.done():
         await cancelled(start)
-        yield False
+        yield None
         return
-    await start
+    node = await start
     try:
-        yield True
+        yield node
     finally:
         try:
-            await node.stop()
+            await opening.__aexit__(None, None, None)
         except OUTSIDE as error:
             raise StopError(error) from error
+
+
+async def _enter(opening: AbstractAsyncContextManager[Node]) -> Node:
+    return await opening.__aenter__()
 
 
 @asynccontextmanager
@@ -176,9 +184,9 @@ async def _look_at(tier: Tier) -> None:
     if isinstance(error, RemoteStorageRefusedError):
         _log.error("the tier refuses this broker, and nothing is copied to it until rsm.config.* is right: %s", error)
     elif error is not None:
-        _log.warning("the tier cannot be reached now, copies are tried again until it can: %s", error)
+        _log.warning("the tier is unreachable, copies are tried again until it responds: %s", error)
     else:
-        _log.info("the tier answers")
+        _log.info("the tier responds")
 
 
 async def _report(line: Line) -> None:
@@ -192,9 +200,9 @@ async def _report(line: Line) -> None:
             _log.warning("%s", text)
 
 
-async def until_told(told: asyncio.Future[None], *failures: asyncio.Future[str] | None) -> str | None:
-    """None when the process is told to stop, or the reason if one of the node's parts has failed before."""
+async def until_stopped(stopped: asyncio.Future[None], *failures: asyncio.Future[str] | None) -> str | None:
+    """Return None when the process is asked to stop, or the reason if one of the node's parts failed first."""
     failing = [failed for failed in failures if failed is not None]
-    ends: list[asyncio.Future[Any]] = [told, *failing]
+    ends: list[asyncio.Future[None] | asyncio.Future[str]] = [stopped, *failing]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     return next((failed.result() for failed in failing if failed.done()), None)

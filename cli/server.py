@@ -8,15 +8,16 @@ from pathlib import Path
 
 import click
 
-from ..broker.combined import CombinedConfig, CombinedNode, parse_combined
+from ..broker.combined import CombinedConfig, open_combined, parse_combined
 from ..broker.config import broker_config
 from ..broker.config.broker_config import BrokerConfig
 from ..log.core.properties import ConfigError, read_properties
 from ..protocol.errors import OUTSIDE, OperatorError
+from ..protocol.start_waits import StartWaits
 from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig
 from . import broker, controller
-from .running import StopError, looking_at, node_options, reporting, run_node, serving, stop_signals, until_told
+from .running import StopError, looking_at, node_options, reporting, run_node, serving, stop_signals, until_stopped
 
 NodeConfig = BrokerConfig | ControllerConfig | CombinedConfig
 
@@ -26,7 +27,7 @@ _log = logging.getLogger(__name__)
 @click.command("server")
 @node_options("process.roles and what those roles need")
 def server(path: Path, log_level: str) -> None:
-    """Run what process.roles names until it is told to stop (SIGTERM or SIGINT).
+    """Run what process.roles names until it is asked to stop (SIGTERM or SIGINT).
 
     \b
     Both roles in one process:
@@ -66,22 +67,22 @@ async def _run(config: NodeConfig) -> int:
 
 
 async def _run_both(config: CombinedConfig) -> int:
-    told, node, node_id = stop_signals(), CombinedNode(config), config.broker.node_id
+    stopped, waits, node_id = stop_signals(), StartWaits(), config.broker.node_id
     try:
-        async with serving(node, told) as serves:
-            if serves:
+        async with serving(open_combined(config, waits=waits), waits, stopped) as node:
+            if node is not None:
                 _log.info("server %d is ready as broker and controller", node_id)
             async with AsyncExitStack() as stack:
-                if serves:
+                if node is not None:
                     await stack.enter_async_context(reporting(node.controller.without_leader))
                     await stack.enter_async_context(looking_at(node.broker.tier))
-                failure = await until_told(told, *(node.failures if serves else ()))
+                failure = await until_stopped(stopped, *(node.failures if node is not None else ()))
             if failure is not None:
                 _log.error("server %d stops: %s", node_id, failure)
             else:
                 _log.info("server %d stops", node_id)
     except StopError as error:
-        error.tell(_log, f"server {node_id}")
+        error.report(_log, f"server {node_id}")
         return 1
     except (*OUTSIDE, OperatorError) as error:
         _log.error("server %d cannot start: %s", node_id, error)

@@ -50,7 +50,7 @@ The same seed gives the same run, event for event, with the same commit, depende
 @click.option("--logs", is_flag=True, help="Show also what the nodes log.")
 @click.option("--json", "json_file", type=OutputFile(), help="Write all reports.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
-@click.option("--time-limit", type=click.FloatRange(0), help="Begin no more seeds after so many seconds.")
+@click.option("--time-limit", type=click.FloatRange(0), help="Begin no further seeds after so many seconds.")
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Shorten the schedule of a failure.")
 def simulate(
     seed: int | None,
@@ -68,7 +68,7 @@ def simulate(
     if (seed is None) == (seeds is None):
         raise click.UsageError("give either --seed or --seeds")
     if seed is None and (events_file is not None or logs):
-        raise click.UsageError("--events and --logs tell of one run: give --seed")
+        raise click.UsageError("--events and --logs describe one run: give --seed")
     schedule = _schedule(schedule_file)
     try:
         if seed is not None:
@@ -136,7 +136,7 @@ def _many(one: Callable[[int], RunReport], seeds: range, jobs: int, time_limit_s
 def _reports(
     one: Callable[[int], RunReport], seeds: range, jobs: int, time_limit_s: float | None
 ) -> Iterator[RunReport]:
-    """As they come; no more than two a process are under way, so that the time limit holds."""
+    """Yield reports as they come; at most two a process are under way, so that the time limit holds."""
     deadline_s = time.monotonic() + time_limit_s if time_limit_s is not None else float("inf")
     if jobs == 1:
         for seed in seeds:

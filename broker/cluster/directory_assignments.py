@@ -1,8 +1,8 @@
-"""AssignReplicasToDirs (KIP-858): tells the controller in which log directory each replica lies.
+"""AssignReplicasToDirs (KIP-858): reports to the controller in which log directory each replica is stored.
 
-A controller that knows can tell which replicas a failed directory takes with it. What is to be told gathers while a
-request is under way, the last word on each replica counts, and what was not taken is told again after a pause. A
-partition that the controller does not know any more is dropped.
+A controller that knows can tell which replicas a failed directory takes with it. Reports gather while a
+request is under way, the last report on each replica counts, and what was not taken is reported again after a pause. A
+partition that the controller no longer knows is dropped.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class DirectoryAssignments:
         self._waiting: dict[TopicIdPartition, UUID] = {}
         self._sending: asyncio.Task[None] | None = None
 
-    def tell(self, partition: TopicIdPartition, directory_id: UUID) -> None:
+    def report(self, partition: TopicIdPartition, directory_id: UUID) -> None:
         """Returns at once."""
         self._waiting[partition] = directory_id
         if self._sending is None or self._sending.done():
@@ -66,7 +66,11 @@ class DirectoryAssignments:
             try:
                 left = refused(part, await self._ask(by_directory(part)))
             except OUTSIDE as error:
-                _log.warning("the directories of %d replicas were not taken up: %s", len(part), error)
+                _log.warning(
+                    "the controller did not take up the directories of %d replicas, reporting again: %s",
+                    len(part),
+                    error,
+                )
                 left = part
             for partition, directory_id in part.items():
                 if partition not in left and self._waiting[partition] == directory_id:
@@ -100,7 +104,7 @@ def by_directory(assignments: Assignments) -> tuple[AssignReplicasToDirsRequestD
 
 
 def refused(assignments: Assignments, response: AssignReplicasToDirsResponse) -> Assignments:
-    """What has to be told again. KafkaError if the request was refused as a whole."""
+    """Return what has to be reported again. Raise KafkaError if the request was refused as a whole."""
     if response.error_code is not ErrorCode.none:
         raise KafkaError(response.error_code, f"directories of {len(assignments)} replicas")
     answers = {

@@ -2,7 +2,7 @@
 
 While a request is under way changes gather for the next one, so that a broker whose follower dies asks once for all its
 partitions. Each caller gets its own answer; a request without one is an OSError for all of them: nobody knows. So is a
-fault of ours, which is logged: nobody waits for ever.
+internal error, which is logged: no caller waits for ever.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class IsrChanges:
         partition_epoch: int,
         isr: Sequence[tuple[int, int]],
     ) -> PartitionRegistration:
-        """What is registered then; `replicas` is empty, for the answer does not tell them. KafkaError, OSError."""
+        """Return what is registered then; `replicas` is empty, which the answer lacks. KafkaError, OSError."""
         answer: asyncio.Future[AlterPartitionResponsePartitionData] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Change(partition, leader_epoch, partition_epoch, tuple(isr), answer))
         if self._sending is None or self._sending.done():
@@ -90,8 +90,10 @@ class IsrChanges:
             except OUTSIDE as error:
                 _fail(changes, error)
             except Exception as error:  # noqa: BLE001 - the supervisor of what the callers wait for
-                _log.exception("ISR changes of %d partitions ended by a fault of ours", len(changes))
-                _fail(changes, OSError(f"a fault of the broker: {error!r}"))
+                _log.exception(
+                    "internal error in the ISR changes of %d partitions: their leaders ask again", len(changes)
+                )
+                _fail(changes, OSError(f"internal error: {error!r}"))
             except asyncio.CancelledError:
                 for change in (*changes, *self._waiting):
                     change.answer.cancel()

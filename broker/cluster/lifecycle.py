@@ -5,15 +5,15 @@
 | UNREGISTERED | none are sent | registered with a new incarnation id: STARTING |
 | STARTING | wants to stay fenced | `serve`: RUNNING |
 | RUNNING | wants to be unfenced; the controller does it once this node has replayed its own registration | |
-| LEAVING | wants to shut down: leaderships move | told to go, or out of time: LEFT |
+| LEAVING | wants to shut down: leaderships move | let go, or out of time: LEFT |
 
-Any state but LEFT: STALE_BROKER_EPOCH or BROKER_ID_NOT_REGISTERED means that the registration is not ours any more: a
+Any state but LEFT: STALE_BROKER_EPOCH or BROKER_ID_NOT_REGISTERED means that the registration is no longer ours: a
 new one is made, under the same intent. A broker that could not be heard for a session timeout was fenced and its next
 heartbeat unfences it, with no memory of ISRs that it left.
 
 Registration repeats while another incarnation of the broker has a live session (after kill -9), and until `deadline_s`
-for everything else that may pass; what an operator has to mend (a wrong cluster id, an unsupported feature level) is an
-error at once.
+for everything else that may pass; what an operator has to repair (a wrong cluster id, an unsupported feature level) is
+an error at once.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class BrokerLifecycle:
         self._times = times
         self._identity: BrokerIdentity | None = None
         self.incarnation_id = UUID(int=rng.getrandbits(128), version=4)
-        """Of this process."""
+        """The id of this process."""
         self._previous_epoch = NO_PREVIOUS_EPOCH
         self._beating: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -114,13 +114,13 @@ class BrokerLifecycle:
         self.obstacle = ""
         """Why the controller did not register this broker when it was asked last."""
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done, with the reason, when this broker can tell nobody any more that it lives, has nowhere to store, or must
-        not use its tier.
+        """Done, with the reason, when this broker can no longer send heartbeats, has nowhere to store, or must not use
+        its tier.
         """
 
     async def register(self, identity: BrokerIdentity, previous_epoch: int, within_s: float | None = None) -> int:
-        """The broker's epoch. `previous_epoch`: of the run before if it ended in order, else -1. KafkaError for what
-        an operator has to mend, ControllerUnavailableError if no controller took it `within_s`, `registration_s` where
+        """The broker's epoch. `previous_epoch`: of the run before if it ended in order, else -1. KafkaError for what an
+        operator has to repair, ControllerUnavailableError if no controller took it `within_s`, `registration_s` where
         that is not given.
         """
         self._identity, self._previous_epoch = identity, previous_epoch
@@ -139,12 +139,12 @@ class BrokerLifecycle:
         await self._until_fenced(BrokerState.RUNNING, is_fenced=False)
 
     def report(self) -> None:
-        """More directories are offline: send the next heartbeat now. Without any that is left the broker had better
-        end: nothing that it is given can be stored, and nobody would take over what is not assigned to a directory yet.
+        """More directories are offline: send the next heartbeat now. Without any that is left the broker should end:
+        nothing that it is given can be stored, and no broker would take over what is not assigned to a directory yet.
         """
         identity = self._identity
         if identity is not None and set(identity.directory_ids) <= set(self.offline_directories()):
-            self.fail("none of its log directories can be used any more")
+            self.fail("none of its log directories is usable (log.dirs); repair or replace the disks")
         self._wake.set()
 
     def report_soon(self) -> None:
@@ -157,11 +157,11 @@ class BrokerLifecycle:
         self._wake.set()
 
     def controller_changed(self) -> None:
-        """The one that is active now has not heard this broker yet: send the next heartbeat now."""
+        """The active controller has no heartbeat of this broker yet: send the next heartbeat now."""
         self._wake.set()
 
     def fail(self, reason: str) -> None:
-        """This broker cannot go on, and had better end."""
+        """Report that this broker cannot continue and must end."""
         if not self.failed.done():
             self.failed.set_result(reason)
 
@@ -174,7 +174,10 @@ class BrokerLifecycle:
             async with asyncio.timeout(self._times.leaving_s), self._changed:
                 await self._changed.wait_for(lambda: self.state is BrokerState.LEFT)
         except TimeoutError:
-            _log.warning("the controller did not let the broker go within %g s", self._times.leaving_s)
+            _log.warning(
+                "not all leaderships moved within %g s (controlled.shutdown.timeout.ms): stopping anyway",
+                self._times.leaving_s,
+            )
 
     async def close(self) -> None:
         if self._soon is not None:
@@ -201,7 +204,7 @@ class BrokerLifecycle:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + (self._times.registration_s if within_s is None else within_s)
         request = self._registration()
-        told: ErrorCode | None = None
+        reported: ErrorCode | None = None
         while True:
             left_s = deadline_s - loop.time()
             response = await self._channel.send(request, timeout_s=max(left_s, 0.001))
@@ -210,8 +213,8 @@ class BrokerLifecycle:
                 break
             if code not in _PASSING or loop.time() >= deadline_s:
                 raise KafkaError(code, _explanation(code, request))
-            if code is not told:
-                told = code
+            if code is not reported:
+                reported = code
                 why = _ALIVE if code is ErrorCode.duplicate_broker_registration else "another controller is active"
                 self.obstacle = why
                 _log.warning("not registered yet, trying again for %.0f s: %s", left_s, why)
@@ -246,11 +249,11 @@ class BrokerLifecycle:
     # Heartbeats.
 
     def _beating_ended(self, task: asyncio.Task[None]) -> None:
-        """The supervisor of the heartbeats: a broker without them is fenced for good, and had better end."""
+        """The supervisor of the heartbeats: a broker without them is fenced for good, and must end."""
         if task.cancelled() or (error := task.exception()) is None:
             return
-        _log.error("a fault of ours has ended the heartbeats", exc_info=error)
-        self.fail(f"its heartbeats have ended: {error!r}")
+        _log.error("internal error in the heartbeats: the broker stops", exc_info=error)
+        self.fail(f"internal error in its heartbeats: {error!r}")
 
     async def _beat(self) -> None:
         while self.state is not BrokerState.LEFT:
@@ -258,9 +261,9 @@ class BrokerLifecycle:
             try:
                 await self._beat_once()
             except ControllerUnavailableError as error:
-                _log.warning("no heartbeat: %s", error)
+                _log.warning("heartbeat failed, trying again: %s", error)
             except KafkaError as error:
-                _log.error("the controller refuses this broker: %s", error)
+                _log.error("the controller rejected the heartbeat: %s", error)
             pause = asyncio.get_running_loop().call_later(self._pause_s(), self._wake.set)
             try:
                 await self._wake.wait()
@@ -287,7 +290,8 @@ class BrokerLifecycle:
         response = await self._channel.send(request, timeout_s=self._times.request_timeout_s)
         code = response.error_code
         if code in _LOST_REGISTRATION:
-            _log.warning("the registration is not ours any more (%s): registering anew", code.name)
+            # The same process registers again: its logs are as they were, only the broker epoch is new.
+            _log.warning("the controller no longer has this registration (%s): registering again", code.name)
             await self._register()
         elif code is not ErrorCode.none:
             raise KafkaError(code, f"heartbeat of broker {self._identity.broker_id}")
@@ -310,4 +314,4 @@ def _explanation(code: ErrorCode, request: BrokerRegistrationRequest) -> str:
         return f"{broker} belongs to cluster {request.cluster_id}, the controller to another: check the log directories"
     if code is ErrorCode.unsupported_version:
         return f"{broker} does not support a feature level that the cluster has finalized: use a newer release"
-    return f"{broker} was refused by the controller"
+    return f"{broker} was rejected by the controller"

@@ -1,4 +1,4 @@
-"""The cluster as the controllers' metadata log tells it: `ClusterView` over an observer of the quorum.
+"""The cluster as the controllers' metadata log has it: `ClusterView` over an observer of the quorum.
 
     metadata log --observer--> MetadataView --image--> listeners of this broker
     requests     --ControllerChannel--> active controller --records--> metadata log --> the image
@@ -22,7 +22,7 @@ disk (who led the quorum) is not taken for news: `has_heard_leader`.
 In a process that is a controller too the view listens to the controller's replica instead (`share`, before that starts,
 and `attach`): one node has one replica of the log.
 
-What fails of itself completes `failed`: the observer (its disk, mostly), and the heartbeats by a fault of ours.
+What fails of itself completes `failed`: the observer (its disk, mostly), and the heartbeats by an internal error.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from ...controller.core.config import KRAFT_VERSION, registered_features
@@ -87,49 +88,63 @@ REGISTRATION_TIMEOUT: Final = "initial.broker.registration.timeout.ms"
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumViewConfig:
+    """What the configuration says of a broker under controllers. `directory` holds the metadata log."""
+
+    keys: QuorumKeys
+    node_id: int
+    listener_name: str
+    directory: Path
+    times: LifecycleTimes
+    request_timeout_s: float
+
+
+class Machine(Protocol):
+    """What the view takes from the machine it runs on: the port to disk, chance, clock and locks."""
+
+    @property
+    def disk(self) -> Disk: ...
+
+    @property
+    def rng(self) -> Random: ...
+
+    @property
+    def now_ms(self) -> Callable[[], int]: ...
+
+    @property
+    def lock_directory(self) -> Callable[[Path], HeldLock]: ...
+
+
 class QuorumClusterView:
-    """`lock` is held for the metadata directory from `start` to `close`; `make_client` gives clients of its own."""
+    """The metadata directory is locked from `start` to `close`; `make_client` gives clients of its own."""
 
     def __init__(
         self,
-        keys: QuorumKeys,
-        *,
-        node_id: int,
-        listener_name: str,
-        directory: Path,
-        disk: Disk,
-        rng: Random,
-        now_ms: Callable[[], int],
-        lock: Callable[[Path], HeldLock],
+        config: QuorumViewConfig,
+        machine: Machine,
         make_client: Callable[[], KafkaClient],
-        times: LifecycleTimes,
-        request_timeout_s: float,
         waits: StartWaits | None = None,
     ) -> None:
-        self._keys = keys
-        self._node_id = node_id
-        self._listener_name = listener_name
-        self._directory = directory
-        self._disk = disk
-        self._rng = rng
-        self._now_ms = now_ms
-        self._lock = lock
-        self._request_timeout_s = request_timeout_s
-        self._registration_s = times.registration_s
+        rng, times = machine.rng, config.times
+        self._config = config
+        self._machine = machine
         self._waits = waits or StartWaits()
         self._limit: Limit | None = None
         self._listeners: list[ImageListener] = []
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._applied_epoch = -1
-        """Of the batch applied last. A controller believes what is reported about the metadata of its own epoch."""
+        """The epoch of the batch applied last. A controller believes what is reported about the metadata of its own
+        epoch.
+        """
         self._stack = AsyncExitStack()
         self._node: QuorumNode | None = None
         self._is_sharing = False
-        self._metadata = MetadataView("", listener_name)
+        self._metadata = MetadataView("", config.listener_name)
         self.channel = ControllerChannel(make_client(), rng, leader=self._leader, others=self._controllers)
         heartbeats = ControllerChannel(make_client(), rng, leader=self._leader, others=self._controllers)
         self.lifecycle = BrokerLifecycle(heartbeats, rng, self.replayed_offset, times)
-        self._isr_changes = IsrChanges(self.channel, node_id, lambda: self.lifecycle.broker_epoch)
+        self._isr_changes = IsrChanges(self.channel, config.node_id, lambda: self.lifecycle.broker_epoch)
         self._directories = DirectoryAssignments(self._assign_directories, rng)
         self._stack.push_async_callback(self.channel.close)
         self._stack.push_async_callback(heartbeats.close)
@@ -142,17 +157,17 @@ class QuorumClusterView:
 
     @property
     def broker_epoch(self) -> int:
-        """Of this broker's registration; -1 before it has one."""
+        """The epoch of this broker's registration; -1 before it has one."""
         return self.lifecycle.broker_epoch
 
     @property
     def failed(self) -> asyncio.Future[str]:
-        """Done, with the reason, when this broker cannot follow the metadata log, or say that it lives, any more."""
+        """Done, with the reason, when this broker can no longer follow the metadata log or send heartbeats."""
         return self.lifecycle.failed
 
     @property
     def incarnation_id(self) -> UUID:
-        """Of this process; another one of the same broker has another."""
+        """The id of this process; another process of the same broker has another."""
         return self.lifecycle.incarnation_id
 
     def kraft_version(self) -> int:
@@ -163,9 +178,9 @@ class QuorumClusterView:
         self._listeners.append(listener)
 
     def share(self, cluster_id: str) -> None:
-        """This view will be a listener of a replica that somebody else runs."""
+        """This view will be a listener of a replica that another part of the process runs."""
         self._is_sharing = True
-        self._metadata = MetadataView(cluster_id, self._listener_name)
+        self._metadata = MetadataView(cluster_id, self._config.listener_name)
 
     def attach(self, node: QuorumNode) -> None:
         """The replica that it listens to, which has started."""
@@ -174,7 +189,7 @@ class QuorumClusterView:
 
     async def start(self) -> None:
         """QuorumStartError, LogDirectoryLockedError, OSError without a quorum."""
-        self._limit = limit = Limit(self._now_s() + self._registration_s, REGISTRATION_TIMEOUT)
+        self._limit = limit = Limit(self._now_s() + self._config.times.registration_s, REGISTRATION_TIMEOUT)
         if not self._is_sharing:
             await self._observe()
         with self._waits.waiting("an active controller", self._in_the_way, limit):
@@ -191,7 +206,7 @@ class QuorumClusterView:
         return asyncio.get_running_loop().time()
 
     def _in_the_way(self) -> str:
-        """Why this broker does not hear the active controller, as far as that is known."""
+        """Return why this broker does not reach the active controller, as far as that is known."""
         reasons = [*self.channel.unanswered.reasons(), *self.lifecycle.unanswered.reasons()]
         if self._node is not None:
             reasons += self._node.unanswered.reasons()
@@ -203,27 +218,27 @@ class QuorumClusterView:
         return self._out_of_time("no active controller was found", self._in_the_way())
 
     def _out_of_time(self, what: str, why: str) -> ControllerUnavailableError:
-        why = why or f"nothing was heard of {', '.join(map(str, self._controllers()))}"
+        why = why or f"no answer from {', '.join(map(str, self._controllers()))}"
         return ControllerUnavailableError(
-            f"{what} within {self._registration_s:g} s ({REGISTRATION_TIMEOUT}): {why}; check "
+            f"{what} within {self._config.times.registration_s:g} s ({REGISTRATION_TIMEOUT}): {why}; check "
             "controller.quorum.bootstrap.servers (or controller.quorum.voters), and that the controllers run"
         )
 
     async def _observe(self) -> None:
-        """With a replica of its own."""
-        await make_directory_durably(self._disk, self._directory)
-        self._stack.callback(self._lock(self._directory).release)
+        """Run our own observer of the metadata log."""
+        await make_directory_durably(self._machine.disk, self._config.directory)
+        self._stack.callback(self._machine.lock_directory(self._config.directory).release)
         _log.info("asking the controllers %s", ", ".join(map(str, self._controllers())))
         cluster_id = await self._find_cluster_id()
-        self._metadata = MetadataView(cluster_id, self._listener_name)
+        self._metadata = MetadataView(cluster_id, self._config.listener_name)
         node = QuorumNode(
-            self._keys.raft_config(self._node_id, ()),
-            log_dir=self._directory,
-            disk=self._disk,
-            rng=self._rng,
-            now_ms=self._now_ms,
-            static_voters=self._keys.static_voters,
-            log_config=self._keys.log_config,
+            self._config.keys.raft_config(self._config.node_id, ()),
+            log_dir=self._config.directory,
+            disk=self._machine.disk,
+            rng=self._machine.rng,
+            now_ms=self._machine.now_ms,
+            static_voters=self._config.keys.static_voters,
+            log_config=self._config.keys.log_config,
             lock=None,
         )
         node.add_listener(self)
@@ -242,7 +257,7 @@ class QuorumClusterView:
         await self._stack.aclose()
 
     def _is_caught_up(self) -> bool:
-        """As far as the quorum has told; what it holds by now is known once this broker is registered."""
+        """Return whether all is applied that the quorum reported; what it holds now is known after the registration."""
         node = self._node
         is_applied = node is not None and 0 < node.high_watermark <= node.applied_offset
         return is_applied and node is not None and node.has_heard_leader
@@ -255,14 +270,14 @@ class QuorumClusterView:
         identity = BrokerIdentity(
             broker_id=broker.id,
             cluster_id=self.image.cluster_id,
-            listener_name=self._listener_name,
+            listener_name=self._config.listener_name,
             host=broker.host,
             port=broker.port,
             rack=broker.rack,
             directory_ids=broker.directory_ids,
             features=tuple((name, low, high) for name, (low, high) in sorted(features.items())),
         )
-        limit = self._limit or Limit(self._now_s() + self._registration_s, REGISTRATION_TIMEOUT)
+        limit = self._limit or Limit(self._now_s() + self._config.times.registration_s, REGISTRATION_TIMEOUT)
         with self._waits.waiting(f"the registration of broker {broker.id}", self._not_registered, limit):
             try:
                 epoch = await self.lifecycle.register(identity, broker.epoch, limit.left_s(self._now_s()))
@@ -284,7 +299,7 @@ class QuorumClusterView:
         """OSError if this broker cannot go on before the controller lets it lead."""
         serving = asyncio.create_task(self.lifecycle.serve(), name="unfencing")
         try:
-            either: list[asyncio.Future[Any]] = [serving, self.failed]
+            either: list[asyncio.Future[None] | asyncio.Future[str]] = [serving, self.failed]
             with self._waits.waiting("the active controller to unfence this broker", self._replayed):
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not serving.done():
@@ -307,7 +322,7 @@ class QuorumClusterView:
         isr: Sequence[int],
         stated_epochs: Mapping[int, int] = NO_EPOCHS,
     ) -> PartitionRegistration:
-        epochs = {**stated_epochs, self._node_id: self.broker_epoch}
+        epochs = {**stated_epochs, self._config.node_id: self.broker_epoch}
         return await self._isr_changes.alter(
             partition,
             leader_epoch=leader_epoch,
@@ -316,15 +331,15 @@ class QuorumClusterView:
         )
 
     def assign_directory(self, partition: TopicIdPartition, directory_id: UUID) -> None:
-        self._directories.tell(partition, directory_id)
+        self._directories.report(partition, directory_id)
 
     async def _assign_directories(
         self, directories: tuple[AssignReplicasToDirsRequestDirectoryData, ...]
     ) -> AssignReplicasToDirsResponse:
         request = AssignReplicasToDirsRequest(
-            broker_id=self._node_id, broker_epoch=self.broker_epoch, directories=directories
+            broker_id=self._config.node_id, broker_epoch=self.broker_epoch, directories=directories
         )
-        return await self.channel.send(request, timeout_s=self._request_timeout_s)
+        return await self.channel.send(request, timeout_s=self._config.request_timeout_s)
 
     async def create_topic(self, topic: NewTopic) -> TopicImage:
         creatable = CreatableTopic(
@@ -337,15 +352,15 @@ class QuorumClusterView:
             ),
             configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()),
         )
-        request = CreateTopicsRequest(topics=(creatable,), timeout_ms=int(self._request_timeout_s * 1000))
-        (answer,) = (await self.channel.send(request, timeout_s=self._request_timeout_s)).topics
+        request = CreateTopicsRequest(topics=(creatable,), timeout_ms=int(self._config.request_timeout_s * 1000))
+        (answer,) = (await self.channel.send(request, timeout_s=self._config.request_timeout_s)).topics
         _check(answer, f"topic {topic.name}")
         await self._until_image(lambda image: topic.name in image.topics)
         return self.image.topics[topic.name]
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
-        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self.broker_epoch)
-        answer = await self.channel.send(request, timeout_s=self._request_timeout_s)
+        request = AllocateProducerIdsRequest(broker_id=self._config.node_id, broker_epoch=self.broker_epoch)
+        answer = await self.channel.send(request, timeout_s=self._config.request_timeout_s)
         _check(answer, "a block of producer ids")
         return ProducerIdBlock(answer.producer_id_start, answer.producer_id_len)
 
@@ -378,7 +393,7 @@ class QuorumClusterView:
             listener(before, self.image)
 
     def _wake(self) -> None:
-        """The replica counts a batch as applied after it has told the listeners, so look a moment later."""
+        """The replica counts a batch as applied after it has notified the listeners, so look a moment later."""
         asyncio.get_running_loop().call_soon(self._look)
 
     def _look(self) -> None:
@@ -394,17 +409,17 @@ class QuorumClusterView:
     async def _until_image(self, condition: Callable[[ClusterImage], bool], timeout_s: float | None = None) -> None:
         await self._until(
             lambda: condition(self.image),
-            timeout_s or self._request_timeout_s,
-            "the metadata log did not bring what the controller said has happened",
+            timeout_s or self._config.request_timeout_s,
+            "the metadata log did not bring the change that the controller confirmed",
         )
 
     async def _until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """OSError that says `what`, if the condition does not hold in time, or why the log is not followed any more."""
+        """OSError that says `what`, if the condition does not hold in time, or why the log is no longer followed."""
         reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((condition, reached))
         self._look()
         try:
-            either: list[asyncio.Future[Any]] = [reached, self.failed]
+            either: list[asyncio.Future[None] | asyncio.Future[str]] = [reached, self.failed]
             await asyncio.wait(either, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if not reached.done():
                 raise OSError(self.failed.result() if self.failed.done() else f"{what} ({timeout_s:g} s)")
@@ -418,7 +433,7 @@ class QuorumClusterView:
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     def _controllers(self) -> list[Address]:
-        keys = self._keys
+        keys = self._config.keys
         named = [*keys.controller_quorum_bootstrap_servers, *keys.controller_quorum_voters.values()]
         return [Address(host, port) for host, port in named]
 
@@ -427,9 +442,9 @@ class QuorumClusterView:
         return -1 if self._node is None else self._node.applied_offset - 1
 
     async def _find_cluster_id(self) -> str:
-        path = self._directory / META_PROPERTIES
-        if await self._disk.exists(path):
-            return decode_meta_properties(await self._disk.read_file(path), name=str(path)).cluster_id
+        path = self._config.directory / META_PROPERTIES
+        if await self._machine.disk.exists(path):
+            return decode_meta_properties(await self._machine.disk.read_file(path), name=str(path)).cluster_id
         assert self._limit is not None, "asked by `start`"
         with self._waits.waiting("a controller to name the cluster", self._in_the_way, self._limit):
             try:
@@ -438,10 +453,12 @@ class QuorumClusterView:
             except ControllerUnavailableError:
                 raise self._no_controllers() from None
         _check(answer, "the cluster id")
-        key = ReplicaKey(self._node_id, new_directory_id(self._rng))
-        order = FormatOrder(answer.cluster_id, key, [self._directory])
-        await format_directories(self._disk, order, ignore_formatted=True, rng=self._rng, now_ms=self._now_ms)
-        _log.info("%s is new: formatted for cluster %s", self._directory, answer.cluster_id)
+        key = ReplicaKey(self._config.node_id, new_directory_id(self._machine.rng))
+        order = FormatOrder(answer.cluster_id, key, [self._config.directory])
+        await format_directories(
+            self._machine.disk, order, ignore_formatted=True, rng=self._machine.rng, now_ms=self._machine.now_ms
+        )
+        _log.info("%s is new: formatted for cluster %s", self._config.directory, answer.cluster_id)
         return str(answer.cluster_id)
 
 

@@ -1,4 +1,4 @@
-"""From the broker's `log.*` keys to the defaults of a topic's configuration, and what DescribeConfigs tells about both.
+"""From the broker's `log.*` keys to the defaults of a topic's configuration, and what DescribeConfigs returns of both.
 
 A topic's effective config comes from, the first that has it: the topic, the broker's dynamic configs, the cluster's
 dynamic default, the broker's file, Kafka's default. Kafka calls these `ConfigSource`.

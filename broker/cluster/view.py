@@ -1,6 +1,6 @@
 """The `ClusterView` port: what a broker knows of its cluster, and the few things it may ask to change.
 
-Whoever implements it (`quorum_view`) keeps these rules:
+Its implementation (`quorum_view`) keeps these rules:
 
 * `image` is an immutable value; a change is a new value. Listeners are called on the event loop, in the order of the
   changes, with the old and the new image, before any call that caused the change returns.
@@ -18,95 +18,21 @@ from types import MappingProxyType
 from typing import Final, Protocol
 from uuid import UUID
 
-from ...protocol.topics import TopicIdPartition, TopicPartition
+from ...protocol.topics import TopicIdPartition
+from ..core.cluster_image import NO_LEADER, BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 
-NO_LEADER = -1
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerRegistration:
-    """A broker and its endpoint, as clients and other brokers reach it.
-
-    A fenced broker is known to be down: it joins no ISR until it registers again. One that `is_leaving` still serves
-    and joins none either. `epoch` is that of its registration, -1 where the cluster keeps none.
-    """
-
-    id: int
-    host: str
-    port: int
-    rack: str | None = None
-    directory_ids: tuple[UUID, ...] = ()
-    fenced: bool = False
-    is_leaving: bool = False
-    epoch: int = -1
-
-    @property
-    def may_join_isr(self) -> bool:
-        return not (self.fenced or self.is_leaving)
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionRegistration:
-    """Leadership and replicas of one partition; the first replica is the preferred leader. `directories`: where each
-    replica lies, None where that is not known; empty where the cluster does not keep it.
-    """
-
-    leader: int
-    leader_epoch: int
-    partition_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    directories: tuple[UUID | None, ...] = ()
-
-    def directory_of(self, broker_id: int) -> UUID | None:
-        """The directory of a broker's replica as far as the cluster knows it."""
-        if broker_id not in self.replicas or len(self.directories) != len(self.replicas):
-            return None
-        return self.directories[self.replicas.index(broker_id)]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicImage:
-    """A topic: its incarnation, the configs that differ from the brokers' defaults, and its partitions by number."""
-
-    name: str
-    topic_id: UUID
-    configs: Mapping[str, str]
-    partitions: Mapping[int, PartitionRegistration]
-
-    def id_partition(self, partition: int) -> TopicIdPartition:
-        return TopicIdPartition(self.topic_id, self.name, partition)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterImage:
-    """One state of the cluster. `broker_configs` is keyed by broker id as text, and by "default". `features` are the
-    finalized levels; None where the cluster has none, and all its brokers are of one release.
-    """
-
-    cluster_id: str
-    brokers: Mapping[int, BrokerRegistration]
-    topics: Mapping[str, TopicImage]
-    broker_configs: Mapping[str, Mapping[str, str]]
-    features: Mapping[str, int] | None = None
-    topic_names: Mapping[UUID, str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        names = {topic.topic_id: topic.name for topic in self.topics.values()}
-        object.__setattr__(self, "topic_names", names)
-
-    def partition(self, topic_partition: TopicPartition) -> PartitionRegistration | None:
-        topic = self.topics.get(topic_partition.topic)
-        return None if topic is None else topic.partitions.get(topic_partition.partition)
-
-    def hosted_by(self, broker_id: int) -> dict[TopicIdPartition, PartitionRegistration]:
-        """The partitions of which the broker has a replica, in the order of their names."""
-        return {
-            topic.id_partition(number): topic.partitions[number]
-            for _, topic in sorted(self.topics.items())
-            for number in sorted(topic.partitions)
-            if broker_id in topic.partitions[number].replicas
-        }
+__all__ = [
+    "NO_EPOCHS",
+    "NO_LEADER",
+    "BrokerRegistration",
+    "ClusterImage",
+    "ClusterView",
+    "ImageListener",
+    "NewTopic",
+    "PartitionRegistration",
+    "ProducerIdBlock",
+    "TopicImage",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +48,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdBlock:
-    """Producer ids [first, first + size) that nobody else is given."""
+    """Producer ids [first, first + size) that no other producer is given."""
 
     first: int
     size: int
@@ -158,7 +84,7 @@ class ClusterView(Protocol):
 
     @property
     def broker_epoch(self) -> int:
-        """Of this broker's registration; -1 before it has one, or where the cluster keeps none."""
+        """The epoch of this broker's registration; -1 before it has one, or where the cluster keeps none."""
 
     async def serve(self) -> None:
         """This broker serves from now on; returns when the cluster counts on it."""
@@ -184,7 +110,9 @@ class ClusterView(Protocol):
         """
 
     def assign_directory(self, partition: TopicIdPartition, directory_id: UUID) -> None:
-        """This broker's replica lies in that directory; told to the cluster when it can be. Returns at once.
+        """Report in which directory this broker's replica is stored, as soon as the cluster can be reached. Return at
+        once.
+
 
         A directory that the broker does not have, as the reserved LOST (KIP-858), takes the replica out of the ISR, and
         its leadership from it under the next leader epoch. The last member of an ISR stays, without a leader, until it

@@ -17,7 +17,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -133,7 +133,7 @@ class NodeKeys(PropertyKeys):
     connections_max_idle_ms: PositiveLong = 600_000
     socket_request_max_bytes: PositiveInt = 100 * 1024 * 1024
     socket_send_buffer_bytes: Annotated[int, Field(ge=-1, le=INT32_MAX)] = 1024 * 1024
-    """Of a connection; -1: the kernel decides. What is on its way should fit into the processor's cache."""
+    """`SO_SNDBUF` of a connection; -1: the kernel decides. What is in flight should fit into the processor's cache."""
     request_timeout_ms: PositiveInt = 30_000
     fetch_max_bytes: Annotated[int, Field(ge=1024, le=INT32_MAX)] = 55 * 1024 * 1024
     max_incremental_fetch_session_cache_slots: NaturalInt = 1000
@@ -202,6 +202,8 @@ class ReplicaKeys(PropertyKeys):
     replica_lag_time_max_ms: PositiveLong = 30_000
     replica_socket_timeout_ms: PositiveInt = 30_000
     replica_high_watermark_checkpoint_interval_ms: PositiveLong = 5000
+    log_dir_hang_timeout_ms: NaturalInt = 20_000
+    """A log directory whose disk does not return from a call for so long goes offline; 0: never."""
     num_replica_fetchers: PositiveInt = 1
     leader_replication_throttled_rate: Annotated[int, Field(ge=0, le=INT64_MAX)] = INT64_MAX
     follower_replication_throttled_rate: Annotated[int, Field(ge=0, le=INT64_MAX)] = INT64_MAX
@@ -213,7 +215,7 @@ class ReplicaKeys(PropertyKeys):
     replica_selector_class: Annotated[str, AfterValidator(_selector)] | None = None
     thin_replica_warm_bytes: PositiveLong = 256 * 1024 * 1024
     thin_replica_warm_ms: PositiveLong = 600_000
-    """Until it holds so much, or has been in sync so long, a replica that began behind the tier says that it did."""
+    """A thin replica reports that it is thin until it holds this much, or has been in sync for this long."""
     thin_replica_warmer_enable: Boolean = False
     thin_replica_warmer_max_bytes_per_second: PositiveLong = 20 * 1024 * 1024
 
@@ -312,13 +314,13 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, Quorum
 
     @property
     def advertised(self) -> Listener:
-        """What clients and other brokers are told."""
+        """The listener that clients and other brokers are given."""
         return self.advertised_listeners or self.listeners
 
     def with_dynamic(self, *overrides: Mapping[str, str]) -> BrokerConfig:
         """This configuration with dynamic keys replaced, later mappings winning; ConfigError for a value that is wrong.
 
-        Keys that are not dynamic are passed over: whoever accepted them reports them.
+        Keys that are not dynamic are ignored here; the controller that accepted them reports them.
         """
         merged = {key: value for mapping in overrides for key, value in mapping.items() if key in DYNAMIC_KEYS}
         if not merged:
@@ -370,7 +372,8 @@ def load(path: Path) -> tuple[BrokerConfig, list[str]]:
 
 def parse(properties: Mapping[str, str], source: str) -> tuple[BrokerConfig, list[str]]:
     """Check properties; returns the configuration and warnings. `source` names them in messages."""
-    values: dict[str, Any] = {}
+    values: dict[str, str] = {}
+    of_plugins: dict[str, dict[str, str]] = {}
     warnings: list[str] = []
     prefixes = {
         "rsm.config": properties.get("remote.log.storage.manager.impl.prefix", "rsm.config."),
@@ -382,13 +385,13 @@ def parse(properties: Mapping[str, str], source: str) -> tuple[BrokerConfig, lis
         if key in KEYS:
             values.setdefault(key, value)
         elif prefix is not None:
-            values.setdefault(prefix, {})[given.removeprefix(prefixes[prefix])] = value
+            of_plugins.setdefault(prefix, {})[given.removeprefix(prefixes[prefix])] = value
         else:
             warnings.append(f"{source}: {_unknown(given)}")
     for key in ("listeners", "advertised.listeners"):
         if key in values:
             values[key] = _without_controllers(values[key], properties.get("controller.listener.names", "CONTROLLER"))
-    return validated(BrokerConfig, values, source), warnings
+    return validated(BrokerConfig, {**values, **of_plugins}, source), warnings
 
 
 def _without_controllers(listeners: str, controller_names: str) -> str:

@@ -1,5 +1,6 @@
 """The decisions of a broker that need only values. Pure.
 
+cluster_image   names what a broker knows of its cluster: brokers, topics, partitions.
 metadata_view   replays metadata records into immutable cluster images.
 image_changes   finds the partitions of a broker that differ between two images.
 follower_reads  decides what a consumer may read from a follower (KIP-392).

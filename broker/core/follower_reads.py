@@ -7,7 +7,7 @@ In this order; the first row that applies is the answer:
     leader epoch given and too low / from the future        FENCED_LEADER_EPOCH / UNKNOWN_LEADER_EPOCH
     offset outside this replica's log                       OFFSET_OUT_OF_RANGE: it may lag, the leader has to judge
     last fetched epoch unknown here, or ended earlier here  OFFSET_OUT_OF_RANGE too: a follower's tail may have to go,
-                                                            so it tells nobody of a divergence
+                                                            so it reports no divergence
     at or above its high watermark (last stable offset)     ServeEmpty, until it has heard more
     below its local log start                               ReadRemote
     else                                                    Serve

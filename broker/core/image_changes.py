@@ -2,9 +2,9 @@
 
     another value than before        looked at
     -------------------------------  ----------------------------------------------------------------------------------
-    a partition's registration       that partition; as gone, if the broker has no replica of it any more
+    a partition's registration       that partition; as removed, if the broker no longer has a replica
     a topic's configs                all its partitions
-    a topic's id                     the old topic's as gone, the new one's
+    a topic's id                     the old topic's as removed, the new one's
     a broker's registration          what this broker leads and the other has a replica of: who may join an ISR
     dynamic broker configs           all that is hosted: topics inherit them
 
@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ...protocol.topics import TopicIdPartition
-from ..cluster.view import ClusterImage, PartitionRegistration, TopicImage
+from .cluster_image import ClusterImage, PartitionRegistration, TopicImage
 
 Changes = dict[TopicIdPartition, PartitionRegistration | None]
-"""None: not hosted any more. In the order of the names."""
+"""Partitions in the order of their names; None: no longer hosted."""
 
 
 def changed_partitions(before: ClusterImage, after: ClusterImage, broker_id: int) -> Changes:

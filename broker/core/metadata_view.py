@@ -17,7 +17,7 @@ from ...controller.image.registrations import PartitionRegistration as Registere
 from ...controller.image.registrations import TopicRegistration
 from ...controller.records import decode_record
 from ...protocol.topics import interned_id
-from ..cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
+from .cluster_image import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 
 DEFAULT_BROKER = "default"
 """Under which name `ClusterImage.broker_configs` has what holds for all brokers."""
@@ -114,7 +114,7 @@ class MetadataView:
 
 
 def _broker(registered: RegisteredBroker, listener_name: str) -> BrokerRegistration:
-    """With the endpoint of the listener that brokers and clients use here, else its first."""
+    """Return the broker with the endpoint of the listener that is used here, else its first."""
     end_points = {end_point.name: end_point for end_point in reversed(registered.end_points)}
     end_point = end_points.get(listener_name) or next(iter(registered.end_points), None)
     return BrokerRegistration(

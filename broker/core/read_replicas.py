@@ -8,7 +8,7 @@
                                 with the largest id
 
 A follower qualifies if it is alive, in the ISR, holds the offset, and is not thin (it would read from the tier what the
-leader has at hand). The leader judges anew with each fetch that comes to it; a client goes on with the answer until its
+leader has at hand). The leader chooses again with each fetch that comes to it; a client keeps to the answer until its
 metadata are due, or the replica refuses.
 """
 
@@ -52,4 +52,4 @@ SELECTORS: Final[Mapping[str, ReplicaSelector]] = {
     "org.apache.kafka.common.replica.LeaderSelector": select_leader,
     "org.apache.kafka.common.replica.RackAwareReplicaSelector": select_rack_aware,
 }
-"""By Kafka's class names."""
+"""The selectors by Kafka's class names."""

@@ -1,4 +1,4 @@
-"""`compression.type` other than `producer`: a batch is written anew in the topic's codec before it is appended. Pure.
+"""`compression.type` other than `producer`: a batch is rewritten in the topic's codec before it is appended. Pure.
 
 Everything that producers and transactions go by stays: producer id, epoch, sequence, attributes, records with their
 timestamps and headers. A batch that has the codec already is left as it is.

@@ -1,12 +1,12 @@
-"""One led partition of `__consumer_offsets` at work: from the begin of a leader epoch to its end.
+"""One led partition of `__consumer_offsets` at work: from the beginning of a leader epoch to its end.
 
     loading --read to its end--> active --leadership ends--> closed
 
 | state | requests |
 |---|---|
-| loading | COORDINATOR_LOAD_IN_PROGRESS; a read that failed is begun anew, with a back-off |
-| active | served; whoever waits for a rebalance is parked here |
-| closed | NOT_COORDINATOR, also to everybody who was parked |
+| loading | COORDINATOR_LOAD_IN_PROGRESS; a read that failed begins again, after a back-off |
+| active | served; requests that wait for a rebalance are parked here |
+| closed | NOT_COORDINATOR, also to every parked request |
 
 It performs what a group wants done: answers go to the futures that are the tokens, records to the writer, the one
 timer of each group is a timer of the event loop.
@@ -18,7 +18,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ..replicas.partition import Partition, WallClock
@@ -34,7 +34,7 @@ from .writer import ShardWriter
 LOAD_RETRY_MIN_S: Final = 0.1
 LOAD_RETRY_MAX_S: Final = 10.0
 
-_TOLD: Final = {
+_CLIENT_CODES: Final = {
     ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
     ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
     ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
@@ -42,7 +42,7 @@ _TOLD: Final = {
     ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
     ErrorCode.message_too_large: ErrorCode.unknown_server_error,
 }
-"""What a client of the group is told when the group's log refuses a record."""
+"""The code that a client of the group gets when the group's log rejects a record."""
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class ActiveShard:
     # Requests.
 
     async def ask(self, group_id: str, event_of: Callable[[Token], Event]) -> Answer:
-        """Let the group hear an event, and wait for its answer; one that is not there yet may begin with it."""
+        """Step the group with an event and wait for its answer; a group that does not exist may begin with it."""
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._parked.add(answered)
         try:
@@ -85,20 +85,20 @@ class ActiveShard:
             self._parked.discard(answered)
 
     async def write(self, records: Sequence[GroupRecord]) -> None:
-        """Returns once they are committed and applied; KafkaError with the code that a client is told."""
+        """Returns once they are committed and applied; KafkaError with the code that a client gets."""
         if self._end is not None:
             raise self._end
         try:
             await self._writer.write(records, timeout_s=self._settings.commit_timeout_ms / 1000)
         except KafkaError as error:
-            raise KafkaError(_TOLD.get(error.code, error.code), error.message) from error
+            raise KafkaError(_CLIENT_CODES.get(error.code, error.code), error.message) from error
 
     async def delete(self, group_id: str) -> ErrorCode:
         """The group, with all its offsets."""
         error = self.shard.judge_delete(group_id)
         if error is not ErrorCode.none:
             return error
-        return await self.bury(group_id, self.shard.tombstones(group_id))
+        return await self.write_tombstones(group_id, self.shard.tombstones(group_id))
 
     async def expire(self, group_id: str, retention_ms: int) -> ErrorCode:
         """Delete what is too old of a group as it is now; nothing while a record of it is on its way into the log: that
@@ -107,15 +107,17 @@ class ActiveShard:
         if group_id not in self.shard.groups:
             return ErrorCode.none
         tombstones = self.shard.expired(group_id, retention_ms, self._now_ms())
+        # A commit in the queue would come before the tombstone in the log, and be deleted with it.
         if not tombstones or self._writer.is_writing_for(group_id):
             return ErrorCode.none
-        return await self.bury(group_id, tombstones)
+        return await self.write_tombstones(group_id, tombstones)
 
-    async def bury(self, group_id: str, tombstones: Sequence[GroupRecord]) -> ErrorCode:
-        """Write tombstones; if the group's own is among them nobody joins it any more, unless that fails."""
+    async def write_tombstones(self, group_id: str, tombstones: Sequence[GroupRecord]) -> ErrorCode:
+        """Write tombstones; with the group's own among them no member can join, unless the write fails."""
         group = self.shard.groups.get(group_id)
         dies = group is not None and any(isinstance(record.key, GroupKey) for record in tombstones)
         if dies and group is not None:
+            # Before the write: a member that joined now would vanish with the tombstone.
             group.die()
             self._stop_timer(group_id)
         try:
@@ -126,15 +128,19 @@ class ActiveShard:
             return error.code
         return ErrorCode.none
 
-    def bury_later(self, group_id: str, tombstones: Sequence[GroupRecord]) -> None:
-        """The same without waiting for it."""
+    def write_tombstones_later(self, group_id: str, tombstones: Sequence[GroupRecord]) -> None:
+        """Write tombstones without waiting for them."""
 
-        async def bury() -> None:
-            error = await self.bury(group_id, tombstones)
+        async def write() -> None:
+            error = await self.write_tombstones(group_id, tombstones)
             if error is not ErrorCode.none:
-                _log.warning("group %r: offsets of a deleted topic stay for now: %s", group_id, error.name)
+                _log.warning(
+                    "group %r: the offsets of a deleted topic could not be deleted and stay until they expire: %s",
+                    group_id,
+                    error.name,
+                )
 
-        self._spawn(bury())
+        self._spawn(write())
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
         """The offsets that were committed in it count, or are dropped."""
@@ -167,6 +173,7 @@ class ActiveShard:
             await asyncio.sleep(retry_s * self._rng.uniform(0.5, 1.0))
             retry_s = min(2 * retry_s, LOAD_RETRY_MAX_S)
         self.is_loaded = True
+        # Their markers may lie after the end that was read, so the replay has not seen them.
         for producer_id, is_committed in self._ended_early:
             self.shard.end_transaction(producer_id, is_committed=is_committed)
         _log.info("%s: %d groups from %d records", name, len(self.shard.groups), records)
@@ -177,7 +184,7 @@ class ActiveShard:
         try:
             return await load(self.partition, self.shard)
         except OUTSIDE as error:
-            _log.warning("%s: the groups could not be read, another try follows: %s", self.partition.partition, error)
+            _log.warning("%s: the groups could not be read, trying again: %s", self.partition.partition, error)
             return None
 
     # Groups.
@@ -228,10 +235,11 @@ class ActiveShard:
         except KafkaError as failure:
             _log.warning("group %r: generation %d was not stored: %s", group_id, store.value.generation_id, failure)
             error = failure.code
+        # A group that was reloaded or deleted meanwhile must not step with the old one's record.
         if self._end is None and self.shard.groups.get(group_id) is group:
             self._step(group_id, Stored(store.store_id, error))
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work, name=f"groups-{self.partition.partition.topic_partition}")
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -239,4 +247,4 @@ class ActiveShard:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            _log.error("%s: a fault of ours", self.partition.partition, exc_info=task.exception())
+            _log.error("internal error in the groups of %s", self.partition.partition, exc_info=task.exception())

@@ -1,7 +1,7 @@
 """The group coordinator of one broker: which groups are its own, and what becomes of their requests.
 
-A group belongs to partition `hash(group id) % partitions` of `__consumer_offsets`; whoever leads that partition is its
-coordinator. The replica manager tells about roles (`led`, `resigned`), the cluster view about topics that are deleted.
+A group belongs to partition `hash(group id) % partitions` of `__consumer_offsets`; the leader of that partition is its
+coordinator. The replica manager reports roles (`led`, `resigned`), the cluster view deleted topics.
 
 | request for a group | when | answer |
 |---|---|---|
@@ -71,7 +71,7 @@ class GroupCoordinator:
         self._upkeep = asyncio.create_task(self._expire_offsets(), name="offset-expiration")
 
     async def close(self) -> None:
-        """Everybody who waits is told to look for another coordinator."""
+        """Fail every waiting request with NOT_COORDINATOR, so that its client looks for another."""
         if self._upkeep is not None:
             self._upkeep.cancel()
             await asyncio.gather(self._upkeep, return_exceptions=True)
@@ -82,14 +82,15 @@ class GroupCoordinator:
     # Roles.
 
     def led(self, partition: Partition) -> None:
-        """This broker leads a partition under a new epoch; what it knew of it is read anew."""
+        """This broker leads a partition under a new epoch; its groups are read again."""
         if partition.partition.topic == GROUP_METADATA_TOPIC:
             number = partition.partition.partition
+            # Always rebuilt from the log: what this process held was of another epoch, and may not be committed.
             self._close(number)
             self._shards[number] = ActiveShard(partition, self.settings, self._rng, self._now_ms)
 
     def resigned(self, partition: TopicPartition) -> None:
-        """This broker leads it no more."""
+        """This broker no longer leads it."""
         if partition.topic == GROUP_METADATA_TOPIC:
             self._close(partition.partition)
 
@@ -102,7 +103,7 @@ class GroupCoordinator:
     def _close(self, number: int) -> None:
         active = self._shards.pop(number, None)
         if active is not None:
-            reason = KafkaError(ErrorCode.not_coordinator, f"{active.partition.partition} is not led here any more")
+            reason = KafkaError(ErrorCode.not_coordinator, f"{active.partition.partition} is no longer led here")
             task = asyncio.create_task(active.close(reason), name=f"close-groups-{number}")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
@@ -137,7 +138,7 @@ class GroupCoordinator:
 
     @property
     def shards(self) -> Iterator[ActiveShard]:
-        """Of all partitions that are led here, loaded or not, by number."""
+        """The shards of all partitions that are led here, loaded or not, by number."""
         return (self._shards[number] for number in sorted(self._shards))
 
     def count_by_state(self) -> Counter[GroupState]:
@@ -173,8 +174,8 @@ class GroupCoordinator:
     def _unavailable(self, error: Exception) -> KafkaError:
         """Why there is no topic; said once in the log."""
         message = (
-            f"{GROUP_METADATA_TOPIC} cannot be made with offsets.topic.replication.factor="
-            f"{self.settings.topic_replication_factor}, groups have to wait: {error}"
+            f"{GROUP_METADATA_TOPIC} cannot be created with offsets.topic.replication.factor="
+            f"{self.settings.topic_replication_factor}, no group can be coordinated until it exists: {error}"
         )
         is_made = isinstance(error, KafkaError) and error.code is ErrorCode.topic_already_exists  # by another broker
         if message != self._reported and not is_made:
@@ -188,11 +189,11 @@ class GroupCoordinator:
         """Offsets in a topic that is deleted go with it."""
         if old.topics is new.topics:
             return
-        gone = frozenset(name for name, topic in old.topics.items() if topic.topic_id not in new.topic_names)
-        if gone:
+        deleted = frozenset(name for name, topic in old.topics.items() if topic.topic_id not in new.topic_names)
+        if deleted:
             for active in self.shards:
-                for group_id, tombstones in active.shard.tombstones_of_topics(gone):
-                    active.bury_later(group_id, tombstones)
+                for group_id, tombstones in active.shard.tombstones_of_topics(deleted):
+                    active.write_tombstones_later(group_id, tombstones)
 
     async def _expire_offsets(self) -> None:
         while True:
@@ -206,7 +207,7 @@ class GroupCoordinator:
         for group_id in list(active.shard.groups):
             error = await active.expire(group_id, self.settings.retention_ms)
             if error is not ErrorCode.none:
-                _log.warning("group %r: expired offsets stay for now: %s", group_id, error.name)
+                _log.warning("group %r: expired offsets could not be deleted, trying again: %s", group_id, error.name)
 
 
 def check_group_id(group_id: str) -> None:

@@ -1,8 +1,8 @@
 """Reads one partition of `__consumer_offsets` from its start to the end at which leadership began.
 
-The end has to be committed first: what a leader took over and what it told nobody are the same to it. Then nothing
-below it can change, and what comes behind it is this leader's own. Read in small pieces, because records are decoded
-on the event loop.
+The end has to be committed first: what a leader took over and what it acknowledged to no client are the same to it.
+Then nothing below it can change, and what comes after it is this leader's own. Read in small pieces, because records
+are decoded on the event loop.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def replay_batch(shard: Shard, data: bytes, position: int, header: BatchHeader) 
         try:
             _replay(shard, header, record)
         except CorruptRecordError as error:
-            _log.error("offset %d of the groups' log is passed over: %s", record.offset, error)
+            _log.error("skipping offset %d of __consumer_offsets, which cannot be read: %s", record.offset, error)
     return count
 
 

@@ -1,16 +1,16 @@
-"""Appends the records of one partition's groups, and tells who waits once they are committed.
+"""Appends the records of one partition's groups, and wakes the callers once they are committed.
 
     write -> queue -> one batch of all that waits -> append -> high watermark -> apply, in the order of the log -> done
 
 One batch is under way at a time; what comes meanwhile shares the next one. So records are applied in their order, and
 a busy coordinator appends few batches.
 
-| what goes wrong | what is told | what is known |
+| what goes wrong | answer | what is known |
 |---|---|---|
 | it waits in the queue longer than its timeout | REQUEST_TIMED_OUT | never appended |
 | the append is refused or fails | its KafkaError, KAFKA_STORAGE_ERROR | never committed |
 | not committed within its timeout | REQUEST_TIMED_OUT | committed and applied later, or lost with the leadership |
-| leadership ends | NOT_LEADER_OR_FOLLOWER | whoever leads next finds out by reading |
+| leadership ends | NOT_LEADER_OR_FOLLOWER | the next leader finds out by reading |
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Write:
 
 
 class ShardWriter:
-    """For one leader epoch of a partition; `apply` is called for each record once it is committed."""
+    """The writer of one leader epoch of a partition; `apply` is called for each record once it is committed."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class ShardWriter:
         return any(record.key.group_id == group_id for write in writes for record in write.records)
 
     async def close(self, reason: KafkaError) -> None:
-        """Nothing is appended any more; everybody who waits is told."""
+        """Stop appending, and fail every write that waits."""
         self._end = reason
         runner, self._runner = self._runner, None
         if runner is not None:
@@ -113,7 +113,7 @@ class ShardWriter:
             except KafkaError as error:
                 self._settle(batch, error)
             except OSError as error:
-                _log.error("%s: an append failed: %s", self._partition.partition, error)
+                _log.error("%s: append failed: %s; check the log directory's disk", self._partition.partition, error)
                 self._settle(batch, KafkaError(ErrorCode.kafka_storage_error, str(error)))
             else:
                 self._settle(batch, None)
@@ -126,12 +126,13 @@ class ShardWriter:
         committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
         if committed is not None:
             await committed
+        # Only what is committed is applied: an offset that was served could otherwise be lost with this leader.
         for write in batch:
             for record in write.records:
                 self._apply(record)
 
     def _take(self) -> list[_Write]:
-        """The next batch; who gave up meanwhile is passed over."""
+        """The next batch; writes whose caller gave up are left out."""
         batch: list[_Write] = []
         size = 0
         while self._queue and (not batch or size + self._queue[0].size <= BATCH_BYTES_MAX):

@@ -68,6 +68,7 @@ class DeleteRecordsHandler:
     async def _delete_before(self, topic: str, number: int, offset: int) -> int:
         """The low watermark once it has reached `offset`."""
         if topic == REMOTE_LOG_METADATA_TOPIC:
+            # This topic is the only index of the tier: deleted records would orphan objects of every tiered partition.
             raise KafkaError(ErrorCode.policy_violation, f"{topic}: what is in the tier would be forgotten")
         partition = self._hosted.find(topic, number)
         leadership = partition.leader()
@@ -80,6 +81,7 @@ class DeleteRecordsHandler:
                 f"{topic}-{number}: offset {offset}, the high watermark is {partition.log.high_watermark}",
             )
         await partition.log.increment_log_start_offset(before)
+        # Answered once the ISR has followed: a new leader must not bring the deleted records back.
         while (low_watermark := leadership.low_watermark()) < before:
             if partition.leader() is not leadership:
                 raise KafkaError(ErrorCode.not_leader_or_follower, f"{topic}-{number} has a new leader")

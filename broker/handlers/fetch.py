@@ -4,10 +4,10 @@ Of a session's partitions those are looked at that do not rest (`fetch_reads`). 
 request sleeps is slept on from then on, as if it had never rested.
 
 A request is answered at once if it finds `min.bytes` of records, or has an error, a diverging epoch or records from the
-tier to tell. Otherwise it sleeps until one of its partitions has news (followers: the log grew, or the high watermark
-rose above the one that they told; consumers: it rose) or `max.wait.ms` is over, and looks again. Once registered with
+tier to report. Otherwise it sleeps until one of its partitions has news (followers: the log grew, or the high watermark
+rose above the one that they stated; consumers: it rose) or `max.wait.ms` is over, and looks again. Once registered with
 its partitions it looks again before it sleeps if one may have moved meanwhile, so that no news is missed. Looking
-again, it evaluates the partitions in which something has moved. Whoever is held back by the replication throttle is
+again, it evaluates the partitions in which something has moved. A follower held back by the replication throttle is
 looked at again once the quota allows it.
 """
 
@@ -104,7 +104,7 @@ class FetchHandler:
 
 
 class Sleep:
-    """One request that waits for news of any partition that does not rest, or does not any more."""
+    """One request that waits for news of any partition that does not rest, or no longer does."""
 
     __slots__ = ("_context", "_hosted", "_on", "_reads", "_replica_id", "wakeup")
 
@@ -139,7 +139,7 @@ class Sleep:
     def _roused(self, asked: AskedPartition) -> None:
         partition = self._find(asked)
         if partition is None:
-            self.wakeup.wake()  # it is gone: that is the news
+            self.wakeup.wake()  # that it is no longer hosted is news as well
         self._sleep_on(asked, partition)
 
     def _find(self, asked: AskedPartition) -> Partition | None:

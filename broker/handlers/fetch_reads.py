@@ -11,7 +11,7 @@ follower that a consumer asks, then read what was decided.
     ReadRemote                  records from the tier
 
 A leader that knows a better replica for a consumer in that rack names it in place of records (KIP-392). A follower that
-told an older high watermark than it could have now is answered at once (KIP-1166): consumers may be waiting for it
+sent an older high watermark than it could have now is answered at once (KIP-1166): consumers may be waiting for it
 there. It cannot be above the end of its log, which is where it fetches.
 
 Local partitions never wait for the tier. Reads of the tier begin together, at most `TIER_READS_MAX`, and what they
@@ -24,11 +24,11 @@ all. A read that is left behind is cancelled; what it fetches goes on into the c
     its partition gets     its records        no records, this time        no records, this time
 
 The first records of a response come even if they exceed its limit (KIP-74). A follower's position is noted once a
-request, before its answer is made, so that the answer tells the high watermark it caused.
+request, before its answer is made, so that the answer has the high watermark it caused.
 
 A partition may rest in its session where a look would find, and do, the same until something has moved: it is led here,
 its reader waits at the end, with a follower nothing is left to commit and no ISR to change, and there was no error and
-nothing to repeat. What moves it tells `leadership.resting` first.
+nothing to repeat. What moves it notifies `leadership.resting` first.
 
 Between a decision and the read that follows it local retention may move on: then it is decided again; the next segment
 upward never takes the place of the asked offset.
@@ -85,7 +85,7 @@ from ..replicas.replication_throttles import Throttle
 TIER_READS_MAX: Final = 256
 """Reads of the tier that one request has under way."""
 DECISIONS_MAX: Final = 3
-"""Local retention may overtake a read this often."""
+"""How often local retention may overtake a read before it fails."""
 _WRONG_BROKER: Final = frozenset(
     {ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch, ErrorCode.unknown_leader_epoch}
 )
@@ -120,7 +120,7 @@ class _TierRead:
 
 
 class Standing:
-    """A partition in which a look found nothing to tell, and all that this depends on, as it was then."""
+    """A partition in which a look found nothing to report, with all that this depends on, as it was then."""
 
     __slots__ = ("_leader_epoch", "_offsets", "leadership", "partition")
 
@@ -164,7 +164,7 @@ class FetchReads:
         self._has_looked = False
         self.answers: dict[AskedPartition, FetchPartitionResponse] = {}
         self._standings: dict[AskedPartition, Standing] = {}
-        """Of the partitions of which there was nothing to tell, not even an error."""
+        """The partitions with nothing to report, not even an error."""
 
     def _begin(self) -> None:
         self.answers, self._standings = {}, {}
@@ -181,7 +181,7 @@ class FetchReads:
         self._bytes_left = self._request.max_bytes
         self._replicated: list[tuple[TopicIdPartition, int]] = []
         self._tier_reads: list[_TierRead] = []
-        """Those that the look waits for, in the order of their partitions."""
+        """The reads that the look waits for, in the order of their partitions."""
         self._tier_tasks: list[asyncio.Task[RemoteRecords | None]] = []
         """All that the look began, and has to see ended."""
 
@@ -238,14 +238,14 @@ class FetchReads:
             await asyncio.gather(*left, return_exceptions=True)
 
     def standing(self, asked: AskedPartition) -> Standing | None:
-        """Where a partition stood at the last look, if there was nothing to tell of it; None if it has moved since."""
+        """Return where a partition stood at the last look, if nothing was to report; None if it has moved since."""
         standing = self._standings.get(asked)
         if standing is not None and self._may_have_missed and standing.has_moved():
             return None
         return standing
 
     def may_rest(self) -> Iterator[tuple[AskedPartition, Leadership]]:
-        """Those looked at of which other looks, once the answers are told, would tell nothing until they move."""
+        """Yield the partitions in which another look, once the answers are sent, would find nothing until they move."""
         if self._select not in (None, select_leader):
             return
         for asked, standing in self._standings.items():
@@ -256,7 +256,7 @@ class FetchReads:
                 yield asked, leadership
 
     def _waits_at_end(self, wanted: FetchPartition, partition: Partition, leadership: Leadership) -> bool:
-        """Where a look finds nothing to serve, to commit, or to change of the ISR, and nothing to repeat."""
+        """Return whether a look would find nothing to serve, to commit or to repeat, and no ISR change."""
         log, replicas = partition.log, leadership.replicas
         if self._isolation is FetchIsolation.TXN_COMMITTED:
             return wanted.fetch_offset >= log.last_stable_offset
@@ -317,13 +317,19 @@ class FetchReads:
         topic, number = asked.key
         if isinstance(error, KafkaError):
             return self._failed(topic, number, error.code)
-        _log.error("%s-%d: a read at offset %d failed: %s", topic, number, asked.wanted.fetch_offset, error)
+        _log.error(
+            "%s-%d: cannot read offset %d: %s; check the log directory's disk",
+            topic,
+            number,
+            asked.wanted.fetch_offset,
+            error,
+        )
         return self._failed(topic, number, ErrorCode.kafka_storage_error)
 
     async def _read(
         self, partition: Partition, asked: AskedPartition, *, notes_position: bool
     ) -> FetchPartitionResponse | _TierRead | None:
-        """None if what was decided did not hold any more when it was done."""
+        """Return None if the decision no longer held when it was carried out: decide again."""
         wanted, offsets = asked.wanted, partition.log.offsets
         leadership = partition.leadership
         if leadership is None:
@@ -335,8 +341,10 @@ class FetchReads:
         if isinstance(decision, _REFUSALS):
             return self._refused(partition, view, wanted, decision)
         if leadership is not None:
+            # Before the answer: this very position may raise the high watermark, or let the follower join the ISR.
             if notes_position:
                 self._note_position(leadership, wanted)
+            # The position has raised it: the answer must not be one round trip older than it need be (KIP-1166).
             if partition.log.high_watermark != view.high_watermark:
                 offsets = partition.log.offsets
                 view = leadership.view_at(offsets)
@@ -352,7 +360,7 @@ class FetchReads:
         return _response(wanted, view)
 
     def _follower_view(self, partition: Partition) -> LeaderView:
-        """NOT_LEADER_OR_FOLLOWER for who does not know that a follower may be read from."""
+        """Raise NOT_LEADER_OR_FOLLOWER for a client too old to know that a follower may be read from (KIP-392)."""
         if self._select is None:
             partition.leader()  # refuses
         return partition.follower_view()
@@ -375,7 +383,7 @@ class FetchReads:
         wanted: FetchPartition,
         decision: FetchDecision,
     ) -> FetchPartitionResponse | None:
-        """What is answered in place of records, if they are better read from another replica, or held back."""
+        """Return the answer in place of records, if they are better read from another replica or are throttled."""
         if self._request.replica_id >= 0 and wanted.can_raise_to(view.high_watermark, view.log_start_offset):
             self.must_answer = True
         if self._select is not None:
@@ -414,6 +422,7 @@ class FetchReads:
         if isinstance(decision, DivergingEpoch):
             diverging_epoch = EpochEndOffset(decision.epoch, decision.end_offset)
             return replace(_response(wanted, view), diverging_epoch=diverging_epoch)
+        # With the offsets: an empty follower chooses its start from them (KIP-405).
         if decision.error in _OUTSIDE:
             return FetchPartitionResponse(
                 wanted.partition,
@@ -442,6 +451,7 @@ class FetchReads:
                 min_one_batch=self.size == 0,
             )
         except KafkaError as error:
+            # Local retention overtook this read: decide again, the offset is in the tier by now.
             if error.code is ErrorCode.offset_out_of_range:
                 return None
             raise
@@ -490,6 +500,7 @@ class FetchReads:
         found = read.records.result()
         if found is None:
             return None
+        # Also without records: a slow store must not hold the whole request beyond `max.wait.ms`.
         self.must_answer = True
         with_aborted = self._isolation is FetchIsolation.TXN_COMMITTED
         return _response(read.asked.wanted, read.view, found.records, _aborted(found.aborted) if with_aborted else None)

@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: from the wire to what a group hears, and back.
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: from the wire to a group's events, and back.
 
 What differs between versions, beyond what the messages have: JoinGroup before version 1 has no rebalance timeout of its
 own, from version 4 on it makes a member known before it counts (KIP-394), from 9 on it may tell a leader to assign

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what lies in this broker's log directories."""
+"""DescribeLogDirs: what is stored in this broker's log directories."""
 
 from __future__ import annotations
 
@@ -21,22 +21,31 @@ from ...protocol.net.dispatch import RequestContext
 from ...protocol.topics import TopicPartition
 from ..replicas.warmer import WarmingProgress
 
-NOT_TOLD: Final = DiskSpace(-1, -1)
-"""Where the disk cannot be asked."""
+UNKNOWN_SPACE: Final = DiskSpace(-1, -1)
+"""The answer while the disk does not respond."""
 
 
 class LogDirHandler:
-    """Sizes in bytes of what is local; a partition's lag is how far its log lies behind its high watermark."""
+    """Sizes in bytes of what is local; a partition's lag is its distance to its high watermark.
 
-    def __init__(self, logs: LogManager, disk: Disk) -> None:
+    `warming` returns what is being filled from the tier now, `warm_in_ms` the thin replicas with the longest time until
+    each is warm, and `out_of_service` the replicas whose log does not let them serve.
+    """
+
+    def __init__(
+        self,
+        logs: LogManager,
+        disk: Disk,
+        *,
+        warming: Callable[[], Mapping[TopicPartition, WarmingProgress]] = dict,
+        warm_in_ms: Callable[[], Mapping[TopicPartition, int]] = dict,
+        out_of_service: Callable[[], Collection[TopicPartition]] = tuple,
+    ) -> None:
         self._logs = logs
         self._disk = disk
-        self.warming: Callable[[], Mapping[TopicPartition, WarmingProgress]] = dict
-        """What is being filled from the tier now."""
-        self.warm_in_ms: Callable[[], Mapping[TopicPartition, int]] = dict
-        """Thin replicas, and how long at most they are from being warm."""
-        self.out_of_service: Callable[[], Collection[TopicPartition]] = tuple
-        """Replicas whose log does not let them serve."""
+        self._warming = warming
+        self._warm_in_ms = warm_in_ms
+        self._out_of_service = out_of_service
 
     async def describe_log_dirs(self, _: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
         """All partitions for null, else those asked for that are here."""
@@ -48,7 +57,7 @@ class LogDirHandler:
 
     async def _directory(self, directory: LogDirectory, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
         topics: dict[str, list[DescribeLogDirsPartition]] = {}
-        warming, warm_in_ms, out_of_service = self.warming(), self.warm_in_ms(), self.out_of_service()
+        warming, warm_in_ms, out_of_service = self._warming(), self._warm_in_ms(), self._out_of_service()
         for name in sorted({*directory.logs, *directory.failures}):
             if wanted is None or name in wanted:
                 log = directory.logs.get(name)
@@ -67,7 +76,7 @@ class LogDirHandler:
         try:
             space = await self._disk.space(directory.path)
         except OSError:
-            space = NOT_TOLD
+            space = UNKNOWN_SPACE
         return DescribeLogDirsResult(
             error_code=ErrorCode.none if directory.offline is None else ErrorCode.kafka_storage_error,
             log_dir=str(directory.path),

@@ -4,7 +4,7 @@ The broker that is asked names itself as the controller, once it is unfenced: ad
 passes on what only the active controller can answer (`forwarding`).
 
 A partition that the image has this broker lead has a leader once its replica has that role, LEADER_NOT_AVAILABLE until
-then: a client that asks the leader it was given must not hear NOT_LEADER_OR_FOLLOWER. What others lead is answered from
+then: a client that asks the leader it was given must not get NOT_LEADER_OR_FOLLOWER. What others lead is answered from
 the image, as in Kafka: no broker knows how far another one is.
 """
 

@@ -7,8 +7,8 @@
 | >= 0 | v1 | the first record not older: the lineage's remote segments are searched first, then the local log |
 | any other | - | UNSUPPORTED_VERSION |
 
-A record at or above what the asker may fetch is not told (-1), or OFFSET_NOT_AVAILABLE while a new leader does not know
-yet how far it is committed (KIP-207).
+A record at or above what the asker may fetch is not returned (-1), or OFFSET_NOT_AVAILABLE while a new leader does not
+know yet how far it is committed (KIP-207).
 """
 
 from __future__ import annotations

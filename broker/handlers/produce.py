@@ -2,7 +2,7 @@
 
 | acks | answered when | needs |
 |---|---|---|
-| 0 | never; a refusal closes the connection, so that the producer looks for the leader anew | - |
+| 0 | never; a refusal closes the connection, so that the producer looks for the leader again | - |
 | 1 | the bytes are in the leader's file | - |
 | -1 (all) | the high watermark has passed them | an ISR of min.insync.replicas, before and until then |
 
@@ -10,7 +10,7 @@
 |---|---|
 | other acks | INVALID_REQUIRED_ACKS |
 | no records | INVALID_RECORD |
-| transactional id given | accepted: the markers of its transactions come from whoever coordinates them |
+| transactional id given | accepted: the markers of its transactions come from the transaction coordinator |
 | the ISR is too small before the append | NOT_ENOUGH_REPLICAS |
 | not committed within `timeout.ms` | REQUEST_TIMED_OUT: it may be committed later |
 | this broker stops leading meanwhile | NOT_LEADER_OR_FOLLOWER, with a hint where the leader is |
@@ -66,6 +66,7 @@ class ProduceHandler:
         else:
             topics = await self._produce_to_all(request)
         if request.acks == ACKS_NONE:
+            # A closed connection is the only signal that a producer with acks=0 can see.
             _refuse_silent_failures(topics)
             return None
         hints = {answer.current_leader for topic in topics for answer in topic.partitions if answer.current_leader}
@@ -103,7 +104,7 @@ class ProduceHandler:
                 partition.partition, error.code, error_message=error.message or None, current_leader=hint
             )
         except OSError as error:
-            _log.error("%s-%d: an append failed: %s", topic, partition.partition, error)
+            _log.error("%s-%d: append failed: %s; check the log directory's disk", topic, partition.partition, error)
             return ProducePartitionResponse(
                 partition.partition, ErrorCode.kafka_storage_error, error_message=error.strerror
             )
@@ -119,6 +120,7 @@ class ProduceHandler:
         partition = self._hosted.find(topic, wanted.partition)
         acks_all = request.acks == ACKS_ALL
         appended = await partition.append(records, AppendOrigin.CLIENT, acks_all=acks_all)
+        # acks=-1 is acknowledged only once every in-sync replica has the batch; acks=1 already by our own append.
         if acks_all:
             committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
             if committed is not None:
@@ -141,6 +143,7 @@ async def _within(committed: asyncio.Future[None], timeout_ms: int) -> None:
 
 def _give_up(committed: asyncio.Future[None], timeout_ms: int) -> None:
     if not committed.done():
+        # The batch stays and may be committed later: the producer must retry with the same sequence.
         message = f"appended, but not committed within {timeout_ms} ms"
         committed.set_exception(KafkaError(ErrorCode.request_timed_out, message))
 

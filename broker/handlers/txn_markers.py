@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: commit and abort markers from whoever coordinates transactions, appended like records.
+"""WriteTxnMarkers: commit and abort markers from the transaction coordinator, appended like records.
 
 Offsets of consumer groups that were committed in the transaction count, or are dropped, once its marker is committed.
 """
@@ -79,6 +79,7 @@ class TransactionMarkerHandler:
             return ErrorCode.request_timed_out
         except OSError:
             return ErrorCode.kafka_storage_error
+        # Only after the marker is committed: before, a new leader could still see the transaction open.
         is_committed = marker.type is ControlType.COMMIT
         self._groups.transaction_ended(
             partition.partition.topic_partition, wanted.producer_id, is_committed=is_committed

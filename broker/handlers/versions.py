@@ -22,8 +22,8 @@ from ..cluster.view import ClusterView
 
 class VersionsHandler:
     """`apis` are the keys that the listener offers; `epoch` is the metadata offset that this broker has replayed;
-    `incarnation_id` tells a controller that looks whether this is still the process that registered; `kraft_version` is
-    the quorum's own feature, of which no metadata record tells.
+    `incarnation_id` shows a controller that probes whether this is still the process that registered; `kraft_version`
+    is the quorum's own feature, which no metadata record has.
     """
 
     def __init__(

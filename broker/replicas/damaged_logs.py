@@ -1,6 +1,6 @@
-"""What becomes of a replica whose local log is damaged: it is opened again, or put aside and fetched anew.
+"""What becomes of a replica whose local log is damaged: it is opened again, or put aside and fetched again.
 
-A log is damaged where recovery refuses it (`CorruptLogError`): bytes that had been flushed are not what they were.
+A log is damaged where recovery rejects it (`CorruptLogError`): bytes that had been flushed are not what they were.
 
     damaged --+-- somebody counts on it --> refused; looked at again every `LOOK_AGAIN_S`: a file may be restored, or a
               |                             disk read it well again --> opened
@@ -17,7 +17,7 @@ A log is damaged where recovery refuses it (`CorruptLogError`): bytes that had b
 |   present leader epoch: an ISR with it in it may be   |                                                            |
 |   on its way to the controller                        |                                                            |
 
-Invariant: a replica that is put aside is in no ISR, and comes into none before it was fetched anew. A process that has
+Invariant: a replica that is put aside is in no ISR, and comes into none before it was fetched again. A process that has
 just started is in no ISR but as its last member, for its registration took it out; whatever is still asked for on
 behalf of the process before names that one's broker epoch, and is refused. So is, by its leader epoch, what the leader
 of an earlier epoch asks for. A broker that led with the log gives up its leadership first (`ReplicaManager`).
@@ -45,24 +45,27 @@ LOOK_AGAIN_S: Final = 30.0
 
 
 class DamagedLogs:
-    """Of the broker `node_id`."""
+    """The damaged logs of broker `node_id`."""
 
     def __init__(self, logs: LogManager, node_id: int) -> None:
         self._logs = logs
         self._node_id = node_id
         self._looked_at_s: dict[TopicPartition, float] = {}
-        """When each was opened in vain last, on the loop's clock."""
+        """When each was last opened without success, on the loop's clock."""
 
     async def is_to_reopen(
         self, name: TopicPartition, registrations: Iterable[PartitionRegistration], counted_on_epoch: int
     ) -> bool:
-        """Of a damaged log: False once it was put aside. KafkaError while it is to be left as it is; OSError.
+        """Return True if the damaged log is to be opened once more, False once it was put aside. Raise KafkaError while
+        it must be left as it is, and OSError.
+
         `registrations`: the one that the new replica will act upon, under which it may be the leader, and the present
         one, of which it may be a candidate. `counted_on_epoch`: as for `is_spare`.
         """
         damage = damage_of(self._logs, name)
         assert damage is not None, name
         if all(is_spare(registration, self._node_id, counted_on_epoch) for registration in registrations):
+            # Moved, not deleted: an operator can still recover records from it by hand.
             await put_damaged_aside(self._logs, name)
             self._looked_at_s.pop(name, None)
             return False
@@ -74,9 +77,9 @@ class DamagedLogs:
 
 
 def is_spare(registration: PartitionRegistration, node_id: int, counted_on_epoch: int) -> bool:
-    """Whether nobody counts on the replica of `node_id` (see the module's table), and somebody else leads.
-    `counted_on_epoch`: the newest leader epoch under which this process has served or fetched with the log, -1 if it
-    never did.
+    """Return whether no other replica or operator counts on the replica of `node_id` (see the module's table), and
+    another broker leads. `counted_on_epoch`: the newest leader epoch under which this process has served or fetched
+    with the log, -1 if it never did.
     """
     return (
         node_id not in registration.isr

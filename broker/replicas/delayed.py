@@ -1,7 +1,7 @@
 """What waits for offsets to move: produce requests for the high watermark, fetch requests for anything new.
 
-Nothing polls. The owner of a partition calls `advance` and `wake` when offsets moved, from the event loop; whoever
-waits has a deadline of its own and takes itself out in every case.
+Nothing polls. The owner of a partition calls `advance` and `wake` when offsets moved, from the event loop; a request
+that waits has a deadline of its own and takes itself out in every case.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 @dataclass(slots=True)
 class FailedLog:
     """`last_epoch`: the newest leader epoch under which this process may have led or followed with the log, NO_EPOCH if
-    it never did. The offsets are those that others had heard of by then.
+    it never did. The offsets are those that others had seen by then.
     """
 
     last_epoch: int
@@ -61,7 +61,7 @@ class FailedLog:
     append_bytes: int
     is_proven: bool = False
     lost_records: int = 0
-    """That were there when the log failed, and are not there since it was opened again."""
+    """The records that were there when the log failed, and are not since it was opened again."""
 
 
 @dataclass(slots=True)
@@ -74,15 +74,17 @@ class _Attempts:
 
 
 def obstacle(failed: FailedLog, registration: PartitionRegistration, node_id: int) -> str | None:
-    """Why a log that takes appends again is not to be served yet; None if it is."""
+    """Return why a log that takes appends again may not be served yet; None if it may."""
     if failed.last_epoch == NO_EPOCH:
         return None
     is_leader, is_led = registration.leader == node_id, registration.leader != NO_LEADER
+    # As the leader of an epoch in which the log failed, its followers could not see where it diverges.
     is_counted_on = (
         registration.leader_epoch <= failed.last_epoch if is_leader else is_led and node_id in registration.isr
     )
     if registration.directory_of(node_id) != LOST_DIRECTORY or is_counted_on:
         return "its log has failed, and the controller has not taken the replica out of the ISR yet"
+    # The shorter log would become the truth of all replicas: that is for an operator to accept.
     if failed.lost_records and not is_led:
         return (
             f"its log has failed and lost {failed.lost_records} records, and no other replica leads: start a replica "
@@ -92,7 +94,7 @@ def obstacle(failed: FailedLog, registration: PartitionRegistration, node_id: in
 
 
 class FailedLogs:
-    """Of one broker. `on_due` is called when it is time to `retry`; `totals` are kept for whoever asks."""
+    """The failed logs of one broker. `on_due` is called when it is time to `retry`; `totals` are for metrics."""
 
     def __init__(
         self, logs: LogManager, node_id: int, rng: Random, on_due: Callable[[], None], totals: LogFailures
@@ -103,7 +105,7 @@ class FailedLogs:
         self._on_due = on_due
         self._failed: dict[TopicIdPartition, FailedLog] = {}
         self._attempts: dict[TopicIdPartition, _Attempts] = {}
-        """Also of logs that serve again."""
+        """The attempts of each log, also of logs that serve again."""
         self._totals = totals
 
     def __contains__(self, key: TopicIdPartition) -> bool:
@@ -121,7 +123,7 @@ class FailedLogs:
         self._totals.count += 1
         self._add(partition.partition, failed)
         _log.error(
-            "%s is out of service, its log has failed at offset %d: %s",
+            "%s is out of service: its log failed at offset %d: %s; check the disk of its log directory",
             partition.partition.topic_partition,
             log.log_end_offset,
             reason,
@@ -133,7 +135,7 @@ class FailedLogs:
             self._add(key, FailedLog(NO_EPOCH, 0, 0, 0))
 
     def forget(self, name: TopicPartition) -> None:
-        """The log is gone, or put aside."""
+        """The log was deleted, or put aside."""
         for key in [key for key in self._attempts if key.topic_partition == name]:
             self._failed.pop(key, None)
             self._stop(self._attempts.pop(key))
@@ -150,6 +152,7 @@ class FailedLogs:
         if not failed.is_proven or self._open_log(key) is None:
             failed.is_proven = False
             await self._attempt(key, failed)
+        # The image may have moved on meanwhile: neither state of the cluster may count on this replica.
         for registration in registrations:
             reason = obstacle(failed, registration, self._node_id)
             if reason is not None:
@@ -163,6 +166,7 @@ class FailedLogs:
             raise KafkaError(ErrorCode.kafka_storage_error, attempts.reason)
         try:
             self._compare(key, failed, self._open_log(key) or await self._logs.reopen(key.topic_partition))
+            # A disk that reads may still not write: a replica joins the ISR only after an append has succeeded.
             await self._logs.try_append(key.topic_partition, failed.append_bytes)
         except OUTSIDE as error:
             attempts.reason = error.message if isinstance(error, KafkaError) else describe(error)
@@ -178,7 +182,7 @@ class FailedLogs:
         return None if log is None or log.failure is not None else log
 
     def _compare(self, key: TopicIdPartition, failed: FailedLog, log: PartitionLog) -> None:
-        """What others have heard of, with what is there."""
+        """Compare what others have seen of the log with what is there."""
         lost = max(0, failed.log_end_offset - log.log_end_offset)
         if lost <= failed.lost_records:
             return

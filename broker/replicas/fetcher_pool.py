@@ -1,7 +1,7 @@
 """The fetchers of one broker: one for each leader and shard, made for its first partition, ended with its last.
 
-`num.replica.fetchers` shards spread a leader's partitions over several connections. A fetcher whose loop ends by a
-fault of ours is reported, and its partitions are not replicated until they are added again.
+`num.replica.fetchers` shards spread a leader's partitions over several connections. A fetcher whose loop ends by an
+internal error is reported, and its partitions are not replicated until they are added again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class FetcherPool:
         running.fetcher.add(partition)
 
     async def remove(self, key: TopicIdPartition) -> ReplicaProgress | None:
-        """Follow no more; afterwards nothing is done to its log. None if it was not followed."""
+        """Stop following; afterwards nothing is done to its log. None if it was not followed."""
         where = self._keys.pop(key, None)
         if where is None:
             return None
@@ -86,4 +86,8 @@ async def _stop(running: _Running) -> None:
 
 def _report(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("%s ended by a fault of ours", task.get_name(), exc_info=error)
+        _log.error(
+            "internal error in %s: its replicas are not replicated until their leader changes or the broker restarts",
+            task.get_name(),
+            exc_info=error,
+        )

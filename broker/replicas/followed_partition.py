@@ -89,7 +89,7 @@ class FollowedPartition:
             self._take_log()
 
     def _take_log(self) -> None:
-        """The one that is there now: the adopted one, or after a failure on the way the old one, opened anew."""
+        """Take the log that is open now: the adopted one, or after a failure the old one, opened again."""
         log = self._logs.logs.get(self.topic_id_partition.topic_partition)
         if log is not None and log is not self._partition.log:
             self._partition.replace_log(log)

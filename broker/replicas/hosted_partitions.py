@@ -42,7 +42,8 @@ class HostedPartitions:
         self.failures: dict[TopicPartition, str] = {}
         self.log_failures = LogFailures()
         self._found: dict[tuple[str | int, int], Partition] = {}
-        """By the name or the number of the topic's id: look-ups that hold in `_found_in`, with what is hosted now."""
+        """Look-ups, by the name or the number of the topic's id, that hold in `_found_in` and for what is hosted now.
+        """
         self._found_in = view.image
 
     @property
@@ -54,7 +55,7 @@ class HostedPartitions:
         return self._partitions
 
     def out_of_service(self) -> set[TopicPartition]:
-        """Those whose log does not let them serve."""
+        """Return the partitions whose log does not let them serve."""
         failed = {name for name, partition in self._partitions.items() if partition.log.failure is not None}
         return failed | self.failures.keys()
 
@@ -102,7 +103,7 @@ class HostedPartitions:
         return KafkaError(ErrorCode.not_leader_or_follower, f"{partition} is not led by this broker")
 
     def leader_hint(self, topic: str | UUID, number: int) -> LeaderIdAndEpoch | None:
-        """Who leads a partition as far as the cluster view knows, for a client that asked the wrong broker."""
+        """Return the leader of a partition as far as it is known, for a client that asked the wrong broker."""
         name = topic if isinstance(topic, str) else self.image.topic_names.get(topic)
         registration = None if name is None else self.image.partition(TopicPartition(name, number))
         return None if registration is None else LeaderIdAndEpoch(registration.leader, registration.leader_epoch)
@@ -112,6 +113,6 @@ class HostedPartitions:
         return None if broker is None else NodeEndpoint(broker.id, broker.host, broker.port, broker.rack)
 
     def endpoints(self, hints: set[LeaderIdAndEpoch]) -> tuple[NodeEndpoint, ...]:
-        """Of the leaders that the hints name."""
+        """Return the endpoints of the leaders that the hints name."""
         found = [self.endpoint(broker_id) for broker_id in sorted({hint.leader_id for hint in hints})]
         return tuple(endpoint for endpoint in found if endpoint is not None)

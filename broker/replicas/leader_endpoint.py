@@ -6,8 +6,8 @@ behind a long fetch. They are incremental (KIP-227):
     what happens                              the session afterwards
     ----------------------------------------  -------------------------------------------------------------
     answered, full request                    the one that the leader opened, or none
-    answered, incremental request             goes on
-    the leader does not know it any more      none; the same partitions are asked for in full at once
+    answered, incremental request             continues
+    the leader no longer knows it             none; the same partitions are asked for in full at once
     refused, or not what was asked            none
     cancelled, failed, not answered           none, and the connection is closed: a long fetch that nobody
                                               waits for would hold up the next one
@@ -70,7 +70,7 @@ def no_details(_: TopicIdPartition) -> ReplicaDetails:
 
 
 class BrokerEndpoint:
-    """The broker `broker_id`; `address` tells where it listens, `replica_epoch` the epoch of this broker's own
+    """The broker `broker_id`; `address` returns where it listens, `replica_epoch` the epoch of this broker's own
     registration, `details` what there is to say of a replica. `fetches` is its own to close, `questions` shared.
     """
 
@@ -97,7 +97,7 @@ class BrokerEndpoint:
         self._session = FetchSession()
         self._wanted: dict[TopicIdPartition, FetchPartition] = {}
         self._touched: dict[TopicIdPartition, None] = {}
-        """Of these, and of those that are wanted no more, what the session was not told yet."""
+        """The partitions, wanted or no longer wanted, with a change that the session has not seen yet."""
 
     @property
     def broker_id(self) -> int:
@@ -150,14 +150,14 @@ class BrokerEndpoint:
         )
         asked = self._session.asked()
 
-        def tell(early: ArrivedAnswer) -> None:
+        def report(early: ArrivedAnswer) -> None:
             key = asked.get((early.topic_id or early.topic, early.answer.partition))
             if key is not None:
                 arrived(key, _answer(early.answer))
 
         timeout_s = limits.wait_max_ms / 1000 + self._timeout_s
         try:
-            response = await connection.fetch(request, timeout_s=timeout_s, arrived=tell)
+            response = await connection.fetch(request, timeout_s=timeout_s, arrived=report)
         except BaseException:
             self._session.request_failed()
             connection.close()

@@ -1,15 +1,15 @@
 """One leader epoch of one led partition: followers' positions, the high watermark they allow, and ISR changes.
 
 What moves the high watermark: an append, a follower's fetch, a change of the ISR, and the timer (a replica that fell
-behind counts no more). The decision is `fetcher.core.leader_replicas`; here it is carried out.
+behind no longer counts). The decision is `fetcher.core.leader_replicas`; here it is carried out.
 
     ISR change: decided -> pending (both outcomes count for the high watermark) -> asked of the cluster view
         accepted                         committed, the high watermark moves
         refused, so it was not made      abandoned
-        refused: another change was      stays pending until the image that is on its way tells what holds now: it may
-          first, or we lead no more      be this change that was first, asked for again when its answer was lost
+        refused: another change was      stays pending until the image that is on its way says what holds now: it may
+          first, or we have resigned     be this change that was first, asked for again when its answer was lost
         outcome unknown                  stays pending and is asked again after a back-off, until it is known
-        an image was faster to tell      over: the answer is not for a change that is pending by then
+        an image was faster              over: the answer is not for a change that is pending by then
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def monotonic_ms() -> int:
 
 
 class Leadership:
-    """From `PartitionLog.assign_epoch` until `close`. `on_high_watermark` is called when it rose, or who counts for it
-    is another one; `on_low_watermark` when a follower's log start rose.
+    """From `PartitionLog.assign_epoch` until `close`. `on_high_watermark` is called when it rose, or when other
+    replicas count for it; `on_low_watermark` when a follower's log start rose.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Leadership:
         self._on_high_watermark = on_high_watermark
         self._on_low_watermark = on_low_watermark
         self._altering: dict[asyncio.Task[None], None] = {}
-        """For the change that is pending, and for those that an image was faster to tell of than their answers."""
+        """The tasks of the pending change, and of changes that an image settled before their answers came."""
         self._followers = self._follower_epochs(registration)
         self.replicas = LeaderReplicas(
             leader_id=registration.leader,
@@ -92,7 +92,7 @@ class Leadership:
             now_ms=monotonic_ms(),
         )
         self.resting = RestingFetches(self.replicas)
-        """To be roused before anything is decided from what has moved."""
+        """Must be woken before anything is decided from what has moved."""
         self._note_eligible(registration)
         self.advance_high_watermark()
 
@@ -102,11 +102,11 @@ class Leadership:
         return self.replicas.isr
 
     def view_now(self) -> LeaderView:
-        """The replica at this instant, as the decisions of a Fetch want it."""
+        """Return the replica at this instant, as the decisions of a Fetch need it."""
         return self.view_at(self._log.offsets)
 
     def view_at(self, offsets: LogOffsets) -> LeaderView:
-        """The same of who has asked for the offsets already."""
+        """Return the same for a caller that has read the offsets already."""
         return LeaderView(
             self.leader_epoch, self._log.epochs, *offsets, self.replicas.epoch_start_offset, self._followers
         )
@@ -120,8 +120,10 @@ class Leadership:
     def _advance(self, log_end_offset: int, now_ms: int) -> None:
         log = self._log
         candidate = self.replicas.high_watermark(log_end_offset, now_ms)
+        # It never goes back: consumers have read up to it.
         if candidate is None or candidate <= log.high_watermark:
             return
+        # Our own copy counts only as far as it is flushed: else a power failure here could take what is acknowledged.
         candidate = min(candidate, log.settled_end_offset)
         if candidate > log.high_watermark and log.update_high_watermark(candidate):
             self._on_high_watermark()
@@ -135,6 +137,7 @@ class Leadership:
         if fetch.log_start_offset > log_start_offset:
             self._on_low_watermark()
         self._advance(log_end_offset, now_ms)
+        # It acknowledged records that it no longer has: elected, it would take them from every replica.
         shrunk = replicas.isr_without_shorter(replica_id, self._log.high_watermark)
         if shrunk is not None:
             _log.error(
@@ -146,6 +149,7 @@ class Leadership:
                 self._log.high_watermark,
             )
             self._alter(shrunk)
+        # A follower joins only at the high watermark: below it, it lacks committed records.
         grown = replicas.expanded_isr(replica_id, self._log.high_watermark, self._log.log_start_offset)
         if grown is not None:
             self._alter(grown)
@@ -172,23 +176,28 @@ class Leadership:
         return None if chosen is leader else chosen.broker_id
 
     def low_watermark(self) -> int:
-        """The lowest log start of the ISR, and of who may be in it by now; -1 while one has not fetched from this
-        leader. Whoever leads next names no offset below it.
+        """Return the lowest log start of the ISR and of its pending members; -1 while one has not fetched from this
+        leader. The next leader names no offset below it.
         """
         return self.replicas.lowest_log_start(self._log.log_start_offset, self.replicas.maximal_isr)
 
     def check_lag(self) -> None:
-        """For the timer: take laggards out of the ISR."""
+        """Take replicas that lag out of the ISR. Called by the timer."""
+        # Its acknowledgement is missing for `replica.lag.time.max.ms`: without it, the rest can commit again.
         shrunk = self.replicas.shrunk_isr(self._log.log_end_offset, monotonic_ms())
         if shrunk is not None:
-            _log.info("%s: %s fell behind", self.partition, sorted(self.isr - shrunk))
+            _log.info(
+                "%s: replicas %s did not catch up within replica.lag.time.max.ms and leave the ISR",
+                self.partition,
+                sorted(self.isr - shrunk),
+            )
             self._alter(shrunk)
         self.advance_high_watermark()
 
     def on_registration(self, registration: PartitionRegistration) -> None:
-        """What the cluster knows of the partition now, under the same leader epoch."""
+        """Take over what the cluster knows of the partition now, under the same leader epoch."""
         assert registration.leader_epoch == self.leader_epoch, (self.partition, registration, self.leader_epoch)
-        self.resting.rouse()
+        self.resting.wake()
         self._followers = self._follower_epochs(registration)
         self._note_eligible(registration)
         before = self.isr
@@ -211,7 +220,7 @@ class Leadership:
 
     def _after_isr_change(self, before: Collection[int]) -> None:
         if self.isr != before:
-            self.resting.rouse()
+            self.resting.wake()
             _log.info(
                 "%s: ISR %s -> %s at epoch %d", self.partition, sorted(before), sorted(self.isr), self.leader_epoch
             )
@@ -239,6 +248,7 @@ class Leadership:
         )
 
     def _alter(self, isr: frozenset[int]) -> None:
+        # From here on the members of both ISRs count: the controller may have made the change before we learn of it.
         self.replicas.begin_change(isr)
         epochs = {member: known.broker_epoch for member, known in self.replicas.followers.items() if member in isr}
         task = asyncio.create_task(self._ask(isr, epochs), name=f"alter-partition-{self.partition.topic_partition}")
@@ -246,7 +256,7 @@ class Leadership:
         task.add_done_callback(self._altering.pop)
 
     async def _ask(self, isr: frozenset[int], stated_epochs: Mapping[int, int]) -> None:
-        """Each time for the same incarnations: one that came meanwhile may have lost what the change relies on."""
+        """Ask each time for the same incarnations: one that came meanwhile may have lost what the change relies on."""
         retry_s = ALTER_RETRY_MIN_S
         while self.replicas.pending_isr is isr:
             try:
@@ -260,16 +270,22 @@ class Leadership:
             except OUTSIDE as failure:
                 code = failure.code if isinstance(failure, KafkaError) else None
                 if code in _NOT_MADE or code in _OVERTAKEN:
-                    _log.info("%s: ISR %s was refused: %s", self.partition, sorted(isr), failure)
+                    _log.info("%s: the controller rejected ISR %s: %s", self.partition, sorted(isr), failure)
+                    # Only a change that was certainly not made is abandoned; an overtaken one waits for the image that
+                    # settles it.
                     if code in _NOT_MADE and self.replicas.pending_isr is isr:
                         self.replicas.abandon_change()
                         self._on_high_watermark()
                         self.advance_high_watermark()
                     return
-                _log.warning("%s: the outcome of ISR %s is not known: %s", self.partition, sorted(isr), failure)
+                # It may be in force: while that is unknown, dropping either ISR could commit what a new leader lacks.
+                _log.warning(
+                    "%s: the outcome of ISR %s is unknown, asking again: %s", self.partition, sorted(isr), failure
+                )
                 await asyncio.sleep(retry_s * self._rng.uniform(0.5, 1.0))
                 retry_s = min(2 * retry_s, ALTER_RETRY_MAX_S)
             else:
+                # An image may have been faster and have settled this change, or brought another one.
                 if self.replicas.pending_isr is isr and registered.leader_epoch == self.leader_epoch:
                     before = self.isr
                     self.replicas.commit_isr(registered.isr, registered.partition_epoch)

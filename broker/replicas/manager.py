@@ -1,6 +1,6 @@
 """Makes what this broker hosts follow the cluster image: logs, roles, fetchers, the remote log manager.
 
-One change at a time a partition, in this order, so that nothing acts on a log that somebody else owns by then:
+One change at a time a partition, in this order, so that nothing acts on a log that another owner has by then:
 
     the image says            done
     ------------------------  ---------------------------------------------------------------------------------------
@@ -9,16 +9,16 @@ One change at a time a partition, in this order, so that nothing acts on a log t
     hosted, the log failed    report the replica as LOST at once; serve again when it can append again (`failed_logs`)
     hosted, the disk failed   the same
       when it was to be opened
-    hosted, its files are     put them aside and begin anew, or leave them to the operator (`damaged_logs`)
+    hosted, its files are     put them aside and begin again, or leave them to the operator (`damaged_logs`)
       damaged
     led here, a new epoch     stop its fetcher, make the epoch durable, lead; the tier's task starts
     led elsewhere             stop leading, stop the fetcher of the old epoch, follow the new leader
     led by nobody             stop leading, stop the fetcher
     the same epoch            the ISR and the replicas are noted
-    other configs             the log, the leadership and the tier's task are told
-    not hosted, or another    stop everything; if the topic is gone, have deleted what the tier holds of it (durably
+    other configs             the log, the leadership and the tier's task are notified
+    not hosted, or another    stop everything; if the topic was deleted, delete what the tier holds of it (durably
       incarnation             noted): at once if this broker led it, else later, if it is there still; delete the log
-    a log of a partition that the same; if the topic is gone, whoever led it
+    a log of a partition that as above; if the topic was deleted, whichever broker led
       was not hosted since the
       start, or of a deleted
       one that has failed
@@ -44,13 +44,12 @@ from ...rlm.manager import RemoteLogManager
 from ..cluster.topic_config import TopicConfigs
 from ..cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
 from ..core.image_changes import Changes, changed_partitions
-from ..groups.coordinator import GroupCoordinator
 from .damaged_logs import DamagedLogs
 from .failed_logs import NO_EPOCH, FailedLogs
 from .fetcher_pool import FetcherPool
 from .followed_partition import FollowedPartition
 from .hosted_partitions import HostedPartitions
-from .partition import Partition, PartitionServices
+from .partition import Partition, PartitionServices, RoleListener
 from .replica_directories import ReplicaDirectories
 from .thin_replicas import ThinReplicas
 
@@ -71,8 +70,8 @@ class _Role:
     leader_epoch: int
 
 
-class _UnburiedError(KafkaError):
-    """The tier still holds an earlier topic of a log's name, and could not be told that it is gone."""
+class _StaleTopicError(KafkaError):
+    """The tier still holds an earlier topic of a log's name, and its deletion could not be noted."""
 
 
 class ReplicaManager:
@@ -86,7 +85,7 @@ class ReplicaManager:
         logs: LogManager,
         fetchers: FetcherPool,
         tier: RemoteLogManager | None,
-        groups: GroupCoordinator,
+        roles: RoleListener,
         thin: ThinReplicas,
     ) -> None:
         self._hosted = hosted
@@ -95,7 +94,7 @@ class ReplicaManager:
         self._logs = logs
         self._fetchers = fetchers
         self._tier = tier
-        self._groups = groups
+        self._role_listener = roles
         self._roles: dict[TopicPartition, _Role] = {}
         self._changed = asyncio.Event()
         self._failed = FailedLogs(logs, services.node_id, services.rng, self._changed.set, hosted.log_failures)
@@ -148,7 +147,7 @@ class ReplicaManager:
             await self._thin.settle()
 
     def try_again(self) -> None:
-        """What has failed."""
+        """Try again what has failed."""
         hosted = self._hosted.partitions.values()
         self._again |= {partition.partition: None for partition in hosted if partition.has_failed}
         if self._hosted.failures or self._again or self._strays:
@@ -157,12 +156,13 @@ class ReplicaManager:
     async def _apply(self, image: ClusterImage) -> None:
         changes = self._changes(image)
         wanted = {key: registration for key, registration in changes.items() if registration is not None}
-        gone = [key for key, registration in changes.items() if registration is None and self._is_hosted(key)]
-        await _for_each(gone, lambda each: self._supervised(each, self._remove(each, image)))
+        removed = [key for key, registration in changes.items() if registration is None and self._is_hosted(key)]
+        # Removals first: a topic recreated under the same name takes over its directory.
+        await _for_each(removed, lambda key: self._supervised(key, self._remove(key, image)))
         self._strays.difference_update(key.topic_partition for key in wanted)
         for stray in sorted(self._strays):
             await self._delete_stray(stray, image)
-        await _for_each(wanted, lambda each: self._supervised(each, self._set_up(each, wanted[each])))
+        await _for_each(wanted, lambda key: self._supervised(key, self._set_up(key, wanted[key])))
         self._applied = image
 
     def _changes(self, image: ClusterImage) -> Changes:
@@ -197,34 +197,36 @@ class ReplicaManager:
         return hosted is not None and hosted.partition == key
 
     async def _delete_stray(self, name: TopicPartition, image: ClusterImage) -> None:
-        """What was unassigned while this broker was down. If the topic was deleted, so may have been its leader: any
-        replica then deletes what the tier holds.
+        """Delete a log that was unassigned while this broker was down. If the topic was deleted, so may have been its
+        leader: any replica then deletes what the tier holds.
         """
         if name not in self._logs.known_partitions or name in self._hosted.partitions:
             self._strays.discard(name)
             return
-        _log.warning("%s is not assigned to this broker any more: its log is deleted", name)
+        _log.warning("%s is no longer assigned to this broker: deleting its log", name)
         try:
             topic_id = await self._logs.topic_id_of(name)
+            # Before the log goes: only its directory still knows the topic id, and the objects would stay for ever.
             if self._tier is not None and topic_id is not None and topic_id not in image.topic_names:
                 await self._tier.delete_remote_partition(TopicIdPartition(topic_id, name.topic, name.partition))
             await self._logs.delete(name)
             self._strays.discard(name)
         except OUTSIDE as error:
-            _log.error("%s could not be deleted: %s", name, error)
+            _log.error("%s could not be deleted, trying again: %s", name, error)
 
     async def _supervised(self, key: TopicIdPartition, work: Awaitable[None]) -> None:
-        """What goes wrong with one partition is said, kept as the reason why it is not served, and tried again."""
+        """Report what goes wrong with one partition, keep it as the reason why it is not served, and try again."""
         name = key.topic_partition
         try:
             await work
         except OUTSIDE as error:
+            # It is tried again at every tick: an operator needs the reason once.
             if self._hosted.failures.get(name) != str(error):
-                _log.error("%s is not available: %s", name, error)
+                _log.error("%s is offline on this broker, trying again: %s", name, error)
             self._hosted.failures[name] = str(error)
         except Exception as error:  # noqa: BLE001 - the supervisor of this partition's changes
-            _log.exception("%s is not available by a fault of ours", name)
-            self._hosted.failures[name] = f"a fault of the broker: {error!r}"
+            _log.exception("internal error in %s: the replica is offline on this broker, trying again", name)
+            self._hosted.failures[name] = f"internal error: {error!r}"
         else:
             self._hosted.failures.pop(name, None)
 
@@ -239,7 +241,8 @@ class ReplicaManager:
         if partition is None:
             try:
                 partition = await self._open(key, registration)
-            except _UnburiedError:
+            # The log is sound, and no other replica is to take over: do not report it LOST.
+            except _StaleTopicError:
                 raise
             except OUTSIDE:
                 self._report_lost(key, registration)
@@ -248,13 +251,14 @@ class ReplicaManager:
         self._directories.report_in_use(key, registration)
         try:
             await self._set_role(partition, registration)
+        # A replica that cannot write must not stay in the ISR: producers with acks=all would wait for it.
         except OSError as error:  # the leader epoch could not be made durable, say
             await self._take_out_of_service(partition, registration, str(error))
             raise
 
     def _on_log_failure(self, partition: Partition) -> None:
-        """At the instant of the failure: nobody else would notice where nothing is appended, and who waits for acks=all
-        waits for this replica until it has left the ISR.
+        """React at the instant of the failure: without appends nothing else would notice it, and producers with
+        acks=all wait for this replica until it has left the ISR.
         """
         key = partition.partition
         registration = self._hosted.image.partition(key.topic_partition)
@@ -277,7 +281,7 @@ class ReplicaManager:
             self._directories.report_lost(key, registration)
 
     async def _open(self, key: TopicIdPartition, registration: PartitionRegistration) -> Partition:
-        """The partition, hosted from now on."""
+        """Return the partition, hosted from now on."""
         name = key.topic_partition
         now = self._hosted.image.partition(name)
         if self._logs.may_open_again(name):
@@ -286,7 +290,8 @@ class ReplicaManager:
             await self._logs.reopen(name)
         if key in self._failed:
             await self._failed.retry(key, (registration, now or registration))
-        await self._bury_predecessor(key)
+        # Before `create`, which puts the previous incarnation of the log aside, and with it the topic id.
+        await self._delete_previous_topic(key)
         directory_id = registration.directory_of(self._services.node_id)
         log = await self._logs.create(name, key.topic_id, directory_id=directory_id)
         partition = Partition(
@@ -308,9 +313,9 @@ class ReplicaManager:
         self._failed.forget(name)
         return False
 
-    async def _bury_predecessor(self, key: TopicIdPartition) -> None:
+    async def _delete_previous_topic(self, key: TopicIdPartition) -> None:
         """The log that is here may be of a topic of the same name, which was deleted while this broker was down, and
-        nobody else may have had a replica of it. _UnburiedError where the tier cannot be told; the log is well.
+        no other broker may have had a replica of it. _StaleTopicError if the tier's deletion cannot be noted.
         """
         topic_id = await self._logs.topic_id_of(key.topic_partition)
         if self._tier is not None and topic_id not in (None, key.topic_id):
@@ -318,7 +323,7 @@ class ReplicaManager:
                 await self._tier.delete_remote_partition(replace(key, topic_id=topic_id))
             except OUTSIDE as error:
                 code = error.code if isinstance(error, KafkaError) else ErrorCode.kafka_storage_error
-                raise _UnburiedError(code, f"the earlier topic's remote segments: {describe(error)}") from error
+                raise _StaleTopicError(code, f"the earlier topic's remote segments: {describe(error)}") from error
 
     def _configure(self, partition: Partition) -> None:
         config = self._configs.config_of(partition.partition.topic)
@@ -333,10 +338,12 @@ class ReplicaManager:
         name = partition.partition.topic_partition
         was_in_isr = partition.is_in_isr
         partition.note_registration(registration)
+        # From now on acknowledgements rely on this log: after a restart it must not count as empty.
         if partition.is_in_isr and partition.log.is_adopted:
             await self._confirm_adoption(partition)
         if partition.is_in_isr and not was_in_isr and partition.log.config.remote_storage_enable:
             self._thin.on_change()
+        # Taken out until the change is complete: one that fails half-way is made again in full.
         if self._roles.pop(name, None) == role:
             self._roles[name] = role
             return
@@ -353,16 +360,17 @@ class ReplicaManager:
             self._thin.joined(partition)
         except OSError as error:
             self._again[partition.partition] = None
-            _log.warning("%s: could not be noted as a full replica: %s", partition.partition, error)
+            _log.warning("%s: could not be noted as a full replica, trying again: %s", partition.partition, error)
 
     async def _lead(self, partition: Partition, registration: PartitionRegistration) -> None:
+        # The fetcher first: nothing of the old leader may be appended after this log begins an epoch of its own.
         await self._fetchers.remove(partition.partition)
         if not partition.log.log_start_known:
             self._wait_for_log_start(partition)
         self._without_log_start.discard(partition.partition)
         await partition.lead(registration)
         leadership = partition.leader()
-        self._groups.led(partition)
+        self._role_listener.led(partition)
         _log.info(
             "%s: leader at epoch %d from offset %d, ISR %s",
             partition.partition.topic_partition,
@@ -374,17 +382,19 @@ class ReplicaManager:
             self._tier.lead(partition.partition, partition.log, registration.leader_epoch, leadership.low_watermark)
 
     def _wait_for_log_start(self, partition: Partition) -> None:
-        """Of a tiered log whose log-start checkpoint is lost: the remote log manager takes it from the ledger."""
+        """Let the remote log manager find the log start in the ledger: the log-start checkpoint of a tiered log is
+        lost.
+        """
         if self._tier is not None and partition.partition not in self._without_log_start:
             self._without_log_start.add(partition.partition)
             self._tier.follow(partition.partition, partition.log)
         raise KafkaError(
-            ErrorCode.kafka_storage_error, "its log start is not known until the remote log metadata was read"
+            ErrorCode.kafka_storage_error, "its log start is unknown until the remote log metadata has been read"
         )
 
     async def _follow(self, partition: Partition, registration: PartitionRegistration) -> None:
         await partition.step_down(registration)
-        self._groups.resigned(partition.partition.topic_partition)
+        self._role_listener.resigned(partition.partition.topic_partition)
         await self._fetchers.remove(partition.partition)
         if self._tier is not None:
             self._tier.follow(partition.partition, partition.log)
@@ -411,6 +421,7 @@ class ReplicaManager:
         is_leader = partition.leadership is not None
         is_tiered = is_leader or partition.log.config.remote_storage_enable
         await self._let_go(key)
+        # Noted durably before the log goes: after a crash in between, the log itself leads to the deletion again.
         if self._tier is not None and is_tiered and key.topic_id not in image.topic_names:
             await self._tier.delete_remote_partition(key, is_leader=is_leader)
         await self._logs.delete(key.topic_partition)
@@ -420,18 +431,19 @@ class ReplicaManager:
     async def _let_go(self, key: TopicIdPartition) -> None:
         """Stop everything that uses the log."""
         name = key.topic_partition
+        # First out of the look-up: no new request may find a partition that is being closed.
         partition = self._hosted.remove(name)
         self._roles.pop(name, None)
         self._without_log_start.discard(key)
         await self._fetchers.remove(key)
         await partition.close()
-        self._groups.resigned(name)
+        self._role_listener.resigned(name)
         if self._tier is not None:
             await self._tier.stop(key)
 
 
 async def _for_each(items: Iterable[T], do: Callable[[T], Awaitable[None]]) -> None:
-    """All of them, a limited number at the same time."""
+    """Do all of them, at most CHANGES_MAX at the same time."""
     slots = asyncio.Semaphore(CHANGES_MAX)
 
     async def one(item: T) -> None:

@@ -9,7 +9,7 @@
     idle        the same                                none
 
 A new leader makes its epoch durable, at its log end, before it serves anything (also without data: its followers ask
-for that epoch). Whoever waits for offsets of a leadership that ended is told so at once. Which role and when is
+for that epoch). A request that waits for offsets of a leadership that ended fails at once. Which role and when is
 decided by the replica manager, one change at a time.
 """
 
@@ -25,7 +25,7 @@ from ...fetcher.core.epoch_fetch import LeaderView
 from ...log.core.producer_state import AppendOrigin
 from ...log.partition_log import LogAppendInfo, PartitionLog
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.topics import TopicIdPartition
+from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..cluster.view import ClusterView, PartitionRegistration
 from ..core.recompression import KEEP, recompressed
 from .delayed import OffsetWaiters, Sleepers
@@ -68,25 +68,25 @@ class Partition:
         self.registration: PartitionRegistration | None = None
         self.leadership: Leadership | None = None
         self._was_in_isr = False
-        """With this log."""
+        """Whether the replica was in the ISR since it has this log."""
         self.is_log_being_replaced = False
         """The old log is closed already, which is no failure."""
         self.log_end_news = Sleepers()
-        """For followers that fetch: the log has grown, or leadership ended."""
+        """Wakes followers that fetch: the log has grown, or leadership ended."""
         self.high_watermark_news = Sleepers()
-        """For consumers that fetch: the high watermark rose, or leadership ended."""
+        """Wakes consumers that fetch: the high watermark rose, or leadership ended."""
         self.low_watermark_news = Sleepers()
-        """For DeleteRecords: a follower's log start rose, or the ISR changed, or leadership ended."""
+        """Wakes DeleteRecords: a follower's log start rose, or the ISR changed, or leadership ended."""
         self._services = services
-        self._tell_low_watermark = on_low_watermark
-        self._tell_failure = on_failure
+        self._report_low_watermark = on_low_watermark
+        self._report_failure = on_failure
         self._committed = OffsetWaiters()
         self._recompression = asyncio.Lock()
         """Keeps appends that wait for a thread in their order."""
         self._ends = (-1, -1)
-        """The log's end and the settled one that a leader has heard of."""
+        """The log's end and its settled end as a leader last saw them."""
         self._high_watermark = log.high_watermark
-        """That a follower has heard of."""
+        """The high watermark as a follower last saw it."""
         self._listen()
 
     @property
@@ -96,7 +96,7 @@ class Partition:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the log takes and serves nothing any more, and has to be opened anew."""
+        """Whether the log no longer takes or serves anything, and has to be opened again."""
         return self.log.failure is not None and not self.is_log_being_replaced
 
     @property
@@ -110,7 +110,7 @@ class Partition:
         return self.log.is_adopted and not self._was_in_isr
 
     def leader(self) -> Leadership:
-        """NOT_LEADER_OR_FOLLOWER unless this replica leads."""
+        """Return the leadership. Raise NOT_LEADER_OR_FOLLOWER unless this replica leads."""
         if self.leadership is None:
             raise self._not_leader()
         return self.leadership
@@ -130,6 +130,7 @@ class Partition:
     async def lead(self, registration: PartitionRegistration) -> None:
         """Become the leader of the registration's epoch; its fetcher has stopped."""
         await self._end_leadership()
+        # Durable before anything is served: followers ask for this epoch, and must get the same answer after a crash.
         await self.log.assign_epoch(registration.leader_epoch)
         self.leadership = Leadership(
             self.partition,
@@ -146,9 +147,10 @@ class Partition:
         self._on_high_watermark()
 
     async def step_down(self, registration: PartitionRegistration | None) -> None:
-        """Lead no more; a fetcher may be started afterwards: what it tells of the log's end is stored."""
+        """Resign; a fetcher may be started afterwards: the log's end that it reports is stored."""
         if registration is not None:
             self.note_registration(registration)
+            # An append under the old epoch that still waits must fail: the new leader knows nothing of it.
             self.log.reject_leaders_below(registration.leader_epoch)
         await self._end_leadership()
         await self.log.settle()
@@ -167,7 +169,7 @@ class Partition:
             self.leadership.on_config()
 
     def replace_log(self, log: PartitionLog) -> None:
-        """Go on with another log in place of the one that was deleted (state was adopted from the tier)."""
+        """Continue with another log in place of the one that was deleted (state was adopted from the tier)."""
         assert self.leadership is None, f"{self.partition}: the log of a leader is never replaced"
         self._stop_listening()
         self.log = log
@@ -192,6 +194,7 @@ class Partition:
     async def append(self, data: memoryview, origin: AppendOrigin, *, acks_all: bool) -> LogAppendInfo:
         """Append one batch as the leader. KafkaError otherwise; with `acks_all` also while the ISR is too small."""
         leadership = self.leader()
+        # Before the append: a batch that is rejected must not be in the log, where its retry would double it.
         if acks_all and leadership.replicas.is_under_min_isr:
             raise KafkaError(
                 ErrorCode.not_enough_replicas,
@@ -199,6 +202,7 @@ class Partition:
                 f"min.insync.replicas is {leadership.replicas.min_insync_replicas}",
             )
         if origin is AppendOrigin.CLIENT and self.log.config.compression_type != KEEP:
+            # Threads end in any order; sequence numbers of one producer must not.
             async with self._recompression:
                 data = await asyncio.to_thread(recompressed, data, self.log.config.compression_type)
                 return await self._append(data, leadership, origin)
@@ -217,6 +221,7 @@ class Partition:
         Cancel the future to give up.
         """
         leadership = self.leader()
+        # The epoch may have changed while the append was in progress; the batch can have been truncated since.
         if leadership.leader_epoch != leader_epoch:
             raise KafkaError(
                 ErrorCode.not_leader_or_follower,
@@ -229,7 +234,7 @@ class Partition:
 
     def _on_failure(self) -> None:
         if self.has_failed:
-            self._tell_failure(self)
+            self._report_failure(self)
 
     def _on_offsets(self) -> None:
         """An offset of the log has moved."""
@@ -239,7 +244,7 @@ class Partition:
                 self._high_watermark = log.high_watermark
                 self.high_watermark_news.wake()
             return
-        leadership.resting.rouse()
+        leadership.resting.wake()
         before, self._ends = self._ends, (log.log_end_offset, log.settled_end_offset)
         if self._ends == before:
             return
@@ -254,12 +259,13 @@ class Partition:
 
     def _on_low_watermark(self) -> None:
         self.low_watermark_news.wake()
-        self._tell_low_watermark(self)
+        self._report_low_watermark(self)
 
     async def _end_leadership(self) -> None:
+        # First: whatever wakes below must not find a leadership that can still acknowledge.
         leadership, self.leadership = self.leadership, None
         if leadership is not None:
-            leadership.resting.rouse()
+            leadership.resting.wake()
             self._committed.fail(self._not_leader())
             for news in (self.high_watermark_news, self.log_end_news, self.low_watermark_news):
                 news.wake()
@@ -273,3 +279,13 @@ class Partition:
             if leader >= 0
             else f"{self.partition.topic_partition} has no leader",
         )
+
+
+class RoleListener(Protocol):
+    """A part of the broker that begins and ends with this broker's leadership of a partition."""
+
+    def led(self, partition: Partition) -> None:
+        """This broker leads the partition under a new epoch."""
+
+    def resigned(self, partition: TopicPartition) -> None:
+        """This broker no longer leads the partition, or never did."""

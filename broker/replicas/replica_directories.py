@@ -25,7 +25,7 @@ from ..cluster.view import NO_LEADER, ClusterView, PartitionRegistration
 
 
 class ReplicaDirectories:
-    """Of the broker `node_id`."""
+    """The directories of the replicas of broker `node_id`."""
 
     def __init__(self, view: ClusterView, logs: LogManager, node_id: int) -> None:
         self._view = view
@@ -50,6 +50,8 @@ class ReplicaDirectories:
         known = registration.directory_of(self._node_id)
         self._report(key, registration, directory_id)
         if key in self._were_lost and known == directory_id and key not in self._reported:
+            # The last member of an ISR gets a leader only through a change: state the directory that is already known
+            # again.
             if registration.leader == NO_LEADER and self._node_id in registration.isr:
                 self._view.assign_directory(key, directory_id)
             else:

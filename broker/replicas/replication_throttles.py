@@ -6,7 +6,7 @@
     follower.replication.throttled.rate       follower.replication.throttled.replicas    fetches of this broker
 
 The arithmetic is `fetcher.core.replication_quota`. A list that cannot be read throttles nothing and is reported once:
-it can only come from a file that was edited by hand, because whoever sets it through the cluster is refused.
+it can only come from a file that was edited by hand, because the controller rejects it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The fetch sessions in which a led partition rests: another look at it would tell nothing new until it moves.
+"""The fetch sessions in which a led partition rests: another look at it would find nothing new until it moves.
 
     rest --> moved: the log's offsets, the ISR, the registration, or the end of the leadership
          --> ended by the session: it is closed, or its fetcher says something of the partition
 
-Whatever a look at each request would answer, and whatever it would do, happens nevertheless. A follower that goes on to
-fetch at the end of a log that does not move is caught up each time; its position is noted when the rest is over, as of
-the session's last request, before anything is decided from it.
+Whatever a look at each request would answer, and whatever it would do, happens nevertheless. A follower that continues
+to fetch at the end of a log that does not move is caught up each time; its position is noted when the rest is over, as
+of the session's last request, before anything is decided from it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...protocol.fetch.leader_sessions import AskedPartition, LeaderSession
 
 
 class RestingFetches:
-    """Of one leadership."""
+    """The fetches that rest on one leadership."""
 
     def __init__(self, replicas: LeaderReplicas) -> None:
         self._replicas = replicas
@@ -30,18 +30,19 @@ class RestingFetches:
         if session.rest(asked, resting.end):
             self._resting[resting] = None
 
-    def rouse(self) -> None:
+    def wake(self) -> None:
         """The partition has moved, or is about to: every session looks at it again."""
         if not self._resting:
             return
         resting, self._resting = self._resting, {}
-        for each in resting:
-            self._note_position(each)
-        for each in resting:
-            each.session.rouse(each.asked)
+        # All positions first: what a woken session decides depends on every follower.
+        for fetch in resting:
+            self._note_position(fetch)
+        for fetch in resting:
+            fetch.session.rouse(fetch.asked)
 
     def note_positions(self) -> None:
-        """Of all followers that rest, as of their last requests."""
+        """Note the positions of all followers that rest, as of their last requests."""
         for each in self._resting:
             self._note_position(each)
 

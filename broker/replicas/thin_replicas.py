@@ -1,19 +1,18 @@
 """Which replicas of this broker are thin (KIP-1023's drawback): their local logs hold only what the tier lacked.
 
-| who hears of it | how | what follows |
+| recipient | how | what follows |
 |---|---|---|
 | the controller | each heartbeat names them, with what they hold and since when | it elects them last |
 | the leader | each fetch names the local log start | it sends no consumer there |
 
 Both only until they have warmed. A replica is reported from the commit of its bootstrap on: it has not fetched by then,
 so its leader cannot have asked for it in the ISR. What a heartbeat says is thus complete as far as this broker has
-replayed the metadata (`controller.thin`). `on_change` asks for a heartbeat at once.
- A replica has warmed when it holds so many bytes, or has been in sync so long. It also
-stops being thin when local retention raises its start, or the warmer (`warmer`) finds nothing more to fetch: from then
-on it holds what every other replica holds.
+replayed the metadata (`controller.thin`). `on_change` asks for a heartbeat at once. A replica has warmed when it holds
+so many bytes, or has been in sync so long. It also stops being thin when local retention raises its start, or the
+warmer (`warmer`) finds nothing more to fetch: from then on it holds what every other replica holds.
 
 A mark in the log's directory says of a replica that it is thin (`PartitionLog.is_thin`), so that it is so also after a
-restart; the time in sync counts from there anew. `settle` takes the mark away once it has warmed.
+restart; the time in sync counts from there again. `settle` takes the mark away once it has warmed.
 """
 
 from __future__ import annotations
@@ -57,9 +56,9 @@ class ThinReplicas:
         self.limits = limits
         self._thin: dict[TopicPartition, _Since] = {}
         self._marked: dict[TopicPartition, None] = {}
-        """Whose log has the mark."""
+        """The partitions whose log has the mark."""
         self.on_change: Callable[[], None] = lambda: None
-        """Called when the controller should hear at once which replicas are thin."""
+        """Called when the controller must learn at once which replicas are thin."""
 
     def opened(self, partition: Partition) -> None:
         """A log was opened, or took the place of another: it may have been rebuilt from the tier, by this process or an
@@ -67,6 +66,7 @@ class ThinReplicas:
         """
         log, name = partition.log, partition.partition.topic_partition
         if log.is_adopted:
+            # Reported before it can join the ISR: the controller must elect it last from its first moment there.
             self._thin[name] = _Since(log.local_log_start_offset, None)
         elif log.is_thin and name not in self._thin:
             self.joined(partition)
@@ -75,7 +75,7 @@ class ThinReplicas:
         self.on_change()
 
     def joined(self, partition: Partition) -> None:
-        """A replica that began behind the tier has joined its ISR, or is thin since an earlier run of this broker."""
+        """A replica that began above the log start has joined its ISR, or was thin in an earlier run."""
         log, name = partition.log, partition.partition.topic_partition
         self._marked[name] = None
         if log.local_log_start_offset > log.log_start_offset:
@@ -104,7 +104,7 @@ class ThinReplicas:
         }
 
     def partitions(self) -> list[Partition]:
-        """Those that are in sync and thin."""
+        """Return the replicas that are in sync and thin."""
         hosted = [self._hosted[name] for name in self._thin if name in self._hosted]
         return [each for each in hosted if not each.log.is_adopted and self.local_start_of(each) is not None]
 
@@ -128,10 +128,10 @@ class ThinReplicas:
                     await partition.log.confirm_warmed()
                 del self._marked[name]
             except OSError as error:
-                _log.warning("%s: could not be noted as a full replica: %s", name, error)
+                _log.warning("%s: could not be noted as a full replica, trying again: %s", name, error)
 
     def report(self) -> list[ThinReplica]:
-        """Those that began behind the tier, in that order, until local retention raises their start."""
+        """Return the replicas that began above the log start, until local retention raises their local start."""
         for name in list(self._thin):
             hosted = self._hosted.get(name)
             if hosted is None or not _is_thin(hosted.log, self._thin[name]):

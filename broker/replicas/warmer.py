@@ -6,8 +6,8 @@
     nothing that local retention keeps is missing it counts as full
     what is missing cannot be fetched safely      nothing: it stays thin (`rlm.core.warming`)
     it has warmed (`thin_replicas`)               nothing more
-    the tier, the disk or the log refuses, or a   said; tried again after a pause that grows, up to a minute
-      fault of ours
+    the tier, the disk or the log refuses, or an  reported; tried again after a pause that grows, up to a minute
+      internal error
     what the tier has is damaged                  the same, up to an hour: each try fetches a whole segment
 
 One segment at a time, of each replica in turn, at the rate of `thin.replica.warmer.max.bytes.per.second`. Both keys of
@@ -60,7 +60,7 @@ class WarmerSettings:
 
 @dataclass(frozen=True, slots=True)
 class WarmingProgress:
-    """Of one replica: bytes that came from the tier, that are still to come, and that came for each second so far."""
+    """One replica's bytes that came from the tier, that are still to come, and that came per second so far."""
 
     bytes_done: int
     bytes_left: int
@@ -100,7 +100,7 @@ class Warmer:
 
     @property
     def progress(self) -> Mapping[TopicPartition, WarmingProgress]:
-        """Of the replicas that are being warmed."""
+        """The progress of the replicas that are being warmed."""
         now_s = asyncio.get_running_loop().time()
         return {
             name: WarmingProgress(
@@ -144,12 +144,12 @@ class Warmer:
             return await self._warm_next(partition, warming)
         except OUTSIDE as error:
             if str(error) != warming.said:
-                _log.warning("%s could not be warmed: %s", name, error)
+                _log.warning("%s could not be warmed, trying again: %s", name, error)
             warming.said = str(error)
             if isinstance(error, _DAMAGE):
                 backoff = warming.damaged_backoff
         except Exception:  # noqa: BLE001 - the supervisor of this replica's warming
-            _log.exception("%s could not be warmed by a fault of ours", name)
+            _log.exception("internal error: %s could not be warmed, trying again", name)
         warming.not_before_s = now_s + backoff.next_delay_ms() / 1000
         return False
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.net.client import BrokerUnavailableError
@@ -58,7 +58,7 @@ class BrokerProgress:
             waits.append(f"{warming_text(self.warming.as_json())} to come from the tier")
         return f"broker {self.broker}: {'; '.join(waits)}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         warming = None if self.warming is None else self.warming.as_json()
         return {
             "broker": self.broker,
@@ -79,7 +79,7 @@ async def look(admin: Admin, broker: int, *, with_warming: bool) -> BrokerProgre
         return seen
     state = await local_state(admin, cluster.brokers[broker])
     if state is None and in_sync == len(hosted):
-        raise BrokerUnavailableError(f"broker {broker} does not tell what is to come from the tier")
+        raise BrokerUnavailableError(f"broker {broker} does not report what it has to read from the tier")
     if state is None:
         return seen
     left_ms = state.warm_in_ms

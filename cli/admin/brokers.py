@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import TypedDict
 
 import click
 from rich.table import Table
@@ -41,8 +41,8 @@ def list_brokers(bootstrap: tuple[str, ...], as_json: bool) -> None:
     table = Table(*columns, "local bytes", "warming")
     for row in rows:
         size = row["local_bytes"]
-        keys = ("broker", "address", "rack", "state", "replicas", "leads", "out_of_sync", "out_of_service", "thin")
-        cells = ["-" if row[key] is None else str(row[key]) for key in keys]
+        shown = [value for key, value in row.items() if key not in {"local_bytes", "warming"}]
+        cells = ["-" if value is None else str(value) for value in shown]
         cells += ["?" if size is None else byte_text.size(size), warming_text(row["warming"])]
         table.add_row(*cells, style="red" if row["state"] == "fenced" or row["out_of_service"] else None)
     table_console().print(table)
@@ -95,11 +95,27 @@ def wait_for_broker(broker: int, warm: bool, timeout_s: float, bootstrap: tuple[
         click.echo(f"{done}, after {seconds:.1f} s")
 
 
-async def _rows(admin: Admin) -> list[dict[str, Any]]:
+class _BrokerRow(TypedDict):
+    """A broker as `--json` shows it; None where it was not asked, or did not answer."""
+
+    broker: int
+    address: str
+    rack: str | None
+    state: str
+    replicas: int
+    leads: int
+    out_of_sync: int
+    out_of_service: int | None
+    thin: int | None
+    local_bytes: int | None
+    warming: dict[str, int | None] | None
+
+
+async def _rows(admin: Admin) -> list[_BrokerRow]:
     described = await admin.send(cluster_of(BROKER_ENDPOINTS, include_fenced_brokers=True))
     cluster = await admin.cluster()
     parts = [part for topic in cluster.topics for part in topic.partitions]
-    rows = []
+    rows: list[_BrokerRow] = []
     for broker in sorted(described.brokers, key=lambda broker: broker.broker_id):
         number = broker.broker_id
         state = None if broker.is_fenced else await local_state(admin, Address(broker.host, broker.port))

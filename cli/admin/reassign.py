@@ -31,7 +31,7 @@ from .reassign_cluster import reassign as ask_controller
 from .reassign_journal import JournalFile, default_path, owned
 from .reassign_run import Done, PlanRun, ProgressBar, left_behind, now_ms
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 _CHANGED: Final = {Standing.GONE, Standing.FOREIGN}
 """The standings that another plan or operator caused."""
 
@@ -69,7 +69,7 @@ def reassign() -> None:
       tierfetch reassign plan --replace 3 --with 7 --out plan.json
       tierfetch reassign execute plan.json     in waves, throttled; returns when every replica has moved
       tierfetch reassign pause plan.json       lets what is under way end, and begins nothing more
-      tierfetch reassign resume plan.json      goes on, also after a crash
+      tierfetch reassign resume plan.json      continues, also after a crash
       tierfetch reassign cancel plan.json      takes back what is under way; what has moved stays
       tierfetch reassign rollback plan.json    moves all of it back to where it was
       tierfetch reassign status plan.json      how far it is
@@ -125,7 +125,7 @@ def execute(
 ) -> None:
     """Move the replicas as PLAN_FILE says, wave by wave.
 
-    Survives the end of this command: what is under way goes on, and `resume` does the rest.
+    Survives the end of this command: what is under way continues, and `resume` does the rest.
     """
     plan = _read(plan_file)
     path = journal_path or default_path(plan_file)
@@ -216,7 +216,7 @@ def resume(
     file = JournalFile.open(journal_path or default_path(plan_file))
     is_done = file.journal.outcome is Outcome.DONE
     if is_done and not file.journal.left:
-        raise click.ClickException(f"{plan_file}: this plan is done: `tierfetch reassign execute` begins it anew")
+        raise click.ClickException(f"{plan_file}: this plan is done: `tierfetch reassign execute` begins it again")
 
     async def work(admin: Admin) -> Done:
         cluster = await _its_cluster(admin, file)
@@ -245,7 +245,7 @@ def resume(
 @bootstrap_option
 @json_option
 def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """How far a plan is, whoever carries it out."""
+    """Show how far a plan is, in whichever process it runs."""
     file = JournalFile.open(journal_path or default_path(plan_file))
     journal, header = file.journal, file.journal.header
     state = run(bootstrap, lambda admin: PlanCluster(admin).state(sorted(header.topic_ids)))
@@ -281,7 +281,7 @@ def _doing(journal: Journal, plan_file: Path, *, is_carried_out: bool) -> str:
     if journal.outcome in ENDED:
         return str(journal.outcome)
     how = f"{journal.outcome}" if journal.outcome else f"{journal.mode.value}, and no process carries it out"
-    return f"{how}: `tierfetch reassign resume {plan_file}` goes on"
+    return f"{how}: `tierfetch reassign resume {plan_file}` continues it"
 
 
 @reassign.command("pause", short_help="Let what is under way end, and begin nothing more.")
@@ -378,11 +378,11 @@ async def _run_plan(cluster: PlanCluster, file: JournalFile) -> Done:
         raise click.ClickException(str(error)) from None
     except OUTSIDE as error:
         raise click.ClickException(
-            f"{error}\nwhat is under way goes on, and throttles stay set: `tierfetch reassign resume` does the rest,"
+            f"{error}\nwhat is under way continues, and throttles stay set: `tierfetch reassign resume` does the rest,"
             " cancel and rollback end it"
         ) from None
     except asyncio.CancelledError:
-        click.echo("interrupted: what is under way goes on; `tierfetch reassign resume` does the rest", err=True)
+        click.echo("interrupted: what is under way continues; `tierfetch reassign resume` does the rest", err=True)
         raise
 
 
@@ -408,7 +408,7 @@ def _check_free(path: Path, plan_file: Path) -> None:
     """ClickException while an earlier execution of the plan is not at its end."""
     if path.exists() and JournalFile.open(path).journal.outcome not in ENDED:
         raise click.ClickException(
-            f"{path}: this plan was begun already: `tierfetch reassign resume {plan_file}` goes on with it, cancel and"
+            f"{path}: this plan was begun already: `tierfetch reassign resume {plan_file}` continues it, cancel and"
             " rollback end it"
         )
 

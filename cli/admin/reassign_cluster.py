@@ -8,7 +8,7 @@ alive any tierfetch broker sets them; Apache Kafka refuses that, and the broker 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from ...fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP
 from ...planning.cluster_state import ClusterState, PartitionState
@@ -229,7 +229,17 @@ _KINDS: Final = {
 """What a journal calls it, and the source of what is set for this resource itself."""
 
 
-async def under_way(admin: Admin) -> list[dict[str, Any]]:
+class UnderWay(TypedDict):
+    """A reassignment of one partition, as `--json` shows it."""
+
+    topic: str
+    partition: int
+    replicas: list[int]
+    adding: list[int]
+    removing: list[int]
+
+
+async def under_way(admin: Admin) -> list[UnderWay]:
     """Every reassignment of the cluster."""
     answer = await admin.send(ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=None))
     return [

@@ -1,4 +1,4 @@
-"""The journal of one plan on the disk: made once, appended to by whoever carries it out or wants it otherwise.
+"""The journal of one plan on the disk: made once, appended to by the processes that carry it out or change it.
 
     <plan>.journal         the lines of `planning.journal`; each is one write, on the device before it counts
     <plan>.journal.lock    held by the process that carries the plan out, so that there is one
@@ -86,7 +86,7 @@ class JournalFile:
         return owned(self.path)
 
     def is_owned(self) -> bool:
-        """Whether a process carries this plan out now. ClickException if nobody can tell."""
+        """Whether a process carries this plan out now. ClickException if that cannot be known."""
         with _lock_file(self.path) as lock:
             return not _try_lock(lock.fileno())
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
 
 import click
 from click.core import ParameterSource
@@ -26,6 +26,7 @@ from ..model.estimate import TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, assume_size
 from ..model.observe import Observer
 from ..model.options import policy_option
 from ..model.quantities import clause, count, duration
+from ..model.snapshot import Snapshot
 from ..options import (
     FiniteRange,
     OutputFile,
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
 
 BROKERS_SHOWN_MAX: Final = 40
 UNKNOWN_DISK: Final = 2.0**62
-NO_THROTTLE: Final = "what brokers can do is told by no request: give --throttle, or an inventory by --cluster"
-Command = TypeVar("Command", bound=Callable[..., Any])
+NO_THROTTLE: Final = "no request returns what brokers can do: give --throttle, or an inventory by --cluster"
+Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def _ids(_: click.Context, __: click.Parameter, given: Sequence[str]) -> tuple[int, ...]:
@@ -57,6 +58,31 @@ def _ids(_: click.Context, __: click.Parameter, given: Sequence[str]) -> tuple[i
 
 def _id_option(name: str, text: str) -> Callable[[Command], Command]:
     return click.option(name, multiple=True, callback=_ids, metavar="ID[,ID...]", help=text)
+
+
+_PlanOptions = TypedDict(
+    "_PlanOptions",
+    {
+        "replace": list[int],
+        "with": list[int],
+        "remove": list[int],
+        "add": list[int],
+        "rebalance": bool,
+        "policy": str | None,
+        "throttle": float | None,
+        "headroom": float,
+        "tolerance": float,
+        "partitions_per_broker": int,
+        "unknown_size": float | None,
+        "tier_first": bool,
+        "roll_s": float,
+        "repair_racks": bool,
+        "keep_leaders": bool,
+        "out": Path | None,
+        "as_json": bool,
+    },
+)
+"""The options of `plan`; `with` is no name that a class could have."""
 
 
 @click.command("plan", short_help="Plan with as few moves and bytes as possible.")
@@ -96,7 +122,7 @@ def _id_option(name: str, text: str) -> Callable[[Command], Command]:
     "--unknown-size",
     type=byte_size,
     metavar="SIZE",
-    help="What a partition of a live cluster counts whose size nothing tells, such as '10 GiB'; else no plan is made.",
+    help="What a partition of a live cluster counts whose size is unknown, such as '10 GiB'; else no plan is made.",
 )
 @click.option("--tier-first", is_flag=True, help="Have leaders roll and tier before: less to copy, smaller segments.")
 @click.option(
@@ -112,7 +138,9 @@ def _id_option(name: str, text: str) -> Callable[[Command], Command]:
 @click.option("--keep-leaders", is_flag=True, help="Do not make preferred leaders even.")
 @click.option("--out", type=OutputFile(), help="Write the plan here.")
 @json_option
-def plan(cluster_path: Path | None, bootstrap: tuple[str, ...], window_s: float, **options: Any) -> None:
+def plan(
+    cluster_path: Path | None, bootstrap: tuple[str, ...], window_s: float, **options: Unpack[_PlanOptions]
+) -> None:
     """Plan with as few moves and bytes as possible, and say how few any plan needs.
 
     \b
@@ -157,7 +185,7 @@ def plan(cluster_path: Path | None, bootstrap: tuple[str, ...], window_s: float,
         click.echo(f"{options['out']}: carry it out with `tierfetch reassign execute {options['out']}`")
 
 
-def _goal(arrays: ClusterArrays, options: dict[str, Any]) -> Goal:
+def _goal(arrays: ClusterArrays, options: _PlanOptions) -> Goal:
     """UsageError unless there is one goal, of brokers that exist."""
     wanted = [name for name in ("replace", "remove", "add", "rebalance") if options[name]]
     if len(wanted) != 1:
@@ -185,7 +213,7 @@ def _indexes(arrays: ClusterArrays, ids: Sequence[int]) -> list[int]:
         raise click.UsageError(str(error.args[0])) from None
 
 
-def _options(options: dict[str, Any]) -> PlanOptions:
+def _options(options: _PlanOptions) -> PlanOptions:
     tolerance = options["tolerance"]
     return PlanOptions(
         policy=Policy(options["policy"]) if options["policy"] else None,
@@ -216,7 +244,7 @@ def _from_file(path: Path) -> ClusterArrays:
 def _from_cluster(
     bootstrap: tuple[str, ...], window_s: float, unknown_size: float | None
 ) -> tuple[ClusterArrays, frozenset[int]]:
-    """And the brokers that are not alive. What no request tells of brokers (network, disks) counts as unlimited.
+    """And the brokers that are not alive. What no request returns of brokers (network, disks) counts as unlimited.
     ClickException names partitions of unknown size, unless one is given for them.
     """
     import numpy as np
@@ -256,14 +284,14 @@ def _assume_sizes(captured: Captured, unknown_size: float | None) -> None:
     click.echo(f"note: {unsized}; each counts {size(unknown_size)}", err=True)
 
 
-async def _observed(admin: Admin, window_s: float) -> Any:
+async def _observed(admin: Admin, window_s: float) -> tuple[Snapshot, Snapshot | None]:
     return await observe(Observer(admin), window_s, asyncio.sleep)
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------
 
 
-def _summary(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> dict[str, Any]:
+def _summary(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> dict[str, object]:
     import numpy as np
 
     bound, throttle = found.bound, found.throttle_bytes_per_s

@@ -1,8 +1,8 @@
 """Carries a plan out: reads the cluster, asks `planning.execution` what to do next, does it, shows how far it is.
 
 A cluster that does not answer for a while (a controller failover, a broker that starts again) is waited for, at most
-`OUTAGE_S_MAX`; then the process ends, and `resume` goes on. Between two looks there is at least as long a pause as four
-looks take, so that large clusters are not kept busy.
+`OUTAGE_S_MAX`; then the process ends, and `resume` continues. Between two looks there is at least as long a pause as
+four looks take, so that large clusters are not kept busy.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _ENDED_BY: Final = {Outcome.CANCELLED: "cancel", Outcome.ROLLED_BACK: "rollback"
 
 
 def left_behind(journal: Journal) -> list[str]:
-    """What is to be done about brokers whose configs could not be put back; nothing of a plan that goes on."""
+    """Return what to do about brokers whose configs could not be put back; nothing for a plan that continues."""
     if not journal.left or journal.outcome is None:
         return []
     one = len(journal.left) == 1

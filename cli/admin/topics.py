@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final, TypedDict
 
 import click
 from rich.table import Table
 
+from ...protocol.messages.cluster import MetadataResponsePartition
 from ...protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -22,7 +23,7 @@ from ...protocol.messages.topics import (
     DeleteTopicState,
 )
 from ...protocol.topics import TopicPartition
-from ..cluster_session import Admin, bootstrap_option, check, run
+from ..cluster_session import Admin, ListedTopic, bootstrap_option, check, run
 from ..model.quantities import count as counted
 from ..options import json_option, pairs, table_console
 from .local_state import local_state, warming_text
@@ -71,9 +72,8 @@ def describe_topics(names: tuple[str, ...], bootstrap: tuple[str, ...], as_json:
         return
     table = Table("topic", "partition", "leader", "epoch", "replicas", "in sync", "failed", "thin", "warming")
     for row in rows:
-        warming = row.pop("warming")
-        cells = [_text(value) for value in row.values()]
-        cells.append("; ".join(f"{broker}: {warming_text(each)}" for broker, each in warming.items()))
+        cells = [_text(value) for key, value in row.items() if key != "warming"]
+        cells.append("; ".join(f"{broker}: {warming_text(each)}" for broker, each in row["warming"].items()))
         is_hurt = row["leader"] < 0 or row["failed"]
         table.add_row(*cells, style="red" if is_hurt else "yellow" if _is_short(row) else None)
     table_console().print(table)
@@ -160,7 +160,7 @@ def _check_all(
         check(answer, f"topic {answer.name}")
 
 
-def _summary(topic: Any) -> dict[str, Any]:
+def _summary(topic: ListedTopic) -> dict[str, object]:
     parts = topic.partitions
     return {
         "topic": topic.name,
@@ -171,10 +171,29 @@ def _summary(topic: Any) -> dict[str, Any]:
     }
 
 
-async def _described(admin: Admin, names: Sequence[str]) -> list[dict[str, Any]]:
+class _PartitionRow(TypedDict):
+    """A partition as `--json` shows it."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+
+
+class _DescribedRow(_PartitionRow):
+    """A partition with what its brokers say of their replicas."""
+
+    failed: list[int]
+    thin: list[int]
+    warming: dict[int, dict[str, int | None]]
+
+
+async def _described(admin: Admin, names: Sequence[str]) -> list[_DescribedRow]:
     cluster = await admin.cluster(names)
     states = {broker: await local_state(admin, address) for broker, address in sorted(cluster.brokers.items())}
-    rows = []
+    rows: list[_DescribedRow] = []
     for topic in cluster.topics:
         for part in sorted(topic.partitions, key=lambda part: part.partition_index):
             name = TopicPartition(topic.name, part.partition_index)
@@ -183,20 +202,20 @@ async def _described(admin: Admin, names: Sequence[str]) -> list[dict[str, Any]]
                 for broker, state in states.items()
                 if state is not None and name in state.warming
             }
-            told = {broker: state for broker, state in states.items() if state is not None}
-            failed = {broker for broker, state in told.items() if name in state.out_of_service}
+            known = {broker: state for broker, state in states.items() if state is not None}
+            failed = {broker for broker, state in known.items() if name in state.out_of_service}
             rows.append(
                 {
                     **_partition(topic.name, part),
                     "failed": sorted(failed.union(part.offline_replicas)),
-                    "thin": sorted(broker for broker, state in told.items() if name in state.warm_in_ms),
+                    "thin": sorted(broker for broker, state in known.items() if name in state.warm_in_ms),
                     "warming": warming,
                 }
             )
     return rows
 
 
-def _partition(topic: str, part: Any) -> dict[str, Any]:
+def _partition(topic: str, part: MetadataResponsePartition) -> _PartitionRow:
     return {
         "topic": topic,
         "partition": part.partition_index,
@@ -207,11 +226,11 @@ def _partition(topic: str, part: Any) -> dict[str, Any]:
     }
 
 
-def _is_short(row: dict[str, Any]) -> bool:
+def _is_short(row: _PartitionRow) -> bool:
     return len(row["isr"]) < len(row["replicas"])
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, list):
         return " ".join(str(item) for item in value)
     return "none" if value == -1 else str(value)

@@ -71,7 +71,7 @@ def demo(
     """Kill and wipe a follower under each bootstrap policy, and time its return.
 
     Two broker processes on loopback, a topic of four partitions, librdkafka as the producer. Everything closed is
-    tiered, 80 % stays local too. Then for each policy: kill -9, wipe, start anew, until the follower is back in every
+    tiered, 80 % stays local too. Then for each policy: kill -9, wipe, start again, until the follower is back in every
     ISR. The replica is compared with the leader byte by byte, and a consumer reads everything from offset 0.
 
     Ends with 1 if any check fails.

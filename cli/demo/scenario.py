@@ -174,8 +174,8 @@ def wait_isr(demo: Demo, isr: set[int]) -> float:
 
 
 def replace_follower(demo: Demo, policy: str) -> PolicyResult:
-    """Kill -9 the follower, wipe it once the controller has taken it out of the ISRs, start it anew under `policy`, and
-    measure until it is in every ISR.
+    """Kill -9 the follower, wipe it once the controller has taken it out of the ISRs, start it again under `policy`,
+    and measure until it is in every ISR.
     """
     demo.cluster.kill(FOLLOWER)
     wait_isr(demo, {LEADER})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 import yaml
@@ -48,7 +48,7 @@ def capture_command(
       tierfetch model capture --bootstrap kafka-1:9092 --out cluster.yaml \\
           --known cores=16 --known nic_in_bytes_per_s='10 Gbit/s' --known nic_out_bytes_per_s='10 Gbit/s'
 
-    Only reading requests are sent. What no request tells (network, disks, cores, the tier's latency) stands as FILL-IN
+    Only reading requests are sent. What no response says (network, disks, cores, the tier's latency) stands as FILL-IN
     in the file until you give it here or write it there; the other commands refuse it by name.
     """
     given = _known(known)
@@ -76,7 +76,7 @@ def capture_command(
         def progress(what: str) -> None:
             bars.update(bar, description=what)
 
-        def observed(admin: Admin) -> Any:
+        def observed(admin: Admin) -> Coroutine[None, None, tuple[Snapshot, Snapshot | None]]:
             return observe(Observer(admin, progress=progress), window_s, wait)
 
         first, second = run(bootstrap, observed)

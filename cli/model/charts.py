@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...protocol.byte_text import size
 from .document import BrokerLoad, ModelDocument, Outcome
 from .quantities import duration
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 TRAFFIC_SHOWN: Final = 6
 MIB: Final = 1 << 20
@@ -31,7 +34,7 @@ _LOG_FROM: Final = 30.0
 """A time axis is logarithmic if the slowest policy takes so many times as long as the fastest."""
 
 
-def progress_chart(document: ModelDocument) -> Any:
+def progress_chart(document: ModelDocument) -> Figure:
     """How many partitions lack a replica (or, where nothing is lost, replicas are still to be built), over time."""
     figure = _figure(height=420)
     counts_urp = any(outcome.progress.under_replicated[0] for outcome in document.outcomes)
@@ -60,7 +63,7 @@ def progress_chart(document: ModelDocument) -> Any:
     return figure
 
 
-def policies_chart(document: ModelDocument) -> Any:
+def policies_chart(document: ModelDocument) -> Figure:
     """Two panels, a row for each policy: time until all are in sync, data copied from leaders."""
     from plotly.subplots import make_subplots
 
@@ -94,7 +97,7 @@ def policies_chart(document: ModelDocument) -> Any:
     return figure
 
 
-def traffic_chart(document: ModelDocument) -> Any:
+def traffic_chart(document: ModelDocument) -> Figure:
     """Two panels over one time axis: what moves bring into brokers, and take out of them."""
     from plotly.subplots import make_subplots
 
@@ -127,7 +130,7 @@ def traffic_chart(document: ModelDocument) -> Any:
     return figure
 
 
-def resources_chart(document: ModelDocument) -> Any:
+def resources_chart(document: ModelDocument) -> Figure:
     """How full each resource is when moves take most of it: the foreground, and moves on top."""
     rows = document.resources[:RESOURCES_SHOWN]
     names = [f"{row.kind}, {row.owner}" if row.kind == "link" else f"{row.kind}, broker {row.owner}" for row in rows]
@@ -148,7 +151,7 @@ def resources_chart(document: ModelDocument) -> Any:
     return figure
 
 
-def load_chart(brokers: Sequence[BrokerLoad]) -> Any:
+def load_chart(brokers: Sequence[BrokerLoad]) -> Figure:
     """NIC in use before and after, the fullest brokers first."""
     rows = brokers[:LOADS_SHOWN]
     names = [f"broker {row.broker}{' (dead)' if row.is_dead else ''}" for row in rows]
@@ -194,13 +197,13 @@ def _color(outcome: Outcome) -> str:
     return POLICY_COLORS.get(outcome.policy, "#5c677d")
 
 
-def _figure(height: int) -> Any:
+def _figure(height: int) -> Figure:
     from plotly.graph_objects import Figure
 
     return _style(Figure(), height)
 
 
-def _style(figure: Any, height: int) -> Any:
+def _style(figure: Figure, height: int) -> Figure:
     figure.update_layout(
         template="plotly_white",
         height=height,
@@ -214,7 +217,7 @@ def _style(figure: Any, height: int) -> Any:
     return figure
 
 
-def _time_axis(horizon_s: float, is_log: bool) -> dict[str, Any]:
+def _time_axis(horizon_s: float, is_log: bool) -> dict[str, object]:
     """Ticks in the unit that fits, the values stay seconds."""
     if is_log:
         ticks = [0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400]

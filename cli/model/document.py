@@ -14,7 +14,7 @@ from ...model.results import ModelResult, Obstacle
 from ...model.synthetic import total_by_broker
 
 BROKERS_MAX = 20
-"""Whose traffic is told one by one."""
+"""Brokers whose traffic is listed one by one."""
 FOREVER = None
 """In place of an infinite time: JSON has none."""
 

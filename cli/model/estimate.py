@@ -4,7 +4,7 @@ Offsets are exact, and so are the bytes of what lies in the tier, by its segment
 
     remote(a, b)         = bytes of the offsets [a, b) in the tier, each offset once
     size                 = local bytes + remote(log start, local log start)
-    tiered               = remote(log start, next upload): what lies in both tiers too. Apache Kafka does not tell the
+    tiered               = remote(log start, next upload): what lies in both tiers too. Apache Kafka does not say the
                            next upload of a partition with nothing pending: it is behind the last tiered offset
     without a leader     local bytes of the largest replica; size at least the greater of these and all that is remote
     produced per second  = offsets between the two looks at the log end, in bytes
@@ -12,7 +12,7 @@ Offsets are exact, and so are the bytes of what lies in the tier, by its segment
 Where segments are not known (the metadata could not be read, or lack them) bytes are estimated: those that a record
 takes in the partition's local log, else in its known segments, else in the topic's other partitions, stand for it.
 
-What no request tells, and a size that nothing tells, is written as `FILL_IN`, which the model refuses by name until a
+What no response says, and an unknown size, is written as `FILL_IN`, which the model refuses by name until a
 number stands there. Nothing unknown is taken as empty.
 """
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from .remote_sizes import bytes_between, record_bytes
 from .snapshot import NO_LEADER, BrokerState, Offsets, PartitionState, RemoteSegment, Snapshot
@@ -99,7 +99,7 @@ def capture(first: Snapshot, second: Snapshot | None, known: Mapping[str, str], 
     document["topics"] = topics
     if second is None:
         remarks.append("produce_bytes_per_s are not measured (--window 0): taken as 0 everywhere")
-    remarks.append("consume_bytes_per_s are told by no request: taken as 0 everywhere")
+    remarks.append("consume_bytes_per_s is in no response: taken as 0 everywhere")
     every = dict.fromkeys(name for names in unsized.values() for name in names)
     return Captured(document, tuple(unknown), tuple(remarks), tuple(every))
 
@@ -128,12 +128,20 @@ def assume_size(document: dict[str, Any], size_bytes: float) -> None:
 # --- brokers and settings -------------------------------------------------------------------------------------------
 
 
-def _broker(broker: BrokerState, known: Mapping[str, str]) -> dict[str, Any]:
+class _Broker(TypedDict):
+    """A broker of the inventory."""
+
+    id: int
+    rack: str
+    disk_bytes: int | str
+
+
+def _broker(broker: BrokerState, known: Mapping[str, str]) -> _Broker:
     disk_bytes = broker.disk_bytes if broker.disk_bytes is not None else FILL_IN
     return {"id": broker.id, "rack": broker.rack or "", "disk_bytes": known.get("disk_bytes", disk_bytes)}
 
 
-def _absent_brokers(snapshot: Snapshot, known: Mapping[str, str], remarks: list[str]) -> list[dict[str, Any]]:
+def _absent_brokers(snapshot: Snapshot, known: Mapping[str, str], remarks: list[str]) -> list[_Broker]:
     """Return the brokers that hold replicas but are absent now: they belong in the inventory too."""
     assigned = {replica for state in snapshot.partitions.values() for replica in state.replicas}
     absent = sorted(assigned - snapshot.brokers.keys())
@@ -144,7 +152,7 @@ def _absent_brokers(snapshot: Snapshot, known: Mapping[str, str], remarks: list[
     return [_broker(BrokerState(id=broker, rack=snapshot.racks.get(broker)), known) for broker in absent]
 
 
-def _settings(brokers: Sequence[BrokerState], remarks: list[str]) -> dict[str, Any]:
+def _settings(brokers: Sequence[BrokerState], remarks: list[str]) -> dict[str, object]:
     """Policy, throttle and pace of tiering: of the first broker, and it is said where others differ."""
     found = [(broker, _settings_of(broker.configs)) for broker in brokers]
     ours = found[0][1]
@@ -156,9 +164,9 @@ def _settings(brokers: Sequence[BrokerState], remarks: list[str]) -> dict[str, A
     return ours
 
 
-def _settings_of(configs: Mapping[str, str]) -> dict[str, Any]:
+def _settings_of(configs: Mapping[str, str]) -> dict[str, object]:
     policy = _policy(configs)
-    settings: dict[str, Any] = {"bootstrap_policy": policy}
+    settings: dict[str, object] = {"bootstrap_policy": policy}
     throttle = _limit(configs.get("follower.replication.throttled.rate"))
     if throttle is not None:
         settings["throttle_bytes_per_s"] = throttle
@@ -190,12 +198,12 @@ def _limit(text: str | None) -> int | None:
 # --- topics ---------------------------------------------------------------------------------------------------------
 
 
-def _topics(first: Snapshot, second: Snapshot | None) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+def _topics(first: Snapshot, second: Snapshot | None) -> tuple[list[dict[str, object]], dict[str, list[str]]]:
     """The topics, and by key the partitions whose size is not known."""
     by_topic: dict[str, list[PartitionState]] = {}
     for state in first.partitions.values():
         by_topic.setdefault(state.topic, []).append(state)
-    topics: list[dict[str, Any]] = []
+    topics: list[dict[str, object]] = []
     unsized: dict[str, list[str]] = {}
     for name in sorted(by_topic):
         states = sorted(by_topic[name], key=lambda state: state.index)
@@ -219,7 +227,7 @@ def _topics(first: Snapshot, second: Snapshot | None) -> tuple[list[dict[str, An
     return topics, unsized
 
 
-def _partition(state: PartitionState, sizes: _Sizes, produce_bytes_per_s: float) -> dict[str, Any]:
+def _partition(state: PartitionState, sizes: _Sizes, produce_bytes_per_s: float) -> dict[str, object]:
     isr = state.isr if state.leader == NO_LEADER or state.leader in state.isr else (state.leader, *state.isr)
     log_start = 0 if state.offsets is None else state.offsets.log_start or 0
     return {
@@ -284,7 +292,7 @@ def _sizes(snapshot: Snapshot, state: PartitionState, usual: float | None) -> _S
 
 
 def _leaderless(local: int | None, segments: Sequence[RemoteSegment]) -> _Sizes:
-    """Nobody tells where the local log begins: all of it may be in the tier as well."""
+    """No response says where the local log begins: all of it may be in the tier as well."""
     if not segments:
         return _Sizes(None, local, None)
     first, end = min(each.start_offset for each in segments), max(each.end_offset for each in segments) + 1

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 import click
 
-from .options import cluster_options
+from .options import ClusterOptions, cluster_options
 
 
 @click.command("failover")
@@ -23,7 +23,7 @@ from .options import cluster_options
     " connections from then on.",
 )
 @click.option("--kafka", "is_kafka", is_flag=True, help="With Apache Kafka's times for detection and election.")
-def failover(brokers: tuple[int, ...], death: str, is_kafka: bool, **options: Any) -> None:
+def failover(brokers: tuple[int, ...], death: str, is_kafka: bool, **options: Unpack[ClusterOptions]) -> None:
     """Brokers die and are not replaced: who is without a leader, what refuses producers, who carries the load?
 
     \b

@@ -82,7 +82,7 @@ Key = tuple[str, int]
 """Topic and partition index."""
 
 Progress = Callable[[str], None]
-"""Told what is asked next."""
+"""Called with the next question."""
 
 
 class Asker(Protocol):
@@ -221,10 +221,10 @@ class Observer:
             waiting -= answered.keys()
             if not waiting:
                 break
-        gone = sorted(partitions.keys() - states.keys())
+        deleted = sorted(partitions.keys() - states.keys())
         leaderless = sorted(key for key, state in states.items() if state.leader == NO_LEADER)
         return states, [
-            *_remark(gone, "deleted while the cluster was asked; left out"),
+            *_remark(deleted, "deleted while the cluster was asked; left out"),
             *_remark(leaderless, "without a leader: no offsets"),
             *_remark(sorted(waiting), "whose leader did not answer for its offsets"),
         ]
@@ -276,7 +276,7 @@ class Observer:
             try:
                 directories = await self._directories(address)
             except OUTSIDE as error:
-                remarks.append(f"broker {broker} does not tell what its log directories hold: {error}")
+                remarks.append(f"broker {broker} does not report what its log directories hold: {error}")
                 continue
             remarks += [
                 f"broker {broker}: log directory {directory.log_dir} is offline"
@@ -344,7 +344,7 @@ def _partitions(cluster: Cluster) -> dict[Key, PartitionState]:
 
 
 def _renewed(states: Mapping[Key, PartitionState], cluster: Cluster) -> dict[Key, PartitionState]:
-    """As Metadata has them now, with the offsets that are known; without those that are gone."""
+    """As Metadata has them now, with the offsets that are known; without deleted ones."""
     now = _partitions(cluster)
     return {key: dataclasses.replace(now[key], offsets=state.offsets) for key, state in states.items() if key in now}
 

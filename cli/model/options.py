@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypedDict, TypeVar
 
 import click
 
 from ...model.inventory_parts import Policy
 from ..options import OutputFile, json_option, throttle_rate
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+class ClusterOptions(TypedDict):
+    """What `cluster_options` passes to a command."""
+
+    cluster_path: Path
+    calibration_path: Path | None
+    throttle: float | None
+    as_json: bool
+    html_path: Path | None
 
 
 def cluster_options(command: Command) -> Command:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...protocol.byte_text import rate, size
 from .document import ClusterSummary
 from .quantities import count
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 _STYLE: Final = """
 body { margin: 0; background: #f4f6f8; color: #1f2933; font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto,
@@ -96,7 +99,7 @@ def paragraphs(sentences: Iterable[str]) -> str:
     return "".join(f'<p class="answer">{escape(sentence)}</p>' for sentence in sentences)
 
 
-def chart(figure: Any, name: str, *, with_library: bool = False) -> str:
+def chart(figure: Figure, name: str, *, with_library: bool = False) -> str:
     """A plotly figure; the first of a page brings the library."""
     html: str = figure.to_html(
         full_html=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
@@ -12,10 +12,13 @@ from ...model.inventory_parts import Policy
 from ...planning.goals import Goal, PlanError, PlanOptions
 from ...planning.plan_file import PlanFile, PlanFileError
 from ...protocol.byte_text import rate
-from .options import cluster_options, policy_option
+from .options import ClusterOptions, cluster_options, policy_option
 from .quantities import clause, count
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ...model.arrays import ClusterArrays
     from ...model.moves import Moves
     from .inputs import Inputs
@@ -54,7 +57,7 @@ def rebalance(
     evens: bool,
     plan_path: Path | None,
     policy: str | None,
-    **options: Any,
+    **options: Unpack[ClusterOptions],
 ) -> None:
     """Replicas move to other brokers: how long does it take, what does it load?
 
@@ -115,7 +118,7 @@ def _from_file(inputs: Inputs, path: Path) -> _Planned:
     return _Planned(arrays, moves, _scenario(f"Plan {path.name}", moves, arrays.throttle_bytes_per_s))
 
 
-def _waves(arrays: ClusterArrays, plan: PlanFile, moves: Moves) -> Any:
+def _waves(arrays: ClusterArrays, plan: PlanFile, moves: Moves) -> NDArray[np.int32]:
     """The wave of each move; of partitions that the file orders only at last, the one after all."""
     import numpy as np
 

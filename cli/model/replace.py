@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from ...model.inventory_parts import Policy
 from ...protocol.byte_text import size
 from ..options import FiniteRange
-from .options import cluster_options, policy_option
+from .options import ClusterOptions, cluster_options, policy_option
 from .quantities import count, duration
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ down_option = click.option(
 @broker_option
 @policy_option
 @down_option
-def replace(brokers: tuple[int, ...], policy: str | None, down_s: float, **options: Any) -> None:
+def replace(brokers: tuple[int, ...], policy: str | None, down_s: float, **options: Unpack[ClusterOptions]) -> None:
     """A broker dies and comes back empty: when is every partition in sync again, and what does it take?
 
     Its leaders move to other replicas in sync at once. The clock starts when it dies; --down is how long its successor
@@ -51,7 +51,7 @@ def replace(brokers: tuple[int, ...], policy: str | None, down_s: float, **optio
 @cluster_options
 @broker_option
 @down_option
-def compare(brokers: tuple[int, ...], down_s: float, **options: Any) -> None:
+def compare(brokers: tuple[int, ...], down_s: float, **options: Unpack[ClusterOptions]) -> None:
     """The same replacement under every bootstrap policy, tierfetch's and Apache Kafka's, side by side."""
     from .inputs import Inputs
 

@@ -58,7 +58,7 @@ class BrokerState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """`partitions` by (topic, index), `local_bytes` by (broker, topic, index). `brokers` are alive; `racks` also of
-    registered ones that are not, where the cluster tells. `remote`: the segments in the tier of each partition that
+    registered ones that are not, where the cluster says so. `remote`: the segments in the tier of each partition that
     has any; None: the remote log metadata were not read. `remarks`: what was odd.
     """
 

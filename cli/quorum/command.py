@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
 
@@ -28,7 +28,7 @@ from .admin import TIMEOUT_S, QuorumAdmin
 from .report import replication, replication_table, status
 
 T = TypeVar("T")
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 FAULTS: Final = (*OUTSIDE, OperatorError, ValueError)
 
@@ -114,7 +114,7 @@ def add(bootstrap: str, path: Path) -> None:
 @click.option("--controller-id", "node_id", required=True, type=int, help="Node id of the voter.")
 @click.option("--controller-directory-id", "directory", required=True, help="As `describe --replication` shows it.")
 def remove(bootstrap: str, node_id: int, directory: str) -> None:
-    """Take a voter out of a dynamic quorum; it goes on as an observer."""
+    """Take a voter out of a dynamic quorum; it continues as an observer."""
     try:
         directory_id = uuid_from_text(directory)
     except ValueError as error:

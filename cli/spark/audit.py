@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 from rich.console import Console
@@ -19,7 +19,7 @@ from ...protocol.topics import TopicIdPartition
 from ...remote.core.ledger import RemoteLogLedger
 from ..options import addresses, table_console
 from ..tier.ledgers import MetadataTopicLedgers
-from .session import Spark, Tier, report_options, spark_options, tier_options, write_page
+from .session import Spark, Tier, TierOptions, report_options, spark_options, tier_options, write_page
 
 if TYPE_CHECKING:
     from ...pipeline.jobs.audit_report import TierAudit
@@ -45,7 +45,7 @@ def audit_tier(
     as_json: bool,
     master: str,
     conf: tuple[str, ...],
-    **tier: Any,
+    **tier: Unpack[TierOptions],
 ) -> None:
     """Read every byte of a tier, in parallel, and say what is wrong. Exit code 1 if anything is.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 from rich.console import Console
@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from ...protocol import byte_text
 from ..options import table_console
-from .session import Spark, Tier, report_options, spark_options, tier_options
+from .session import Spark, Tier, TierOptions, report_options, spark_options, tier_options
 
 if TYPE_CHECKING:
     from ...pipeline.jobs.exporting import ExportReport
@@ -28,7 +28,7 @@ PASSED_OVER_SHOWN_MAX = 20
 @report_options(has_html=False)
 @spark_options
 def compact_tier(
-    destination: str, file_mib: int, as_json: bool, master: str, conf: tuple[str, ...], **tier: Any
+    destination: str, file_mib: int, as_json: bool, master: str, conf: tuple[str, ...], **tier: Unpack[TierOptions]
 ) -> None:
     """Export topics to Parquet, by topic and day: DESTINATION/topic=NAME/date=YYYY-MM-DD/part-….parquet.
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from rich.console import Console
@@ -21,6 +21,9 @@ from .audit import print_audit
 from .compact import print_export
 from .profile import print_profile
 from .session import Spark, spark_options, write_page
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 BROKER: Final = 1
 EARLIEST_PENDING_UPLOAD: Final = -6
@@ -76,7 +79,7 @@ def demo(html_dir: Path, keep: Path | None, master: str, conf: tuple[str, ...]) 
     console.print(f"\nFor a browser: {html_dir / 'audit.html'} and {html_dir / 'profile.html'}", highlight=False)
 
 
-def show(session: Any, tier: Path, export: Path, html_dir: Path, console: Console) -> None:
+def show(session: SparkSession, tier: Path, export: Path, html_dir: Path, console: Console) -> None:
     from ...pipeline.jobs import audit, compact_to, profile
     from ...pipeline.jobs.audit_page import audit_page
     from ...pipeline.jobs.profile_page import profile_page

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ...protocol import byte_text
 from ..options import table_console
-from .session import Spark, Tier, report_options, spark_options, tier_options, write_page
+from .session import Spark, Tier, TierOptions, report_options, spark_options, tier_options, write_page
 
 if TYPE_CHECKING:
     from ...pipeline.jobs.profile_report import TierProfile, TopicProfile
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @report_options()
 @spark_options
 def profile_tier(
-    keys: bool, html_path: Path | None, as_json: bool, master: str, conf: tuple[str, ...], **tier: Any
+    keys: bool, html_path: Path | None, as_json: bool, master: str, conf: tuple[str, ...], **tier: Unpack[TierOptions]
 ) -> None:
     """Say what is in a tier: sizes, rates over time, codecs, skew, and what compaction would leave.
 

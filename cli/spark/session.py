@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 import click
 
@@ -14,11 +14,23 @@ from ...pipeline.spark.session import local_session
 from ...protocol.errors import OUTSIDE, OperatorError
 from ..options import OutputFile, json_option, pairs, write_text
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 QUIET: Final = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
 }
 """A driver that says what went wrong, and how far it is; no greetings."""
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+class TierOptions(TypedDict):
+    """What `tier_options` passes to a command."""
+
+    location: str
+    options: tuple[str, ...]
+    topics: tuple[str, ...]
+    topics_pattern: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +62,7 @@ class Spark:
     conf: tuple[str, ...]
 
     @contextmanager
-    def session(self) -> Iterator[Any]:
+    def session(self) -> Iterator[SparkSession]:
         """A SparkSession, stopped at the end. ClickException for what a job says, MissingExtraError."""
         settings = {**QUIET, **pairs(self.conf, "--conf", "spark.executor.memory=4g")}
         with _faults():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...pipeline.jobs.charts import COLORS, charts, styled
 from ...pipeline.jobs.page import Cell, Markup, Tile, page, paragraph, percent, section, table, tiles, verdict
 from .sweep_report import CLAIM_HIGH, CLAIM_LOW, Group, SweepReport
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 _BAND = "rgba(84, 162, 75, 0.18)"
 
@@ -137,7 +140,7 @@ def _row(group: Group) -> Sequence[Cell]:
     )
 
 
-def _times(found: SweepReport) -> Any:
+def _times(found: SweepReport) -> Figure:
     from plotly.graph_objects import Box, Figure
 
     figure = Figure()
@@ -161,7 +164,7 @@ def _times(found: SweepReport) -> Any:
     return styled(figure, height=460, x_title="brokers of the cluster", y_title="minutes until in sync")
 
 
-def _ratios(found: SweepReport) -> Any:
+def _ratios(found: SweepReport) -> Figure:
     from plotly.graph_objects import Figure, Scatter
 
     figure = Figure()
@@ -179,7 +182,7 @@ def _ratios(found: SweepReport) -> Any:
     return styled(figure, height=420, x_title="with, by without", y_title="share of clusters")
 
 
-def _scatter(found: SweepReport) -> Any:
+def _scatter(found: SweepReport) -> Figure:
     from plotly.graph_objects import Figure, Scatter
 
     figure = Figure()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypedDict, TypeVar, Unpack
 
 import click
 from rich.console import Console
@@ -26,11 +26,21 @@ from .report import listing, print_listing, print_verification, verification
 from .verify import Audits, Reports, is_wanted, surveyed, verify, verify_from_objects
 
 T = TypeVar("T")
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 FAULTS = (RemoteStorageError, PluginError, ConfigError, OSError)
 """What is said in one line."""
 WITHOUT_METADATA: Final = "Name a broker that runs with --bootstrap, or go by the objects alone with --from-objects"
+
+
+class WhereOptions(TypedDict):
+    """What `where_options` passes to a command, beside its topics and `--json`."""
+
+    config: Path | None
+    plugin: str | None
+    options: tuple[str, ...]
+    bootstrap: tuple[str, ...]
+    from_objects: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +95,7 @@ def where_options(command: Command) -> Command:
         click.option(
             "--bootstrap", multiple=True, metavar="HOST:PORT", help="A broker of the cluster that has the metadata."
         ),
-        click.option("--from-objects", is_flag=True, help="Ask no broker: go by what the objects tell."),
+        click.option("--from-objects", is_flag=True, help="Ask no broker: use only what the objects say."),
         click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; may be repeated."),
         json_option,
     )
@@ -99,18 +109,18 @@ def tier() -> None:
     """List and verify what lies in a remote tier, without going through a broker's log.
 
     \b
-    The tier and its metadata are found by a broker's configuration, or told:
+    The tier and its metadata are found by a broker's configuration, or named:
       tierfetch tier ls --config broker.properties
       tierfetch tier ls --bootstrap 127.0.0.1:9092
       tierfetch tier verify --plugin local --option dir=tier --bootstrap 127.0.0.1:9092
-    If no broker runs any more, the objects tell most of it:
+    If no broker runs, the objects still say most of it:
       tierfetch tier ls --plugin local --option dir=tier --from-objects
     """
 
 
 @tier.command("ls")
 @where_options
-def list_tier(topics: tuple[str, ...], as_json: bool, **where: Any) -> None:
+def list_tier(topics: tuple[str, ...], as_json: bool, **where: Unpack[WhereOptions]) -> None:
     """List the remote segments of each partition, with totals.
 
     With --from-objects broker and age are not known, and only whole segments are listed.
@@ -126,7 +136,7 @@ def list_tier(topics: tuple[str, ...], as_json: bool, **where: Any) -> None:
 @tier.command("verify")
 @where_options
 @click.option("--deep", is_flag=True, help="Read every byte: batches, checksums, indexes, snapshots.")
-def verify_tier(topics: tuple[str, ...], as_json: bool, deep: bool, **where: Any) -> None:
+def verify_tier(topics: tuple[str, ...], as_json: bool, deep: bool, **where: Unpack[WhereOptions]) -> None:
     """Compare the tier with its remote log metadata. Exit code 1 if anything was found.
 
     \b
@@ -153,7 +163,7 @@ def verify_tier(topics: tuple[str, ...], as_json: bool, deep: bool, **where: Any
         sys.exit(1)
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def _run(work: Coroutine[None, None, T]) -> T:
     try:
         return asyncio.run(work)
     except MetadataUnavailableError as error:

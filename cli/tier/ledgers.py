@@ -95,7 +95,7 @@ class MetadataTopicLedgers:
             partition = partition_of(event)
             self._ledgers.setdefault(partition, RemoteLogLedger(partition)).apply(event)
         except (MetadataRecordError, IllegalTransitionError) as error:
-            _log.debug("%s was passed over: %s", where, error)
+            _log.debug("skipping %s: %s", where, error)
 
     async def _find_topic(self) -> ClusterImage:
         """The brokers, and the leaders of the metadata topic, asked of the first broker that answers."""
@@ -108,7 +108,7 @@ class MetadataTopicLedgers:
             except OUTSIDE as error:
                 failures.append(str(error))
         reasons = "; ".join(failures)
-        raise MetadataUnavailableError(f"no broker tells of {REMOTE_LOG_METADATA_TOPIC}: {reasons}")
+        raise MetadataUnavailableError(f"no broker knows {REMOTE_LOG_METADATA_TOPIC}: {reasons}")
 
     def _make_client(self) -> KafkaClient:
         return KafkaClient(client_id=CLIENT_ID, random=self._random)

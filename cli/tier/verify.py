@@ -23,7 +23,7 @@ Reports = dict[TopicIdPartition, AuditReport]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audits:
-    """How to audit. `on_plan` is told how many bytes of logs there are, `on_read` how many more are done."""
+    """How to audit. `on_plan` gets the bytes of all logs, `on_read` the bytes of each further part that is done."""
 
     storage: RemoteStorageManager
     topics: Collection[str]

@@ -43,7 +43,8 @@ class OsDisk:
             self._separate[directory] = DiskThreads(self._threads_each, hang_s)
 
     def has_hung(self, directory: Path) -> bool:
-        return self._separate[directory].failure is not None
+        threads = self._separate.get(directory)
+        return threads is not None and threads.failure is not None
 
     def _threads_of(self, path: Path) -> DiskThreads:
         for directory, threads in self._separate.items():

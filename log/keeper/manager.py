@@ -82,8 +82,6 @@ class LogManager:
             config_of=config_of,
             lock=lock,
         )
-        for path in log_dirs:
-            disk.separate(path, hang_s=upkeep.hang_timeout_ms / 1000 if upkeep.hang_timeout_ms else None)
         self.directories = tuple(LogDirectory(path, self.services) for path in log_dirs)
         self.upkeep = LogUpkeep(self.directories, upkeep)
         self._directory_of = directory_of

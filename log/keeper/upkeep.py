@@ -28,16 +28,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepSettings:
-    """The intervals of the work in ms; the defaults are Kafka's. `look_interval_ms` is the timer's, see the module.
-
-    A directory whose disk has not returned from a call for `hang_timeout_ms` goes offline; 0: never.
-    """
+    """The intervals of the work in ms; the defaults are Kafka's. `look_interval_ms` is the timer's, see the module."""
 
     checkpoint_interval_ms: int = 5_000
     retention_check_interval_ms: int = 300_000
     look_interval_ms: int = 1_000
     producer_expiration_check_interval_ms: int = 600_000
-    hang_timeout_ms: int = 20_000
     cleaner: CleanerSettings = field(default_factory=CleanerSettings)
 
 

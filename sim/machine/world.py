@@ -6,7 +6,7 @@
 
     async def scenario(world):
         host = world.host("broker-1")
-        broker = await host.start(lambda environment: Broker(config, environment))
+        broker = await host.start(lambda environment: open_broker(config, environment))
         host.crash("machine")
         ...
 

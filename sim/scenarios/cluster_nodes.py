@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...broker.environment import NodeEnvironment
-from ...broker.node import Broker
+from ...broker.node import Broker, open_broker
 from ...controller.service import ControllerService
 from ...plugins.layout import segment_key
 from ...protocol.topics import TopicIdPartition
@@ -47,7 +47,7 @@ class ClusterNodes:
         tap = self._tap(name)
         if name not in self.controller_ids:
             broker = options.broker_config(name)
-            await host.start(lambda machine: Broker(broker, machine))
+            await host.start(lambda machine: open_broker(broker, machine))
         elif name in BROKERS:
             await host.start(lambda machine: self._combine(name, machine, tap))
         else:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ...broker.combined import CombinedConfig, CombinedNode
+from ...broker.combined import CombinedConfig, open_combined
 from ...broker.environment import NodeEnvironment
 from ...broker.node import Broker
 from ...controller.service import ControllerService
@@ -42,21 +42,26 @@ class CombinedProcess(Service):
         self._has_begun = False
         self._host = host
         self._machine = machine
-        self._node = CombinedNode(config, self._environment, listeners=listeners)
+        self._listeners = listeners
 
     async def _start(self) -> None:
         await format_new(self.config.controller, self._machine)
-        await self._stack.enter_async_context(self._node)
-        self.broker = self._node.broker
-        self.failed = first_failure(self._node.failures)
+        opening = open_combined(
+            self.config, self._environment, listeners=self._listeners, on_controller=self._controller_serves
+        )
+        node = await self._stack.enter_async_context(opening)
+        self.broker = node.broker
+        self.failed = first_failure(node.failures)
+
+    def _controller_serves(self, service: ControllerService) -> None:
+        self.service = service
+        self._on_controller(service)
 
     def _environment(self) -> NodeEnvironment:
         """The controller's, then the broker's: by then the controller serves."""
         if not self._has_begun:
             self._has_begun = True
             return self._machine
-        self.service = self._node.controller
-        self._on_controller(self.service)
         return replace(self._machine, disk=self._host.open_disk())
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from tierfetch.broker.cluster.view import NewTopic, PartitionRegistration, TopicImage
-from tierfetch.broker.config.broker_config import parse
+from tierfetch.broker.config.broker_config import BrokerConfig, parse
 from tierfetch.broker.environment import NodeEnvironment
-from tierfetch.broker.node import Broker
+from tierfetch.broker.node import Broker, open_broker
 from tierfetch.broker.replicas.partition import Partition
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.broker.waiting import until
@@ -29,6 +30,7 @@ class Nodes:
         self.base = base
         self.configs = {**FAST, **(configs or {})}
         self._running: dict[int, Broker] = {}
+        self._open: dict[int, AbstractAsyncContextManager[Broker]] = {}
         self._made = 0
         self.cluster = FakeCluster()
         self.views: dict[int, FakeClusterView] = {}
@@ -42,7 +44,7 @@ class Nodes:
     def directory(self, number: int) -> Path:
         return self.base / f"data-{number}"
 
-    def make(self, number: int, **configs: str) -> Broker:
+    def config(self, number: int, **configs: str) -> BrokerConfig:
         properties = {
             "node.id": str(number),
             "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -53,16 +55,22 @@ class Nodes:
         }
         config, warnings = parse(properties, "test")
         assert warnings == []
+        return config
+
+    def make(self, number: int, **configs: str) -> AbstractAsyncContextManager[Broker]:
         self._made += 1
         view = self.views.pop(number, None) or self.cluster.view()
-        return Broker(config, NodeEnvironment(rng=random.Random(self._made), cluster_view=view))
+        environment = NodeEnvironment(rng=random.Random(self._made), cluster_view=view)
+        return open_broker(self.config(number, **configs), environment)
 
     async def start(self, *numbers: int, **configs: str) -> None:
         for number in numbers:
-            self._running[number] = await self.make(number, **configs).__aenter__()
+            self._open[number] = opening = self.make(number, **configs)
+            self._running[number] = await opening.__aenter__()
 
     async def stop(self, number: int) -> None:
-        await self._running.pop(number).__aexit__(None, None, None)
+        del self._running[number]
+        await self._open.pop(number).__aexit__(None, None, None)
 
     async def close(self) -> None:
         for number in list(self._running):

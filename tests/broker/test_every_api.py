@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tierfetch.broker.cluster.view import NO_LEADER
-from tierfetch.broker.combined import CombinedNode, parse_combined
+from tierfetch.broker.combined import CombinedNode, open_combined, parse_combined
 from tierfetch.broker.environment import NodeEnvironment, wall_clock_ms
 from tierfetch.cli.processes import free_ports
 from tierfetch.protocol.api import ApiKey
@@ -84,7 +84,7 @@ async def combined_node(base: Path) -> AsyncIterator[CombinedNode]:
     order = FormatOrder(CLUSTER_ID, ReplicaKey(BROKER, new_directory_id(machine.rng)), config.controller.directories)
     await format_directories(machine.disk, order, ignore_formatted=True, rng=random.Random(1), now_ms=wall_clock_ms)
     await machine.disk.close()
-    async with CombinedNode(config) as node:
+    async with open_combined(config) as node:
         yield node
 
 

@@ -159,7 +159,7 @@ async def test_leaving_is_given_up_in_time(
     controllers.will(BEAT, heartbeat())
     await life.register(IDENTITY, -1)
     await life.leave()
-    assert "did not let the broker go within 0.2 s" in caplog.text
+    assert "not all leaderships moved within 0.2 s" in caplog.text
 
 
 async def test_F11_thin_replicas_are_told(life: BrokerLifecycle, controllers: FakeControllers) -> None:

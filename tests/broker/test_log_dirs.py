@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from tierfetch.broker.handlers.log_dirs import LogDirHandler
 from tierfetch.protocol.errors import ErrorCode
@@ -14,7 +15,10 @@ from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
 
 
 def handler(
-    offline: str | None = None, disk: MemoryDisk | None = None, failures: dict[TopicPartition, object] | None = None
+    offline: str | None = None,
+    disk: MemoryDisk | None = None,
+    failures: dict[TopicPartition, object] | None = None,
+    **conditions: Any,
 ) -> LogDirHandler:
     logs = {
         TopicPartition("b", 0): SimpleNamespace(size_bytes=30, high_watermark=5, log_end_offset=9),
@@ -22,7 +26,7 @@ def handler(
         TopicPartition("a", 0): SimpleNamespace(size_bytes=10, high_watermark=5, log_end_offset=5),
     }
     directory = SimpleNamespace(path=Path("/d"), logs=logs, failures=failures or {}, offline=offline)
-    return LogDirHandler(SimpleNamespace(directories=(directory,)), disk or MemoryDisk())
+    return LogDirHandler(SimpleNamespace(directories=(directory,)), disk or MemoryDisk(), **conditions)
 
 
 async def result_of(subject: LogDirHandler, *topics: DescribableLogDirTopic) -> DescribeLogDirsResult:
@@ -69,14 +73,15 @@ async def test_how_large_the_disk_is_and_what_is_left_of_it() -> None:
 
 
 async def test_F11_which_replicas_are_thin_and_how_long_at_most() -> None:
-    subject = handler()
-    subject.warm_in_ms = lambda: {TopicPartition("a", 1): 1_500}
+    subject = handler(warm_in_ms=lambda: {TopicPartition("a", 1): 1_500})
     assert await told(subject, "warm_in_ms") == {"a-0": -1, "a-1": 1_500, "b-0": -1}
 
 
 async def test_C9_which_replicas_cannot_serve_whether_their_log_is_open_or_not() -> None:
-    subject = handler(failures={TopicPartition("c", 2): "damaged"})
-    subject.out_of_service = lambda: {TopicPartition("a", 1), TopicPartition("c", 2)}
+    subject = handler(
+        failures={TopicPartition("c", 2): "damaged"},
+        out_of_service=lambda: {TopicPartition("a", 1), TopicPartition("c", 2)},
+    )
     assert await told(subject, "is_out_of_service") == {"a-0": False, "a-1": True, "b-0": False, "c-2": True}
 
 

@@ -7,13 +7,17 @@ import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tierfetch.broker.cluster.view import NO_LEADER, PartitionRegistration
-from tierfetch.broker.node import Broker, StartError
+from tierfetch.broker.environment import NodeEnvironment
+from tierfetch.broker.node import StartError, open_broker
+from tierfetch.broker.peers import bootstrap_settings
 from tierfetch.broker.replicas.manager import ReplicaManager
 from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.keeper.log_directory import HeldLock
 from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
@@ -152,12 +156,12 @@ async def test_configs_take_effect_without_a_restart(nodes: Nodes) -> None:
 async def test_F1_option_takes_effect_without_a_restart(nodes: Nodes) -> None:
     await nodes.start(1)
     option = "follower.fetch.last.tiered.offset.enable"
-    assert nodes[1]._bootstrap_settings().is_option_enabled is False
+    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image).is_option_enabled is False
     await nodes.operator.alter_broker_configs("default", {option: "true"})
-    assert nodes[1]._bootstrap_settings().is_option_enabled is True
-    assert nodes[1]._bootstrap_settings().policy.name == "tier-first"
+    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image).is_option_enabled is True
+    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image).policy.name == "tier-first"
     await nodes.operator.alter_broker_configs("1", {option: "false"})
-    assert nodes[1]._bootstrap_settings().is_option_enabled is False
+    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image).is_option_enabled is False
 
 
 async def test_log_that_a_full_disk_kept_closed_is_opened_when_there_is_room(
@@ -220,6 +224,32 @@ async def test_start_that_fails_says_why(nodes: Nodes) -> None:
         ).__aenter__()
 
 
+class HeldDirectories:
+    """Stands for the locks of log directories."""
+
+    def __init__(self) -> None:
+        self.held: list[Path] = []
+        self.were_held: list[Path] = []
+
+    def lock(self, directory: Path) -> HeldLock:
+        self.held.append(directory)
+        self.were_held.append(directory)
+        return SimpleNamespace(release=lambda: self.held.remove(directory))
+
+
+async def test_a_start_that_fails_stops_what_it_started(nodes: Nodes) -> None:
+    directories = HeldDirectories()
+    environment = NodeEnvironment(cluster_view=nodes.cluster.view(), lock_directory=directories.lock)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        config = nodes.config(1, listeners=f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(StartError, match="address already in use"):
+            await open_broker(config, environment).__aenter__()
+    assert directories.were_held == [nodes.directory(1)]
+    assert directories.held == []
+
+
 async def test_directory_of_another_cluster_is_refused(nodes: Nodes) -> None:
     await nodes.start(1)
     await nodes.stop(1)
@@ -230,9 +260,8 @@ async def test_directory_of_another_cluster_is_refused(nodes: Nodes) -> None:
 
 async def test_a_broker_can_be_started_again_after_a_failed_start(nodes: Nodes) -> None:
     nodes.base.joinpath("data-1").write_text("no directory")
-    broker: Broker = nodes.make(1)
     with pytest.raises(StartError):
-        await broker.__aenter__()
+        await nodes.make(1).__aenter__()
     nodes.base.joinpath("data-1").unlink()
     await nodes.start(1)
 

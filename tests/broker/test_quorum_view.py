@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 
 from tierfetch.broker.cluster.lifecycle import LifecycleTimes
-from tierfetch.broker.cluster.quorum_view import QuorumClusterView
-from tierfetch.log.disk.port import Disk
+from tierfetch.broker.cluster.quorum_view import QuorumClusterView, QuorumViewConfig
+from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.protocol.net.client import KafkaClient
 from tierfetch.quorum.controller_config import QuorumKeys
 from tierfetch.tests.broker.images import image, partition, topic
@@ -23,17 +23,16 @@ LED = topic("t", partition(3, (3, 4), leader_epoch=7))
 def view_of(request_timeout_s: float) -> QuorumClusterView:
     """Of broker 3, not started: nothing is asked of anybody."""
     view = QuorumClusterView(
-        cast(QuorumKeys, SimpleNamespace()),
-        node_id=3,
-        listener_name="PLAINTEXT",
-        directory=Path("unused"),
-        disk=cast(Disk, SimpleNamespace()),
-        rng=Random(1),
-        now_ms=lambda: 0,
-        lock=cast(Any, None),
-        make_client=lambda: KafkaClient(client_id="test", random=Random(1)),
-        times=LifecycleTimes(),
-        request_timeout_s=request_timeout_s,
+        QuorumViewConfig(
+            keys=cast(QuorumKeys, SimpleNamespace()),
+            node_id=3,
+            listener_name="PLAINTEXT",
+            directory=Path("unused"),
+            times=LifecycleTimes(),
+            request_timeout_s=request_timeout_s,
+        ),
+        NodeEnvironment(rng=Random(1), now_ms=lambda: 0),
+        lambda: KafkaClient(client_id="test", random=Random(1)),
     )
     view._metadata.cluster = image(LED)
     return view

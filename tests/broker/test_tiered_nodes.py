@@ -175,7 +175,7 @@ async def test_R4_proof_that_a_segment_needs_no_transaction_index_keeps_to_the_q
         waited_for.append(count)
 
     monkeypatch.setattr(RateLimit, "acquire", acquire)
-    assert (await tier._indexes.transaction_index(segment)).size_bytes == 0
+    assert (await tier.reads._indexes.transaction_index(segment)).size_bytes == 0
     assert waited_for == [segment.segment_size_in_bytes]
 
 

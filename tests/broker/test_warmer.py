@@ -221,4 +221,6 @@ async def test_what_fails_waits_longer_each_time_and_holds_up_no_other(
         now[0] = when
         assert await warmer.run_round() == count, when
     assert (bases(bad), bases(good)) == ([100], [100, 60, 0])
-    assert caplog.text.count("could not be warmed") == said, "the same failure is said once, a fault of ours each time"
+    assert caplog.text.count("could not be warmed") == said, (
+        "the same failure is said once, an internal error each time"
+    )

@@ -112,7 +112,7 @@ async def test_a_broker_that_does_not_tell_what_it_lacks_is_not_warm(monkeypatch
         raise KafkaError(ErrorCode.cluster_authorization_failed, "no")
 
     monkeypatch.setattr(Admin, "send_to", refuse)
-    with pytest.raises(KafkaError, match="broker 2 does not tell what is to come from the tier, after 0 s"):
+    with pytest.raises(KafkaError, match="broker 2 does not report what it has to read from the tier, after 0 s"):
         await waited(({1, 2}, [[1, 2]], NOT_WARMED), warm=True, timeout_s=0)
 
 

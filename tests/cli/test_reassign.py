@@ -156,7 +156,7 @@ def test_S2_a_plan_without_a_throttle_says_so(monkeypatch: pytest.MonkeyPatch) -
     arrays = replace(arrays, nic_in=free, nic_out=free, disk_read=free, disk_write=free)
     monkeypatch.setattr(reassign_plan, "_from_cluster", lambda *_: (arrays, frozenset()))
     live = ("plan", "--replace", 1, "--with", 4)
-    assert "no throttle: what brokers can do is told by no request" in invoke(*live)
+    assert "no throttle: no request returns what brokers can do" in invoke(*live)
     assert "no throttle" not in invoke(*live, "--throttle", "50 MB/s")
 
 
@@ -442,7 +442,7 @@ def test_status_says_what_is_left_and_how_to_go_on(journal: JournalFile, monkeyp
     monkeypatch.setattr(PlanCluster, "state", state)
     plan = journal.path.with_name("plan.json")
     said = invoke("status", plan).splitlines()
-    goes_on = f"`tierfetch reassign resume {plan}` goes on"
+    goes_on = f"`tierfetch reassign resume {plan}` continues it"
     assert said == [
         f"moving, and no process carries it out: {goes_on}",
         "  before: 1 partition",

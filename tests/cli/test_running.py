@@ -35,10 +35,10 @@ class FullDisk(Service):
 async def test_a_stop_that_fails_has_one_line_for_each_failure(caplog: pytest.LogCaptureFixture) -> None:
     node = FullDisk()
     with pytest.raises(StopError) as caught:
-        async with serving(node, asyncio.get_running_loop().create_future()) as serves:
+        async with serving(node, node.waits, asyncio.get_running_loop().create_future()) as serves:
             assert serves
     assert node.stopped == ["logs", "disk"]
-    caught.value.tell(logging.getLogger("test"), "broker 3")
+    caught.value.report(logging.getLogger("test"), "broker 3")
     assert [record.getMessage() for record in caplog.records] == [
         "broker 3 could not stop in order, and recovers its logs at the next start:"
         f" [Errno 28] No space left on device: '{name}'"

@@ -1,7 +1,7 @@
 """A cluster without controllers, in memory: one state that all its views see at once.
 
 cluster = FakeCluster(rng)
-async with Broker(config, NodeEnvironment(cluster_view=cluster.view())): ...
+async with open_broker(config, NodeEnvironment(cluster_view=cluster.view())): ...
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 
 from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration
 from tierfetch.broker.config.broker_config import BrokerConfig, parse
-from tierfetch.broker.node import Broker
+from tierfetch.broker.node import Broker, open_broker
 from tierfetch.broker.replicas.partition import Partition
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
@@ -62,7 +62,7 @@ class Cluster:
             await host.start(lambda machine: ControllerProcess(controller, machine))
         else:
             broker = self._broker_config(name)
-            await host.start(lambda machine: Broker(broker, machine))
+            await host.start(lambda machine: open_broker(broker, machine))
 
     def _broker_config(self, name: str) -> BrokerConfig:
         properties = {

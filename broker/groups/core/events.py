@@ -1,4 +1,4 @@
-"""What a group hears and what it wants done: the values that go into and come out of `group.Group.step`.
+"""The events and effects of a group: the values that go into and come out of `group.Group.step`.
 
 A token stands for the client that waits for an answer: the group gives each one back exactly once, in a `Reply`, or
 never if its shell has dropped the group (it lost leadership). Times: `Now.ms` is a monotonic clock, for timeouts;
@@ -44,7 +44,8 @@ class Join:
     """JoinGroup. `protocols` in the member's order of preference, with its metadata for each.
 
     `new_member_id` is the id that it gets if it comes without one; `needs_known_member_id` (version 4, KIP-394) has it
-    come again with that id before it counts. `can_skip_assignment` (version 9): a leader may be told to assign nothing.
+    come again with that id before it counts. `can_skip_assignment` (version 9): a leader may be asked to assign
+    nothing.
     """
 
     token: Token
@@ -146,7 +147,7 @@ Answer = Joined | Synced | Left | ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer whoever waits behind the token."""
+    """Answer the request that waits for the token."""
 
     token: Token
     answer: Answer

@@ -64,7 +64,7 @@ class Group(Rebalancing):
         return self._finish()
 
     def die(self) -> None:
-        """It is being deleted: whoever wants something of it tries again."""
+        """It is being deleted: clients try again."""
         self._transition(GroupState.DEAD)
 
     def step(self, event: Event, now: Now) -> list[Effect]:
@@ -226,8 +226,8 @@ class Group(Rebalancing):
         self._store(self.as_value(), Replacement(join.token, self._rejoined(member, join, old_leader)))
 
     def _rejoined(self, member: Member, join: Join, old_leader: str) -> Joined:
-        """Nothing changed for the others. A leader that cannot be told to skip the assignment is told of a leader that
-        is not itself.
+        """Nothing changed for the others. A leader that cannot be asked to skip the assignment is answered with a
+        leader that is not itself.
         """
         is_leader = self.members.leader == member.member_id
         can_skip = join.can_skip_assignment
@@ -301,7 +301,7 @@ class Group(Rebalancing):
             self._complete_join()
 
     def _after_loss(self) -> None:
-        """Members may have gone: the others share what these had."""
+        """Members may have left: the others share what these had."""
         if self.state is GroupState.PREPARING_REBALANCE:
             self._maybe_complete_join()
         elif self._lost_members:

@@ -1,6 +1,6 @@
 """What one group is at a moment, how it got there, and what every part of its behaviour needs: no decision is here.
 
-`TRANSITIONS` is literal: a change of state that is not in it is a fault of ours. `rebalance` and `group` hold the
+`TRANSITIONS` is literal: a change of state that is not in it is an internal error. `rebalance` and `group` hold the
 decisions, over this base.
 """
 
@@ -35,7 +35,7 @@ CONSUMER_PROTOCOL: Final = "consumer"
 
 
 class GroupState(Enum):
-    """The value is Kafka's name, as DescribeGroups tells it."""
+    """The value is Kafka's name, as DescribeGroups returns it."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -116,7 +116,7 @@ class GroupBase:
 
     @classmethod
     def restored(cls, group_id: str, settings: GroupSettings, value: GroupValue) -> Self:
-        """The group as its last record tells it; call `resume` once the log was read to its end."""
+        """The group as its last record has it; call `resume` once the log was read to its end."""
         group = cls(group_id, settings)
         group.generation_id = value.generation_id
         group.protocol_type = value.protocol_type or None
@@ -144,11 +144,11 @@ class GroupBase:
 
     @property
     def is_idle(self) -> bool:
-        """Nobody is in it or about to be."""
+        """Whether no member is in it or about to join."""
         return self.state is GroupState.EMPTY and not self.pending_joins and not self._storing
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """Of a group of consumers; None if that cannot be known."""
+        """Return the topics of a group of consumers; None if they cannot be known."""
         if self.protocol_type != CONSUMER_PROTOCOL:
             return None
         if not len(self.members):
@@ -194,7 +194,7 @@ class GroupBase:
         )
 
     def _extend(self, member: Member, now: Now, *, always: bool = False) -> None:
-        """Begin the member's session anew; unless `always`, only if it has to show that it lives."""
+        """Restart the member's session; unless `always`, only if it has to show that it lives."""
         if always or (member.deadline_ms is not None and not member.is_new):
             member.deadline_ms = now.ms + member.session_timeout_ms
 

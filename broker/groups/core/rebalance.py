@@ -58,12 +58,15 @@ class Rebalancing(GroupBase):
     def _complete_join(self) -> None:
         self._rebalance.join_deadline_ms = self._rebalance.initial_left_ms = None
         for member in self.members:
+            # Static members keep their place until their session ends (KIP-345).
             if member.join_token is None and member.group_instance_id is None:
                 self._remove(member.member_id)
         self._lost_members = False
+        # No member waits for an answer, so none could assign: leave the rebalance open for another timeout.
         if len(self.members) and not self.members.elect_waiting_leader():
             self._rebalance.join_deadline_ms = self._now.ms + self.members.rebalance_timeout_ms
             return
+        # From here on, requests of the earlier generation fail: their assignment no longer holds.
         self.generation_id += 1
         if not len(self.members):
             self.protocol_name = None
@@ -99,6 +102,7 @@ class Rebalancing(GroupBase):
         if not self._rebalance.pending_syncs:
             self._rebalance.sync_deadline_ms = None
         if self.members.leader == member.member_id:
+            # Members are answered only once this is committed: a new coordinator must know what they act on.
             value = self._value({each.member_id: sync.assignments.get(each.member_id, b"") for each in self.members})
             self._store(value, Assignments(self.generation_id, sync.assignments))
 
@@ -124,6 +128,7 @@ class Rebalancing(GroupBase):
             self._reply(what.token, what.answer if stored.error is ErrorCode.none else failed)
         elif what is not None:
             is_current = what.generation_id == self.generation_id and self.state is GroupState.COMPLETING_REBALANCE
+            # Another rebalance began while the assignment was written: it answers the members.
             if not is_current:
                 return
             if stored.error is not ErrorCode.none:

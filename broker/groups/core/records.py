@@ -1,7 +1,7 @@
 """The records of `__consumer_offsets`: bytes <-> values, Kafka's `OffsetCommitKey/Value` and `GroupMetadataKey/Value`.
 
     key   := version int16, fields            version 0, 1: an offset (group, topic, partition); 2: a group (group)
-    value := version int16, fields            null is a tombstone: the offset or the group is gone
+    value := version int16, fields            null is a tombstone: the offset or the group was deleted
 
 | value | versions read | written |
 |---|---|---|
@@ -9,7 +9,7 @@
 | group | 0-4 | 3 |
 
 Values from version 4 on are flexible (KIP-482, KIP-915). Keys of other versions belong to other kinds of groups and to
-later Kafkas: `decode_record` gives None, and whoever reads the topic passes them over.
+later Kafkas: `decode_record` gives None, and readers of the topic skip them.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ its end gives.
 * Offsets that were committed in a transaction (by a broker that coordinates them) wait, by producer id, for its marker.
 * A group without members and without offsets is nothing to remember.
 
-It knows no log and no time but the one it is told.
+It knows no log and no time but the one it is given.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Shard:
     """Offsets in open transactions, by producer id."""
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Begin again, empty."""
         self.groups.clear()
         self.offsets.clear()
         self.undecided.clear()
@@ -122,27 +122,27 @@ class Shard:
         return ErrorCode.none if group.state is GroupState.EMPTY else ErrorCode.non_empty_group
 
     def tombstones(self, group_id: str) -> list[GroupRecord]:
-        """Of everything the group has."""
+        """Return tombstones of everything the group has."""
         return [
             *(_tombstone(group_id, partition) for partition in sorted(self.offsets.get(group_id, {}))),
             GroupRecord(GroupKey(group_id), None),
         ]
 
     def tombstones_of_topics(self, topics: frozenset[str]) -> Iterator[tuple[str, list[GroupRecord]]]:
-        """Of all offsets in topics that are gone, by group."""
+        """Yield tombstones of all offsets in deleted topics, by group."""
         for group_id, offsets in list(self.offsets.items()):
-            gone = [_tombstone(group_id, partition) for partition in sorted(offsets) if partition.topic in topics]
-            if gone:
-                yield group_id, gone
+            tombstones = [_tombstone(group_id, partition) for partition in sorted(offsets) if partition.topic in topics]
+            if tombstones:
+                yield group_id, tombstones
 
     def expired(self, group_id: str, retention_ms: int, wall_ms: int) -> list[GroupRecord]:
-        """Tombstones of what is too old of a group (KIP-211); of the group too if nothing is left of it.
+        """Return tombstones of a group's expired offsets (KIP-211), and of the group if nothing is left of it.
 
         | the group | an offset's age counts from |
         |---|---|
-        | has no members, and had | when the last one went |
+        | has no members, and had | when the last one left |
         | never had members | its commit |
-        | consumers, stable | its commit, if nobody is subscribed to its topic |
+        | consumers, stable | its commit, if no member is subscribed to its topic |
         | anything else | nothing expires |
         """
         group, offsets = self.groups[group_id], self.offsets.get(group_id, {})
@@ -152,6 +152,7 @@ class Shard:
             if _is_expired(group, partition, value, retention_ms, wall_ms)
             and not self.has_undecided(group_id, partition)
         ]
+        # With its last offset an empty group goes too; otherwise its metadata would stay for ever.
         if group.is_idle and len(old) == len(offsets):
             return self.tombstones(group_id)
         return [_tombstone(group_id, partition) for partition in old]
@@ -162,6 +163,7 @@ def _tombstone(group_id: str, partition: TopicPartition) -> GroupRecord:
 
 
 def _is_expired(group: Group, partition: TopicPartition, value: OffsetValue, retention_ms: int, wall_ms: int) -> bool:
+    # While a group is in use its offsets do not age; the clock starts when the last member leaves.
     since_ms = value.commit_timestamp_ms
     if group.protocol_type is not None:
         if group.state is GroupState.EMPTY:

@@ -131,7 +131,7 @@ async def test_broker_that_does_not_answer() -> None:
     assert found.brokers[2].disk_bytes is None
     assert [remark.split(":")[0] for remark in found.remarks] == [
         "t-1",
-        "broker 2 does not tell what its log directories hold",
+        "broker 2 does not report what its log directories hold",
     ]
 
 
