@@ -18,7 +18,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from ..fetcher.core.leader_replicas import LeaderReplicas
 from ..fetcher.followed_replica import ReplicaProgress, ReplicaState
-from ..log.cleaner.cleaner import LogCleaner
+from ..log.keeper.manager import LogManager
 from ..protocol.api import ApiKey
 from ..protocol.net.dispatch import Handler, RequestContext
 from ..protocol.net.server import Server
@@ -153,7 +153,7 @@ class BrokerMetrics:
         fetchers: FetcherPool,
         tier: RemoteLogManager | None,
         groups: GroupCoordinator,
-        cleaner: LogCleaner,
+        logs: LogManager,
         disk: NodeDisk,
         server: Server,
         requests: RequestTimes,
@@ -162,7 +162,7 @@ class BrokerMetrics:
         self._fetchers = fetchers
         self._tier = tier
         self._groups = groups
-        self._cleaner = cleaner
+        self._logs = logs
         self._disk = disk
         self._server = server
         self._requests = requests
@@ -179,8 +179,10 @@ class BrokerMetrics:
         if self._tier is not None:
             yield from self._remote(self._tier)
         yield self._group_states()
-        yield _counter("tierfetch_cleaned_bytes", "What compaction went through.", self._cleaner.cleaned_bytes)
-        yield _counter("tierfetch_cleaner_errors", "Logs that could not be compacted.", self._cleaner.failures)
+        cleaner = self._logs.upkeep.cleaner
+        yield _counter("tierfetch_cleaned_bytes", "What compaction went through.", cleaner.cleaned_bytes)
+        yield _counter("tierfetch_cleaner_errors", "Logs that could not be compacted.", cleaner.failures)
+        yield from self._directories()
         yield _gauge("tierfetch_disk_queue_depth", "Calls to the disk that wait or run.", self._disk.queue_depth)
         yield _gauge("tierfetch_connections", "Connections of clients and brokers.", len(self._server.connections))
         yield from self._requests.histogram.collect()
@@ -204,6 +206,18 @@ class BrokerMetrics:
         yield family
         yield _counter("tierfetch_log_failures", "Logs that failed while they were served.", totals.count)
         yield _counter("tierfetch_log_lost_records", "Records missing in logs opened again.", totals.lost_records)
+
+    def _directories(self) -> Iterator[Metric]:
+        offline = GaugeMetricFamily("tierfetch_log_dir_offline", "1: the directory is offline.", labels=["directory"])
+        free = GaugeMetricFamily("tierfetch_log_dir_usable_bytes", "Room on its disk.", labels=["directory"])
+        refusing = GaugeMetricFamily("tierfetch_log_dir_full", "1: produce to it is refused.", labels=["directory"])
+        for directory in self._logs.directories:
+            path, space = [str(directory.path)], directory.free_space
+            offline.add_metric(path, directory.offline is not None)
+            refusing.add_metric(path, not space.accepts_clients)
+            if space.usable_bytes is not None and directory.offline is None:
+                free.add_metric(path, space.usable_bytes)
+        yield from (offline, free, refusing)
 
     def _followed(self) -> Iterable[tuple[TopicIdPartition, ReplicaProgress]]:
         return ((key, replica.progress) for key, replica in self._fetchers.replicas())

@@ -15,12 +15,9 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Final
 
-from prometheus_client import disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter and histogram, of use to nobody here
 
 REQUEST_HEAD_MAX: Final = 16 * 1024
 SCRAPE_TIMEOUT_S: Final = 10.0

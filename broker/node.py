@@ -247,6 +247,7 @@ class _Composition:
             rng=environment.rng,
             now_ms=environment.now_ms,
             lock=environment.lock_directory,
+            free_bytes_min=config.log_dir_free_bytes_min,
             upkeep=UpkeepSettings(
                 checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
                 retention_check_interval_ms=config.log_retention_check_interval_ms,
@@ -347,7 +348,7 @@ class _Composition:
             broker.fetchers,
             None if broker.tier is None else broker.tier.manager,
             broker.groups,
-            broker.logs.upkeep.cleaner,
+            broker.logs,
             broker.disk,
             broker.server,
             requests,

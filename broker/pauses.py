@@ -24,10 +24,12 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-from prometheus_client import Histogram
+from prometheus_client import Histogram, disable_created_metrics
 from prometheus_client.metrics_core import Metric
 
 from ..protocol.net.service import cancelled
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each histogram, which nobody reads
 
 COLLECT_MIN: Final = 50_000
 COLLECT_MAX: Final = 200_000

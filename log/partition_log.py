@@ -436,6 +436,11 @@ class PartitionLog:
     # Upkeep.
 
     @property
+    def accepts_clients(self) -> bool:
+        """Whether the disk has room for what clients produce."""
+        return self._state.keeper.accepts_clients
+
+    @property
     def has_unflushed_segments(self) -> bool:
         """Whether a closed segment is not durable yet, or more records than `flush.messages` allows."""
         state = self._state

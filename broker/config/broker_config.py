@@ -202,6 +202,8 @@ class ReplicaKeys(PropertyKeys):
     replica_lag_time_max_ms: PositiveLong = 30_000
     replica_socket_timeout_ms: PositiveInt = 30_000
     replica_high_watermark_checkpoint_interval_ms: PositiveLong = 5000
+    log_dir_free_bytes_min: NaturalInt = 64 * 1024 * 1024
+    """Produce is refused while the disk of a partition's log directory has less room than this; 0: never."""
     log_dir_hang_timeout_ms: NaturalInt = 20_000
     """A log directory whose disk does not return from a call for so long goes offline; 0: never."""
     num_replica_fetchers: PositiveInt = 1

@@ -194,6 +194,12 @@ class Partition:
     async def append(self, data: memoryview, origin: AppendOrigin, *, acks_all: bool) -> LogAppendInfo:
         """Append one batch as the leader. KafkaError otherwise; with `acks_all` also while the ISR is too small."""
         leadership = self.leader()
+        if origin is AppendOrigin.CLIENT and not self.log.accepts_clients:
+            raise KafkaError(
+                ErrorCode.kafka_storage_error,
+                f"{self.partition.topic_partition}: the disk of its log directory on this leader is almost full"
+                " (log.dir.free.bytes.min): try again when there is room",
+            )
         # Before the append: a batch that is rejected must not be in the log, where its retry would double it.
         if acks_all and leadership.replicas.is_under_min_isr:
             raise KafkaError(

@@ -11,6 +11,7 @@ index              encodes and searches the offset, time and transaction indexes
 segment_indexes    grows the offset and time index of a segment entry by entry.
 recent_batches     remembers where the last batches of the active segment lie.
 retention          decides which local segments may be deleted.
+free_space         decides when clients' records are refused for want of room.
 checkpoints        encodes and decodes the checkpoint files of a log directory.
 config             holds a topic's configuration: Kafka's names, units, defaults, limits.
 properties         reads a node's `.properties` file into pydantic models.

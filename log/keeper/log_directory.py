@@ -45,6 +45,7 @@ from ..core.checkpoints import (
 from ..core.config import LogConfig
 from ..core.errors import CorruptFileError
 from ..core.file_names import DELETE_SUFFIX, parse_directory
+from ..core.free_space import FreeSpace
 from ..disk.durable_directory import make_directory_durably
 from ..disk.port import Disk
 from ..partition_log import LogLocation, PartitionLog
@@ -79,6 +80,8 @@ class LogServices:
     open_segments: OpenSegments
     config_of: Callable[[str], LogConfig]
     lock: Callable[[Path], HeldLock]
+    free_bytes_min: int = 0
+    """Clients' records are refused while a directory's disk has less; 0: never."""
 
 
 class LogDirectory:
@@ -95,6 +98,7 @@ class LogDirectory:
         self.offline: str | None = None
         """The reason why the directory is offline until the next start; None while it is online."""
         self.removals = Removals(services.disk)
+        self.free_space = FreeSpace(services.free_bytes_min)
         self.flush_wanted = asyncio.Event()
         """Set when a segment was closed, which wants to be flushed."""
         self._services = services
@@ -114,6 +118,10 @@ class LogDirectory:
 
     def segment_closed(self) -> None:
         self.flush_wanted.set()
+
+    @property
+    def accepts_clients(self) -> bool:
+        return self.free_space.accepts_clients
 
     # Opening and closing.
 
@@ -210,6 +218,25 @@ class LogDirectory:
             or any(log.failure is not None for log in self.logs.values())
             or any(isinstance(error.__cause__, OSError) for error in self.failures.values())
         )
+
+    async def measure_space(self) -> None:
+        """Look how much room the disk has, and say so in the log where that changes what clients may do. OSError."""
+        space = await self._services.disk.space(self.path)
+        if not self.free_space.measured(space.usable_bytes):
+            return
+        if self.free_space.accepts_clients:
+            logger.warning(
+                "log directory %s: %d bytes are free, produce is accepted again", self.path, space.usable_bytes
+            )
+        else:
+            logger.error(
+                "log directory %s: %d bytes are free, and %d are needed (log.dir.free.bytes.min): produce to its "
+                "partitions is refused until %d are; free space, lower the topics' retention, or move replicas",
+                self.path,
+                space.usable_bytes,
+                self.free_space.min_bytes,
+                self.free_space.resume_bytes,
+            )
 
     async def take_offline(self, reason: str) -> None:
         """Close every log of the directory. Readers may still hold them: `removals` waits for these."""

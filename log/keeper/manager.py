@@ -72,6 +72,7 @@ class LogManager:
         upkeep: UpkeepSettings = DEFAULT_UPKEEP,
         lock: Callable[[Path], HeldLock] = lock_directory,
         open_segments_max: int = SEGMENTS_MAX,
+        free_bytes_min: int = 0,
     ) -> None:
         assert log_dirs, "a node needs a log directory"
         self.services = LogServices(
@@ -81,6 +82,7 @@ class LogManager:
             open_segments=OpenSegments(open_segments_max),
             config_of=config_of,
             lock=lock,
+            free_bytes_min=free_bytes_min,
         )
         self.directories = tuple(LogDirectory(path, self.services) for path in log_dirs)
         self.upkeep = LogUpkeep(self.directories, upkeep)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
@@ -67,6 +68,10 @@ class LogUpkeep:
         """Take the directories offline whose disk has failed a log and no longer accepts writes, or hangs."""
         await self._all(_DirectoryUpkeep.check_directory)
 
+    async def measure_space(self) -> None:
+        """Look how much room the disks have."""
+        await self._all(_DirectoryUpkeep.measure_space)
+
     async def save_checkpoints(self) -> None:
         await self._all(_DirectoryUpkeep.save_checkpoints)
 
@@ -87,6 +92,7 @@ class _DirectoryUpkeep:
         self._on_offline = on_offline
         self._removal_wanted = asyncio.Event()
         self._probe_wanted = asyncio.Event()
+        self._space_wanted = asyncio.Event()
         self._look_timer: asyncio.TimerHandle | None = None
         self._flushed_at: WeakKeyDictionary[PartitionLog, float] = WeakKeyDictionary()
         """The loop time when a log was last flushed here, or first checked."""
@@ -98,6 +104,7 @@ class _DirectoryUpkeep:
                 group.create_task(self._whenever(self._directory.flush_wanted, self.flush_due))
                 group.create_task(self._whenever(self._removal_wanted, self.remove_due))
                 group.create_task(self._whenever(self._probe_wanted, self.check_directory))
+                group.create_task(self._whenever(self._space_wanted, self.measure_space))
                 group.create_task(self._every(settings.checkpoint_interval_ms, self.save_checkpoints))
                 group.create_task(self._every(settings.retention_check_interval_ms, self.clean_up))
                 group.create_task(self._every(settings.producer_expiration_check_interval_ms, self._expire_producers))
@@ -120,6 +127,7 @@ class _DirectoryUpkeep:
             self._removal_wanted.set()
         if self._directory.has_trouble():
             self._probe_wanted.set()
+        self._space_wanted.set()
 
     async def flush_due(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -151,6 +159,12 @@ class _DirectoryUpkeep:
             )
             await directory.take_offline(str(error))
             self._on_offline()
+
+    async def measure_space(self) -> None:
+        """See `LogDirectory.measure_space`; a disk that cannot say it keeps what was known."""
+        if self._directory.offline is None:
+            with suppress(OSError):
+                await self._directory.measure_space()
 
     async def save_checkpoints(self) -> None:
         directory = self._directory

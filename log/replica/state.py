@@ -57,6 +57,10 @@ class LogKeeper(Protocol):
     def segment_closed(self) -> None:
         """Note that a segment was rolled and must be flushed. Does not wait."""
 
+    @property
+    def accepts_clients(self) -> bool:
+        """Whether the disk has room for what clients produce; see `free_space`."""
+
 
 class LogOffsets(NamedTuple):
     """The offsets of one log at one instant: where it begins, also locally, and how far it may be read."""

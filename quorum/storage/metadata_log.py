@@ -97,6 +97,11 @@ class _RecoveryPoint:
     def segment_closed(self) -> None:
         """Every append is flushed anyway."""
 
+    @property
+    def accepts_clients(self) -> bool:
+        """No client produces to it."""
+        return True
+
     async def _save(self, *, sync: bool) -> None:
         point = self.log.recovery_point
         await self._disk.write_file(self._path, encode_offsets({METADATA_PARTITION: point}), sync=sync)

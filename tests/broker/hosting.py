@@ -31,6 +31,9 @@ class IdleKeeper:
 
     def segment_closed(self) -> None: ...
 
+    def __init__(self) -> None:
+        self.accepts_clients = True
+
 
 class Host:
     """Broker 1."""
@@ -38,6 +41,7 @@ class Host:
     def __init__(self, view: FakeClusterView, disk: Disk, directory: Path) -> None:
         self.view = view
         self.hosted = HostedPartitions(view)
+        self.keeper = IdleKeeper()
         self._disk = disk
         self._directory = directory
         self._services = PartitionServices(
@@ -58,7 +62,7 @@ class Host:
                 directory=directory,
                 disk=self._disk,
                 config=config or LogConfig(),
-                keeper=IdleKeeper(),
+                keeper=self.keeper,
                 open_segments=OpenSegments(),
                 now_ms=lambda: NOW_MS,
                 is_clean=True,

@@ -19,7 +19,6 @@ from tierfetch.broker.groups.settings import CoordinatorSettings
 from tierfetch.broker.metrics import BrokerMetrics, RequestTimes
 from tierfetch.broker.replicas.fetcher_pool import FetcherPool
 from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
-from tierfetch.log.cleaner.cleaner import CleanerSettings, LogCleaner
 from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.protocol.api import ApiKey
@@ -30,6 +29,8 @@ from tierfetch.rlm.manager import RemoteLogManager
 from tierfetch.rlm.metrics import CopyLag, RemoteLogCounters
 from tierfetch.tests.broker.hosting import Host, batch
 from tierfetch.tests.broker.requests import context_of
+from tierfetch.tests.fakes.disk import MemoryDisk
+from tierfetch.tests.log.nodes import new_manager
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -94,7 +95,7 @@ class Subject:
             cast(FetcherPool, self.fetchers),
             cast(RemoteLogManager | None, tier),
             GroupCoordinator(host.view, CoordinatorSettings(), random.Random(1), lambda: 0),
-            LogCleaner(dict, CleanerSettings()),
+            new_manager(MemoryDisk()),
             disk,
             server,
             self.requests,

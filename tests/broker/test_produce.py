@@ -53,6 +53,19 @@ async def test_single_replica_commits_at_once(host: Host) -> None:
     assert (answers[0].log_append_time_ms, answers[0].log_start_offset) == (-1, 0)
 
 
+@pytest.mark.parametrize("acks", [-1, 1])
+async def test_an_almost_full_disk_refuses_clients_alone(host: Host, acks: int) -> None:
+    partition = await host.topic("t", 1)
+    host.keeper.accepts_clients = False
+    refused = await produce(host, request("t", batch(b"a"), acks))
+    assert refused.error_code is ErrorCode.kafka_storage_error
+    assert "log.dir.free.bytes.min" in (refused.error_message or "")
+    info = await partition.append(memoryview(batch(b"b")), AppendOrigin.COORDINATOR, acks_all=False)
+    assert info.first_offset == 0
+    host.keeper.accepts_clients = True
+    assert (await produce(host, request("t", batch(b"a"), acks))).base_offset == 1
+
+
 async def test_C7_acks_all_waits_for_the_isr_and_acks_1_does_not(host: Host) -> None:
     partition = await host.topic("t", 1, 2)
     first = await produce(host, request("t", batch(b"a"), acks=1))

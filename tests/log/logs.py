@@ -44,6 +44,8 @@ class Keeper:
     def segment_closed(self) -> None:
         self.calls.append("segment closed")
 
+    accepts_clients = True
+
 
 class Clock:
     """A wall clock that a test moves."""

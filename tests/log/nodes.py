@@ -41,6 +41,7 @@ def new_manager(
     node_id: int = 1,
     upkeep: UpkeepSettings | None = None,
     seed: int = 1,
+    free_bytes_min: int = 0,
     directory_of: Callable[[TopicPartition], UUID | None] = lambda _: None,
 ) -> LogManager:
     return LogManager(
@@ -54,6 +55,7 @@ def new_manager(
         now_ms=Clock(),
         upkeep=upkeep or UpkeepSettings(),
         lock=NoLock,
+        free_bytes_min=free_bytes_min,
     )
 
 

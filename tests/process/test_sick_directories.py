@@ -1,4 +1,4 @@
-"""A broker with two log directories, one of which is on a disk that is ill: the other one never notices."""
+"""Log directories on a disk that is ill: it hangs, refuses everything, or is almost full."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.processes import poll
-from tierfetch.tests.process.clients import create_topics
+from tierfetch.tests.process.clients import Librdkafka, create_topics
 from tierfetch.tests.process.looks import registration
 from tierfetch.tests.process.operating import TIMEOUT_S, wait_all_in_sync
 from tierfetch.tests.process.producing import SteadyProducer
@@ -100,3 +101,41 @@ def test_D1_a_disk_that_refuses_everything_costs_its_own_replicas_alone(scene: S
             assert set(registration(scene.cluster, topic).isr) == set(BROKERS)
     for producer in producers.values():
         producer.check_consumed()
+
+
+def test_D1_an_almost_full_disk_refuses_produce_alone_and_ends_by_itself(tmp_path: Path) -> None:
+    """Consumers read, groups commit, and nothing needs a restart."""
+    size = 512 << 20
+    with SickDisk(tmp_path / "sick") as disk:
+        configs = {"log.dir.free.bytes.min": str(size // 2), "offsets.topic.num.partitions": "1"}
+        cluster = LocalCluster(tmp_path / "cluster", (1,), configs=configs)
+        directory = disk.path / "logs"
+        directory.mkdir()
+        cluster.broker_configs[1] = {"log.dirs": str(directory)}
+        with cluster:
+            create_topics(cluster.bootstrap_servers, ["t"], replicas=1)
+            servers, client = cluster.bootstrap_servers, Librdkafka()
+            values = [b"%03d" % number for number in range(100)]
+            client.produce(servers, "t", values, "none")
+            disk.limit(size // 2)
+            log = cluster.log_file(1)
+            for _ in poll(TIMEOUT_S, "produce to be refused"):
+                if "produce to its partitions is refused" in log.read_text():
+                    break
+            with SteadyProducer(servers, "t") as producer:
+                assert client.consume(servers, "t", len(values)) == values
+                commit(servers, "group", "t", 42)
+                assert producer.acknowledged == {}
+                disk.limit(size)
+                producer.wait_acknowledged(10)
+            assert "produce is accepted again" in log.read_text()
+            assert "out of service" not in log.read_text()
+
+
+def commit(servers: str, group: str, topic: str, offset: int) -> None:
+    """Commit an offset; KafkaException where that fails."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": group})
+    try:
+        consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 0, offset)], asynchronous=False)
+    finally:
+        consumer.close()
