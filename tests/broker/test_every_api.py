@@ -109,15 +109,11 @@ EMPTY = {
         "PRODUCE topics.partitions.record_errors": "3-13",  # a batch is refused as a whole
         "PRODUCE node_endpoints": "3-13",  # nobody else leads
         "FETCH node_endpoints": "4-18",
-        "CREATE_TOPICS topics.configs": "2-4",  # they came with version 5
-        "UPDATE_FEATURES results": "2-2",  # they went with version 2
     },
     "controller": {
         "FETCH topics": "4-11",  # KRaft needs the last fetched epoch, which came with version 12
         "FETCH node_endpoints": "4-18",
         "FETCH_SNAPSHOT node_endpoints": "1-1",
-        "CREATE_TOPICS topics.configs": "2-4",
-        "UPDATE_FEATURES results": "2-2",
     },
 }
 """The arrays of answers that hold nothing here, with versions."""

@@ -21,4 +21,4 @@ def test_the_epoch_is_that_of_the_last_registration_but_one() -> None:
     for before, after in ((3, 3), (3, 7), (7, 7), (7, 9)):
         zombies.on(MetadataChanged(batch, MetadataImage(), image(before), image(after)))
     assert zombies._epochs == {1: 7}
-    assert zombies._heartbeat(1, 7)["broker_epoch"] == 7
+    assert zombies._heartbeat(1, 7).broker_epoch == 7

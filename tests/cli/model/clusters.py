@@ -136,6 +136,10 @@ class FakeCluster:
         response: ResponseT = await self.ask(ApiKey(request.api_key), request)
         return response
 
+    async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT:
+        response: ResponseT = await self.ask_at(address, ApiKey(request.api_key), request)
+        return response
+
     async def cluster(self, topics: Sequence[str] | None = None) -> Cluster:
         self._note(ApiKey.METADATA, None)
         by_topic: dict[str, list[MetadataResponsePartition]] = {}
