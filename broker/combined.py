@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 from ..controller.service import ControllerService
 from ..protocol.net.service import Service
+from ..protocol.start_waits import StartWaits
 from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig
 from ..quorum.listener import QuorumListener
@@ -56,6 +57,7 @@ class CombinedNode(Service):
         self,
         config: CombinedConfig,
         make_environment: Callable[[], NodeEnvironment] = NodeEnvironment,
+        make_broker: Callable[[BrokerConfig, NodeEnvironment, StartWaits], Broker] = Broker,
         *,
         listeners: Sequence[QuorumListener] = (),
     ) -> None:
@@ -66,6 +68,7 @@ class CombinedNode(Service):
         self._config = config
         self._listeners = listeners
         self._make_environment = make_environment
+        self._make_broker = make_broker
         self.controller: ControllerService
         self.broker: Broker
 
@@ -93,6 +96,6 @@ class CombinedNode(Service):
         await self._stack.enter_async_context(self.controller)
         view.attach(self.controller.node)
         environment = replace(self._make_environment(), lock_directory=locks.lock, cluster_view=view)
-        self.broker = Broker(self._config.broker, environment, self.waits)
+        self.broker = self._make_broker(self._config.broker, environment, self.waits)
         self.broker.more_metrics = lambda: self.controller.node.metrics.families(self.controller.node)
         await self._stack.enter_async_context(self.broker)

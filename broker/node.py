@@ -99,6 +99,10 @@ class Broker(Service):
         self._rng = self._environment.rng
         self._locks = SharedLocks(self._environment.lock_directory)
         self._upkeep: asyncio.Task[None] | None = None
+        self.is_hosting = False
+        """Whether partitions are hosted: this broker may lead some before `start` returns, while it waits to hear that
+        it is unfenced.
+        """
         self.more_metrics: Callable[[], Iterable[Metric]] = tuple
         """Of what else runs in this process, for its one endpoint."""
 
@@ -293,6 +297,7 @@ class Broker(Service):
             self.thin,
         )
         self._stack.push_async_callback(manager.close)
+        self.is_hosting = True
         await manager.start()
         if isinstance(self.view, QuorumClusterView):
             lifecycle = self.view.lifecycle

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+from ...broker.config.broker_config import BrokerConfig
 from ...broker.environment import NodeEnvironment
 from ...broker.node import Broker
 from ...controller.service import ControllerService
 from ...plugins.layout import segment_key
+from ...protocol.start_waits import StartWaits
 from ...protocol.topics import TopicIdPartition
 from ...quorum.core.state import RaftState
 from ...quorum.node import QuorumNode
@@ -39,6 +42,8 @@ class ClusterNodes:
         self._tap = tap
         self._started_s: dict[str, float] = {}
         self._combined: dict[str, CombinedProcess] = {}
+        self._brokers: dict[str, tuple[Process | None, Broker]] = {}
+        """The last broker that was made on each host, and the process that it belongs to."""
 
     async def start(self, name: str) -> None:
         """What `Host.start` raises."""
@@ -47,7 +52,7 @@ class ClusterNodes:
         tap = self._tap(name)
         if name not in self.controller_ids:
             broker = options.broker_config(name)
-            await host.start(lambda machine: Broker(broker, machine))
+            await host.start(lambda machine: self._make_broker(name, broker, machine))
         elif name in BROKERS:
             await host.start(lambda machine: self._combine(name, machine, tap))
         else:
@@ -58,9 +63,21 @@ class ClusterNodes:
     def _combine(self, name: str, machine: NodeEnvironment, tap: Tap) -> CombinedProcess:
         config, host = self._options.combined_config(name), self._world.host(name)
         process = self._combined[name] = CombinedProcess(
-            config, host, machine, listeners=[tap], on_controller=self._on_controller
+            config,
+            host,
+            machine,
+            listeners=[tap],
+            on_controller=self._on_controller,
+            make_broker=partial(self._make_broker, name),
         )
         return process
+
+    def _make_broker(
+        self, name: str, config: BrokerConfig, machine: NodeEnvironment, waits: StartWaits | None = None
+    ) -> Broker:
+        broker = Broker(config, machine, waits)
+        self._brokers[name] = self._world.host(name).process, broker
+        return broker
 
     def up_since_s(self, name: str) -> float | None:
         """When the process of the broker that listens there was started; None if none does: what is about to end has
@@ -70,8 +87,9 @@ class ClusterNodes:
         return self._started_s[name] if is_listening and self._world.host(name).is_up else None
 
     def broker_of(self, process: Process) -> Broker | None:
-        """None while it is not up."""
-        return broker_in(self._world.host(process.host).node)
+        """The broker that runs as this process, from the moment it hosts partitions; None before."""
+        of_process, broker = self._brokers.get(process.host, (None, None))
+        return broker if broker is not None and of_process is process and broker.is_hosting else None
 
     def brokers(self) -> dict[int, Broker | None]:
         """All brokers by id; None for one that is down."""

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...broker.combined import CombinedConfig, CombinedNode
+from ...broker.config.broker_config import BrokerConfig
 from ...broker.environment import NodeEnvironment
 from ...broker.node import Broker
 from ...controller.service import ControllerService
 from ...protocol.net.service import Service
+from ...protocol.start_waits import StartWaits
 from ...quorum.listener import QuorumListener
 from ..machine.host import Host
 from .controllers import first_failure, format_new
@@ -32,6 +34,7 @@ class CombinedProcess(Service):
         *,
         listeners: Sequence[QuorumListener],
         on_controller: Callable[[ControllerService], None],
+        make_broker: Callable[[BrokerConfig, NodeEnvironment, StartWaits], Broker],
     ) -> None:
         """`machine` is the controller's environment; the broker has the same with a disk of its own."""
         super().__init__()
@@ -42,7 +45,7 @@ class CombinedProcess(Service):
         self._has_begun = False
         self._host = host
         self._machine = machine
-        self._node = CombinedNode(config, self._environment, listeners=listeners)
+        self._node = CombinedNode(config, self._environment, make_broker, listeners=listeners)
 
     async def _start(self) -> None:
         await format_new(self.config.controller, self._machine)

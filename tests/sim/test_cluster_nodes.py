@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock
 
+from tierfetch.broker.node import Broker
+from tierfetch.sim.machine.chance import derived
+from tierfetch.sim.machine.process import Process
 from tierfetch.sim.scenarios.cluster_nodes import ClusterNodes
-from tierfetch.sim.scenarios.cluster_options import PORT
+from tierfetch.sim.scenarios.cluster_options import PORT, ClusterOptions
 
 
 async def test_a_broker_that_has_closed_its_listener_runs_no_more() -> None:
@@ -20,3 +25,23 @@ async def test_a_broker_that_has_closed_its_listener_runs_no_more() -> None:
     assert nodes.up_since_s("broker-1") == 3.0
     listeners.clear()
     assert nodes.up_since_s("broker-1") is None
+
+
+async def test_a_broker_is_looked_at_from_when_it_hosts_partitions() -> None:
+    """It leads and serves while its start still waits to hear that it is unfenced."""
+    machine: Any = SimpleNamespace(disk=None, rng=Random(1), lock_directory=lambda _: None)
+    process, made = Process("broker-1", 1), list[Broker]()
+
+    async def start(make: Any) -> None:
+        made.append(make(machine))
+
+    world: Any = SimpleNamespace(host=lambda _: SimpleNamespace(process=process, start=start), now_s=3.0)
+    options: Any = SimpleNamespace(
+        controllers={}, broker_config=ClusterOptions.drawn(partial(derived, 1)).broker_config
+    )
+    nodes = ClusterNodes(world, options, lambda _: AsyncMock(), lambda _: None)
+    await nodes.start("broker-1")
+    assert nodes.broker_of(process) is None
+    made[0].is_hosting = True
+    assert nodes.broker_of(process) is made[0]
+    assert nodes.broker_of(Process("broker-1", 2)) is None
