@@ -11,6 +11,9 @@ SIM_SEEDS ?= 1000
 SIM_SECONDS ?= 300
 SIM_START ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9))')
 
+# Without bytecode every node that a test starts compiles all of tierfetch first: half a second of a core each.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo demo-spark test ci check format lint types layers wheel test-faults test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench clean
 

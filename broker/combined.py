@@ -29,7 +29,7 @@ from ..quorum.storage.formatting import identify
 from .config.broker_config import KEYS, BrokerConfig, parse
 from .config.dynamic_configs import check_dynamic_configs
 from .environment import NodeEnvironment
-from .node import Broker, make_quorum_view, open_broker
+from .node import Broker, make_quorum_view, no_broker, open_broker
 from .shared_lock import SharedLocks
 
 
@@ -75,11 +75,13 @@ async def open_combined(
     waits: StartWaits | None = None,
     listeners: Sequence[QuorumListener] = (),
     on_controller: Callable[[ControllerService], None] = no_observer,
+    on_hosting: Callable[[Broker], None] = no_broker,
 ) -> AsyncIterator[CombinedNode]:
     """Run both roles. Raise StartError, and what a controller's start raises.
 
     Each role has an environment of its own, and closes its disk. `listeners` follow the metadata log after both roles.
     `on_controller` is called before the broker starts: a broker waits for a quorum, which may need other processes.
+    `on_hosting`: see `open_broker`.
     """
     waits = waits or StartWaits()
     async with AsyncExitStack() as stack:
@@ -104,6 +106,12 @@ async def open_combined(
         environment = replace(make_environment(), lock_directory=locks.lock, cluster_view=view)
         metrics = controller.node.metrics
         broker = await stack.enter_async_context(
-            open_broker(config.broker, environment, waits=waits, more_metrics=lambda: metrics.families(controller.node))
+            open_broker(
+                config.broker,
+                environment,
+                waits=waits,
+                more_metrics=lambda: metrics.families(controller.node),
+                on_hosting=on_hosting,
+            )
         )
         yield CombinedNode(controller, broker)

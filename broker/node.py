@@ -113,6 +113,10 @@ def advertised_address(config: BrokerConfig, server: Server) -> Address:
     return Address(config.advertised.host, config.advertised.port or server.port)
 
 
+def no_broker(_: Broker) -> None:
+    """Do nothing about the broker, which is about to host partitions."""
+
+
 def no_metrics() -> Iterable[Metric]:
     """Return nothing: the broker is alone in its process."""
     return ()
@@ -125,13 +129,18 @@ async def open_broker(
     *,
     waits: StartWaits | None = None,
     more_metrics: Callable[[], Iterable[Metric]] = no_metrics,
+    on_hosting: Callable[[Broker], None] = no_broker,
 ) -> AsyncIterator[Broker]:
     """Run a broker on the machine that `environment` stands for. Raise StartError if it cannot serve.
 
     `waits` say what the start waits for; `more_metrics` are those of the rest of the process, for its one endpoint.
+    `on_hosting` is called before partitions are hosted: the broker may lead some while its start still waits to hear
+    that it is unfenced.
     """
     try:
-        broker, running = await _start(config, environment or NodeEnvironment(), waits or StartWaits(), more_metrics)
+        broker, running = await _start(
+            config, environment or NodeEnvironment(), waits or StartWaits(), more_metrics, on_hosting
+        )
     except (*OUTSIDE, OperatorError) as error:
         raise StartError(f"broker {config.node_id} cannot start: {error}") from error
     async with running:
@@ -143,6 +152,7 @@ async def _start(
     environment: NodeEnvironment,
     waits: StartWaits,
     more_metrics: Callable[[], Iterable[Metric]],
+    on_hosting: Callable[[Broker], None],
 ) -> tuple[Broker, AsyncExitStack]:
     """Return the broker, and the stack that stops it."""
     async with AsyncExitStack() as stack:
@@ -154,7 +164,7 @@ async def _start(
         view = environment.cluster_view or make_quorum_view(config, environment, waits)
         stack.push_async_callback(view.close)
         await view.start()
-        broker = await _Composition(config, environment, waits, view, stack).compose(more_metrics)
+        broker = await _Composition(config, environment, waits, view, stack).compose(more_metrics, on_hosting)
         _log.info("broker %d serves %s with cluster %s", config.node_id, broker.address, view.image.cluster_id)
         return broker, stack.pop_all()
 
@@ -185,7 +195,9 @@ class _Composition:
             WarmingLimits(config.thin_replica_warm_bytes, config.thin_replica_warm_ms),
         )
 
-    async def compose(self, more_metrics: Callable[[], Iterable[Metric]]) -> Broker:
+    async def compose(
+        self, more_metrics: Callable[[], Iterable[Metric]], on_hosting: Callable[[Broker], None]
+    ) -> Broker:
         """Start every part in the order of the module's table."""
         config, environment, stack = self._config, self._environment, self._stack
         logs = self._make_logs()
@@ -206,12 +218,6 @@ class _Composition:
             await logs.load()
         upkeep.push_async_callback(cancelled, asyncio.create_task(logs.upkeep.run(), name="log-upkeep"))
         fetchers = FetcherPool(self._fetcher_factory(client, tier).make, config.num_replica_fetchers)
-        await self._host_partitions(logs, fetchers, tier, groups)
-        if warmer is not None:
-            stack.push_async_callback(cancelled, asyncio.create_task(warmer.run(), name="warmer"))
-        await server.serve()
-        stack.push_async_callback(self._view.leave)
-        await self._view.serve()
         broker = Broker(
             config=config,
             disk=environment.disk,
@@ -226,6 +232,13 @@ class _Composition:
             groups=groups,
             server=server,
         )
+        on_hosting(broker)
+        await self._host_partitions(logs, fetchers, tier, groups)
+        if warmer is not None:
+            stack.push_async_callback(cancelled, asyncio.create_task(warmer.run(), name="warmer"))
+        await server.serve()
+        stack.push_async_callback(self._view.leave)
+        await self._view.serve()
         if config.metrics_port is not None:
             await self._serve_metrics(broker, requests, more_metrics, config.metrics_port)
         return broker

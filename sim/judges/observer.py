@@ -41,7 +41,7 @@ Record = Callable[[str, str], None]
 
 @dataclass(slots=True)
 class _Watched:
-    """A broker that is up. `count`: how many replicas it had at the last event."""
+    """A broker that hosts partitions. `count`: how many replicas it had at the last event."""
 
     node_id: int
     hosted: Mapping[TopicPartition, Partition]
@@ -89,7 +89,7 @@ class _Seen:
 
 
 class ReplicaObserver:
-    """Looks at all replicas of a run. `broker_of` gives the broker that runs as a process, None while it is not up."""
+    """Looks at all replicas of a run. `broker_of` gives the broker that runs as a process, None before it hosts any."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class ReplicaObserver:
         """The key hashes at no cost: this is looked up after every event."""
         self._replicas: dict[tuple[int, TopicIdPartition], Partition] = {}
         self._watched: dict[Process, _Watched] = {}
-        """The broker that runs as a process, from the moment it is up."""
+        """The broker that runs as a process, from the moment it hosts partitions."""
         self._cut: dict[Partition, None] = {}
         """Replicas whose truncation is under way."""
         self._statuses: dict[tuple[int, TopicIdPartition], ReplicaStatus] = {}

@@ -62,6 +62,9 @@ class World:
 
     def __init__(self, seed: int, *, sink: Callable[[str], None] | None = None, records_logs: bool = False) -> None:
         """`sink` gets each line as it is written; `records_logs`: also what the nodes log (not part of the digest)."""
+        self._thaws = gc.get_freeze_count() == 0
+        """Whether what is frozen now is of this world's making. What a test run has frozen stays so: it is large, and
+        each collection would go through it."""
         gc.collect()  # what is left of a world before this one would be kept for ever
         gc.freeze()
         self.seed = seed
@@ -167,7 +170,8 @@ class World:
             for _ in range(COLLECTIONS_MAX):
                 if not gc.collect():
                     break
-        gc.unfreeze()
+        if self._thaws:
+            gc.unfreeze()
 
     @staticmethod
     def _unwind(tasks: list[asyncio.Task[Any]]) -> None:

@@ -8,8 +8,9 @@
 | switch           | `follower.fetch.last.tiered.offset.enable` of all brokers; the level of a feature; a topic's     |
 |                  | segment size                                                                                     |
 | move leaders     | the same replicas, another in-sync one first; then the election of the preferred                 |
-| rescue           | a partition whose last in-sync member has lost its disk: of the live replicas, the one with the  |
-|                  | newest epoch and the longest log leads, uncleanly                                                |
+| rescue           | a partition whose last in-sync member has lost its disk, or says that its log has lost records   |
+|                  | and asks for a decision: of the live replicas, the one with the newest epoch and the longest     |
+|                  | log leads, uncleanly                                                                             |
 
 What was acknowledged must hold in the end (`anomalies`). After a request whose outcome is not known nothing is said
 about its topic any more: it may still be on its way. What side topics were acknowledged must be in them
@@ -74,6 +75,8 @@ RESCUE_AFTER_S: Final = 3.0
 """A partition has no leader for so long, and no replica that may lead."""
 RESCUE_LATEST_S: Final = 12.0
 """Then without those that are still down."""
+LOSS_TO_ACCEPT: Final = "accept the loss"
+"""What a broker says of a log that has lost records, where nobody else leads (`failed_logs.obstacle`)."""
 SIDE_BATCHES: Final = 12
 SIDE_VALUE_BYTES: Final = 400
 PREFERRED, UNCLEAN = 0, 1
@@ -170,7 +173,7 @@ class Administrator:
         while True:
             await asyncio.sleep(0.5)
             for partition, registration in _partitions(self._truth.image):
-                if registration.leader == NO_LEADER and not registration.isr:
+                if registration.leader == NO_LEADER and self._asks_for_rescue(partition, registration):
                     await self._rescue(partition, registration)
                 else:
                     self._leaderless_since_s.pop(partition, None)
@@ -361,6 +364,14 @@ class Administrator:
             return False
         codes = {result.error_code for topic in answer.replica_election_results for result in topic.partition_result}
         return ErrorCode.request_timed_out not in codes
+
+    def _asks_for_rescue(self, partition: TopicIdPartition, registration: PartitionRegistration) -> bool:
+        """Whether no member of the ISR will lead by itself, as the reasons of the live brokers say."""
+        brokers = [self._brokers().get(each) for each in registration.isr if _is_live(self._truth.image, each)]
+        reasons = [
+            broker.hosted.failures.get(partition.topic_partition, "") for broker in brokers if broker is not None
+        ]
+        return len(reasons) == len(registration.isr) and all(LOSS_TO_ACCEPT in reason for reason in reasons)
 
     async def _rescue(self, partition: TopicIdPartition, registration: PartitionRegistration) -> None:
         now_s = asyncio.get_running_loop().time()

@@ -39,6 +39,8 @@ class ClusterNodes:
         self._tap = tap
         self._started_s: dict[str, float] = {}
         self._combined: dict[str, CombinedProcess] = {}
+        self._brokers: dict[str, tuple[Process | None, Broker]] = {}
+        """The last broker that began to host partitions on each host, and the process that it belongs to."""
 
     async def start(self, name: str) -> None:
         """What `Host.start` raises."""
@@ -47,7 +49,7 @@ class ClusterNodes:
         tap = self._tap(name)
         if name not in self.controller_ids:
             broker = options.broker_config(name)
-            await host.start(lambda machine: open_broker(broker, machine))
+            await host.start(lambda machine: open_broker(broker, machine, on_hosting=self._hosts(name)))
         elif name in BROKERS:
             await host.start(lambda machine: self._combine(name, machine, tap))
         else:
@@ -58,9 +60,23 @@ class ClusterNodes:
     def _combine(self, name: str, machine: NodeEnvironment, tap: Tap) -> CombinedProcess:
         config, host = self._options.combined_config(name), self._world.host(name)
         process = self._combined[name] = CombinedProcess(
-            config, host, machine, listeners=[tap], on_controller=self._on_controller
+            config,
+            host,
+            machine,
+            listeners=[tap],
+            on_controller=self._on_controller,
+            on_hosting=self._hosts(name),
         )
         return process
+
+    def _hosts(self, name: str) -> Callable[[Broker], None]:
+        """Return what notes that the process that runs there now hosts partitions with this broker."""
+        process = self._world.host(name).process
+
+        def note(broker: Broker) -> None:
+            self._brokers[name] = process, broker
+
+        return note
 
     def up_since_s(self, name: str) -> float | None:
         """When the process of the broker that listens there was started; None if none does: what is about to end has
@@ -70,8 +86,9 @@ class ClusterNodes:
         return self._started_s[name] if is_listening and self._world.host(name).is_up else None
 
     def broker_of(self, process: Process) -> Broker | None:
-        """None while it is not up."""
-        return broker_in(self._world.host(process.host).node)
+        """The broker that runs as this process, from the moment it hosts partitions; None before."""
+        of_process, broker = self._brokers.get(process.host, (None, None))
+        return broker if of_process is process else None
 
     def brokers(self) -> dict[int, Broker | None]:
         """All brokers by id; None for one that is down."""

@@ -32,6 +32,7 @@ class CombinedProcess(Service):
         *,
         listeners: Sequence[QuorumListener],
         on_controller: Callable[[ControllerService], None],
+        on_hosting: Callable[[Broker], None],
     ) -> None:
         """`machine` is the controller's environment; the broker has the same with a disk of its own."""
         super().__init__()
@@ -43,11 +44,16 @@ class CombinedProcess(Service):
         self._host = host
         self._machine = machine
         self._listeners = listeners
+        self._on_hosting = on_hosting
 
     async def _start(self) -> None:
         await format_new(self.config.controller, self._machine)
         opening = open_combined(
-            self.config, self._environment, listeners=self._listeners, on_controller=self._controller_serves
+            self.config,
+            self._environment,
+            listeners=self._listeners,
+            on_controller=self._controller_serves,
+            on_hosting=self._on_hosting,
         )
         node = await self._stack.enter_async_context(opening)
         self.broker = node.broker

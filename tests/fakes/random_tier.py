@@ -11,7 +11,6 @@ import random
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import strategies as st
@@ -24,7 +23,7 @@ from tierfetch.log.core.checkpoints import (
 from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.log.core.index import OffsetIndex, TimeIndex, TransactionIndex
 from tierfetch.log.core.producer_snapshot import encode_snapshot
-from tierfetch.log.core.producers import ProducerStateManager
+from tierfetch.log.core.producers import CompletedTransaction, ProducerStateManager
 from tierfetch.protocol.records import Compression, Record, TimestampType, build_batch, parse_header
 from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.topics import TopicIdPartition, uuid_to_text
@@ -208,8 +207,7 @@ def _segment(
         if header.max_timestamp > latest:
             latest = header.max_timestamp
             times.maybe_append(latest, header.last_offset)
-        kind = None if batch.marker is None else EndTransactionMarker(batch.marker, 1)
-        completed = producers.apply(header, marker=kind)
+        completed = _apply(producers, batch)
         if completed is not None and completed.is_aborted:
             transactions.append(completed.aborted)
         log += batch.data
@@ -251,7 +249,7 @@ def write_kafka_tier(root: Path, some: Iterable[Segment]) -> None:
 
 
 def write_log_directory(root: Path, history: History, some: Sequence[Segment], high_watermark: int | None) -> None:
-    """A broker's, with the snapshots at the ends of all segments but the last."""
+    """A broker's, with the snapshots at the start of each segment: also of the first one that it has kept."""
     name = PARTITION.topic_partition
     directory = root / str(name)
     directory.mkdir(parents=True)
@@ -267,6 +265,18 @@ def write_log_directory(root: Path, history: History, some: Sequence[Segment], h
         for kind, suffix in suffixes.items():
             if kind in segment.indexes:
                 stem.with_suffix(f".{suffix}").write_bytes(segment.indexes[kind])
-    for before, segment in pairwise(some):
-        snapshot = directory / f"{segment.metadata.start_offset:020d}.snapshot"
-        snapshot.write_bytes(before.indexes[IndexType.PRODUCER_SNAPSHOT])
+        if segment.metadata.start_offset:
+            stem.with_suffix(".snapshot").write_bytes(_producers_at(history, segment.metadata.start_offset))
+
+
+def _producers_at(history: History, offset: int) -> bytes:
+    producers = ProducerStateManager()
+    for batch in history.batches:
+        if batch.next_offset <= offset:
+            _apply(producers, batch)
+    return encode_snapshot(producers.entries.values())
+
+
+def _apply(producers: ProducerStateManager, batch: Batch) -> CompletedTransaction | None:
+    kind = None if batch.marker is None else EndTransactionMarker(batch.marker, 1)
+    return producers.apply(parse_header(batch.data), marker=kind)

@@ -116,6 +116,7 @@ def test_P1_the_layout_of_aivens_plugin(
 
 @EXAMPLES
 @given(steps, cuts, cuts, st.integers(0, 8), st.integers(0, 8), st.integers(0, 60), seeds, st.booleans())
+@example([("transactional", 0, 1)], [1], [1], 0, 1, 2, 0, True)
 def test_P1_a_tier_and_a_brokers_log_directory_are_one_table(
     some: list[Step],
     some_cuts: list[int],

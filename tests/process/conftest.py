@@ -25,8 +25,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="package", autouse=True)
 def nodes_start_as_users_have_them() -> Iterator[None]:
-    """Processes that are started here find no hypothesis."""
+    """Processes that are started here find no hypothesis, and keep their bytecode."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         patch.setenv("PYTHONPATH", str(Path(__file__).parent / "as_users_have_it"), prepend=os.pathsep)
         yield
 

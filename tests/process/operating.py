@@ -78,17 +78,24 @@ def freeze(cluster: LocalCluster, broker: int) -> None:
 
 
 def elect(cluster: LocalCluster, topic: str, leader: int) -> None:
-    """Make a replica that is in sync the preferred one, and have that elected."""
+    """Make a replica that is in sync the preferred one, and have that elected. One that has just joined the ISR is
+    refused until its broker has reported whether it is thin.
+    """
     replicas = registration(cluster, topic).replicas
     order = [leader, *(replica for replica in replicas if replica != leader)]
     moved = {"name": topic, "partitions": [{"partition_index": 0, "replicas": order}]}
     answer = ask(cluster, ApiKey.ALTER_PARTITION_REASSIGNMENTS, {"timeout_ms": 10_000, "topics": [moved]})
     assert answer.responses[0].partitions[0].error_code is ErrorCode.none, answer
-    wanted = [{"topic": topic, "partitions": [0]}]
-    answer = ask(cluster, ApiKey.ELECT_LEADERS, {"election_type": 0, "topic_partitions": wanted, "timeout_ms": 10_000})
-    (result,) = answer.replica_election_results[0].partition_result if answer.replica_election_results else (None,)
-    done = (ErrorCode.none, ErrorCode.election_not_needed)
-    assert result is None or result.error_code in done, answer
+    for _ in poll(TIMEOUT_S, f"broker {leader} to be electable as the leader of {topic}"):
+        answer = ask(
+            cluster,
+            ApiKey.ELECT_LEADERS,
+            {"election_type": 0, "topic_partitions": [{"topic": topic, "partitions": [0]}], "timeout_ms": 10_000},
+        )
+        (result,) = answer.replica_election_results[0].partition_result if answer.replica_election_results else (None,)
+        if result is None or result.error_code in (ErrorCode.none, ErrorCode.election_not_needed):
+            break
+        assert result.error_code is ErrorCode.preferred_leader_not_available, answer
     wait_led(cluster, topic, leader)
 
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import pytest
 
+from tierfetch.broker.cluster.view import NO_LEADER, PartitionRegistration
+from tierfetch.broker.replicas.failed_logs import FailedLog, obstacle
+from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.sim.judges.core.acknowledged_writes import FinalLog
 from tierfetch.sim.judges.core.allowed_losses import AllowedLoss, AllowedLosses
@@ -62,3 +69,25 @@ def test_of_requests_that_overlap_nobody_knows_which_came_last(order: tuple[int,
     for number in order:
         made._settle("t", requests[number], exists=False)
     assert not made.anomalies()
+
+
+LEADERLESS = PartitionRegistration(NO_LEADER, 2, 4, (2, 1), (1,), (None, LOST_DIRECTORY))
+
+
+@pytest.mark.parametrize(
+    ("isr", "lost_records", "asks"),
+    [((), 0, True), ((1,), 4, True), ((1,), 0, False), ((1, 2), 4, False), ((7,), 4, False)],
+    ids=["no member is left", "it has lost records", "it may come back whole", "another may lead", "it is not live"],
+)
+def test_a_partition_is_rescued_where_no_member_of_the_isr_will_lead_by_itself(
+    isr: Sequence[int], lost_records: int, asks: bool
+) -> None:
+    failed = FailedLog(last_epoch=2, log_end_offset=5, high_watermark=3, append_bytes=1, lost_records=lost_records)
+    reason = obstacle(failed, LEADERLESS, 1)
+    failures = {1: {} if reason is None else {T.topic_partition: reason}, 2: {}, 7: {}}
+    brokers: Any = {
+        each: SimpleNamespace(hosted=SimpleNamespace(failures=reasons)) for each, reasons in failures.items()
+    }
+    made = asyncio.run(administrator(truth()))
+    made._brokers = lambda: brokers
+    assert made._asks_for_rescue(T, replace(LEADERLESS, isr=tuple(isr))) is asks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tierfetch.sim.scenarios.runner import run_seed
+from tierfetch.tests.distribution import ROOT
 from tierfetch.tests.sim.planted.registry import BUGS, known_findings
 from tierfetch.tests.sim.planted.search import SEEDS_MAX, TABLE_FILE, is_judged, promising_seeds
 
@@ -31,6 +32,14 @@ def test_the_table_names_every_planted_bug_and_the_seed_that_finds_it() -> None:
 )
 def test_a_patch_that_does_not_fit_finds_nothing(failure: str, is_of_a_judge: bool) -> None:
     assert is_judged(failure) is is_of_a_judge
+
+
+@pytest.mark.parametrize("name", sorted(BUGS))
+def test_a_planted_bug_fits_the_code(name: str) -> None:
+    """What it replaces is there, and is there again at the end: a rename shows here, before any seed is run."""
+    with BUGS[name].plant():
+        pass
+    assert (ROOT / BUGS[name].file).is_file()
 
 
 @pytest.mark.planted

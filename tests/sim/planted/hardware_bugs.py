@@ -20,10 +20,10 @@ from tierfetch.tests.sim.planted.registry import planted
     flush_messages=(1, 5),
 )
 def second_fsync_believed() -> Iterator[None]:
-    async def write_again(segment: object) -> None:
+    async def rewrite(segment: object) -> None:
         """It is read as it was written, so it is there."""
 
-    with patch.object(recovery, "_write_again", write_again):
+    with patch.object(recovery, "_rewrite", rewrite):
         yield
 
 

@@ -22,6 +22,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from functools import cache, partial
+from itertools import count
 from pathlib import Path
 
 from tierfetch.sim.faults.schedule import SCENE_KINDS, FaultKind
@@ -168,11 +169,12 @@ def main(arguments: list[str]) -> int:
 def _search(names: list[str], findings: dict[str, Finding], seeds_max: int, jobs: int) -> bool:
     """Whether all were found."""
     is_whole = True
+    number = count(1)
     with ProcessPoolExecutor(jobs) as processes:
         searches = {processes.submit(_search_one, name, seeds_max, findings.get(name)): name for name in names}
         for search in as_completed(searches):
             name, found = searches[search], search.result()
-            print(f"{name}: {found}", flush=True)  # noqa: T201
+            print(f"{next(number)}/{len(names)} {name}: {found}", flush=True)  # noqa: T201
             is_whole = is_whole and found is not None
             now = {each: finding for each, finding in known_findings().items() if each in BUGS and each != name}
             write_findings(now if found is None else now | {name: found})
@@ -180,7 +182,12 @@ def _search(names: list[str], findings: dict[str, Finding], seeds_max: int, jobs
 
 
 def _search_one(name: str, seeds_max: int, known: Finding | None) -> Finding | None:
-    return look_for(BUGS[name], seeds_max, known)
+    """Search for one bug. One that cannot be planted is not found, and stops no other search."""
+    try:
+        return look_for(BUGS[name], seeds_max, known)
+    except AttributeError as error:
+        print(f"{name} does not fit the code any more: {error}", flush=True)  # noqa: T201
+        return None
 
 
 if __name__ == "__main__":
