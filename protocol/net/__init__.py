@@ -7,6 +7,8 @@ server_connection  is one accepted connection: requests in, responses out in the
 client             keeps connections to brokers by address, shared by their users.
 client_connection  is one connection to a broker: many requests in flight, each with a deadline.
 stream             holds what both ends of a connection share.
+pace               cuts long work into slices, and limits the slices of one iteration of the event loop.
+batch_reading      reads the records of a batch in such slices.
 turns              limits how many calls run at a time, in order of arrival.
 service            is what starts and stops as one: a broker, a controller, a replica of the quorum.
 """
