@@ -3,6 +3,9 @@
 dispatch           declares what a handler gets and returns.
 server             is a listener: it accepts, limits and ends connections.
 server_limits      declares the limits of one listener.
+admission          decides which connections a listener accepts.
+request_memory     bounds the memory of its requests, and decides which connection reads on.
+arrival            watches the request that is arriving on one connection.
 server_connection  is one accepted connection: requests in, responses out in the same order.
 client             keeps connections to brokers by address, shared by their users.
 client_connection  is one connection to a broker: many requests in flight, each with a deadline.
