@@ -62,6 +62,7 @@ from ...protocol.fetch.messages import (
     FetchPartitionResponse,
     FetchRequest,
 )
+from ...protocol.net.pace import SLICE_ELEMENTS, pace
 from ...protocol.topics import TopicIdPartition
 from ...protocol.wire.leader_hints import LeaderIdAndEpoch
 from ...protocol.wire.primitives import Part, part_size
@@ -73,6 +74,8 @@ from ..replicas.leadership import Leadership
 from ..replicas.partition import Partition
 from ..replicas.replication_throttles import Throttle
 
+LOOKS_AT_ONCE: Final = 100
+"""Partitions that are looked at before other work may have its turn."""
 DECISIONS_MAX: Final = 3
 """Local retention may overtake a read this often."""
 _WRONG_BROKER: Final = frozenset(
@@ -171,7 +174,12 @@ class FetchReads:
         """
         answers, standings = self.answers, self._standings
         self._begin()
+        turns, count = pace(), 0
         for asked in partitions:
+            count += 1
+            if not count % LOOKS_AT_ONCE:
+                self._may_have_missed = True
+                await turns.spend(SLICE_ELEMENTS, count)
             standing = standings.get(asked)
             if standing is not None and not standing.has_moved():
                 self._standings[asked] = standing

@@ -9,6 +9,7 @@ arrival            watches the request that is arriving on one connection.
 server_connection  is one accepted connection: requests in, responses out in the same order.
 client             keeps connections to brokers by address, shared by their users.
 client_connection  is one connection to a broker: many requests in flight, each with a deadline.
+slicing            handles large requests piece by piece.
 stream             holds what both ends of a connection share.
 pace               cuts long work into slices, and limits the slices of one iteration of the event loop.
 batch_reading      reads the records of a batch in such slices.

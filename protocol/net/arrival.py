@@ -48,15 +48,21 @@ class RequestMemories:
         return self.fetches if api_key == ApiKey.FETCH else self.others
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Charge:
-    """What one whole request holds."""
+    """What one whole request holds: its bytes, and what was made of them."""
 
     memory: RequestMemory
     size: int
+    made_size: int = 0
+
+    def hold(self, size: int) -> None:
+        """Account for objects that were made of the request."""
+        self.made_size += size
+        self.memory.hold(size)
 
     def give_back(self) -> None:
-        self.memory.give_back(self.size)
+        self.memory.give_back(self.size + self.made_size)
 
 
 class Arrival:

@@ -23,6 +23,9 @@ from itertools import islice
 from typing import Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
+from ..wire.primitives import STEP_ELEMENTS
+from ..wire.stepping import Steps
+
 T = TypeVar("T")
 
 ELEMENTS_PER_ITERATION: Final = 2000
@@ -94,7 +97,7 @@ class Slices(Generic[T]):
         self._items: Iterator[T] = iter(items)
         self._weight = weight
         self._size = max(SLICE_ELEMENTS // weight, 1)
-        self._free = min(free, self._size)
+        self._free = free
         self._had = 0
 
     def __aiter__(self) -> Slices[T]:
@@ -114,9 +117,14 @@ class Slices(Generic[T]):
         return some
 
 
-async def exhausted(steps: Iterator[None], elements: int = SLICE_ELEMENTS) -> None:
-    """Run work that yields after each `elements` elements to its end, within the loop's share."""
+async def exhausted(steps: Steps[T], elements: int = STEP_ELEMENTS) -> T:
+    """Run work that yields after each `elements` elements to its end, within the loop's share; return its result."""
     had, turns = 0, pace()
-    for _ in steps:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
         had += elements
         await turns.spend(elements, had)

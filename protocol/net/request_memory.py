@@ -80,6 +80,10 @@ class RequestMemory:
         self._arriving -= size
         self._end_privilege(holder)
 
+    def hold(self, size: int) -> None:
+        """Account for objects that were made of a whole request."""
+        self.used += size
+
     def give_back(self, size: int) -> None:
         """Account for a request that was answered."""
         assert size <= self.used, f"{size} bytes given back, {self.used} are taken"

@@ -35,19 +35,27 @@ from ..codec import (
     read_request_body,
     read_request_header,
     release_response,
-    write_response,
+    request_body_steps,
+    response_steps,
 )
 from ..errors import OUTSIDE, ErrorCode, KafkaError
 from ..messages.cluster import ApiVersionsResponse
-from ..wire.primitives import MalformedMessageError
+from ..wire.primitives import MalformedMessageError, Reader
+from ..wire.stepping import Steps
 from .admission import Admission
 from .arrival import Arrival, Charge, RequestMemories
 from .dispatch import CANCELLED_WITH_CONNECTION, Handler, RequestContext, api_versions_response
+from .pace import exhausted
 from .server_limits import ServerLimits
+from .slicing import SLICED_ELEMENTS_MIN, SPLITS, answered_in_pieces
 from .stream import StreamProtocol
 
 log = logging.getLogger(__name__)
 
+READ_AT_ONCE_BYTES: Final = 4096
+"""A request of so many bytes has too few elements to be read in steps."""
+ELEMENT_BYTES: Final = 256
+"""The memory of an element of a large request, whatever its size on the wire."""
 CONNECTION_SHARE: Final = 4
 """One connection holds this part of all memory at most, and one request more."""
 
@@ -64,6 +72,19 @@ class _Request:
     response: Any = None
     error: BaseException | None = None
     task: asyncio.Task[None] | None = None
+
+
+def _steps(header: RequestHeader, reader: Reader, size: int) -> Steps[Any]:
+    """Return the steps in which a request of this size is read; a small one is read by now."""
+    return (
+        _done(read_request_body(header, reader)) if size <= READ_AT_ONCE_BYTES else request_body_steps(header, reader)
+    )
+
+
+def _done(body: Any) -> Steps[Any]:
+    """Return steps of which none is left."""
+    yield from ()
+    return body
 
 
 class Listener(Protocol):
@@ -97,6 +118,8 @@ class ServerConnection(StreamProtocol):
         self._sender: asyncio.Task[None] | None = None
         """The request's task that is sending."""
         self._arrival = Arrival(server.memory, server.limits, self._read_requests)
+        self._large: _Request | None = None
+        """A large request is alone: nothing that follows it begins before it is answered."""
         self._held_bytes = 0
         """The memory of the requests under way."""
         self._is_reading_paused = False
@@ -206,6 +229,7 @@ class ServerConnection(StreamProtocol):
         limits = self._server.limits
         return (
             self._arrival.is_waiting
+            or self._large is not None
             or len(self._requests) >= limits.in_flight_max
             or self._held_bytes >= limits.request_memory_max // CONNECTION_SHARE
         )
@@ -230,14 +254,44 @@ class ServerConnection(StreamProtocol):
         handler = self._server.handlers.get(api)
         if handler is None:
             raise UnsupportedVersionError(api, header.correlation_id, f"{api.name} is not offered here")
-        body = read_request_body(header, reader)
-        self._begin(self._context(header), header.correlation_id, memory, handler, body)
+        context = self._context(header)
+        steps = _steps(header, reader, len(frame))
+        try:
+            next(steps)
+        except StopIteration as end:
+            if reader.elements < SLICED_ELEMENTS_MIN:
+                self._begin(context, header.correlation_id, memory, handler, end.value)
+                return
+            steps = _done(end.value)
+        self._large = self._begin(
+            context, header.correlation_id, memory, self._in_pieces(handler, reader, memory), steps
+        )
 
-    def _begin(self, context: RequestContext, correlation_id: int, memory: Charge, handler: Handler, body: Any) -> None:
+    def _begin(
+        self, context: RequestContext, correlation_id: int, memory: Charge, handler: Handler, body: Any
+    ) -> _Request:
         request = _Request(context.api, context.api_version, correlation_id, memory)
         self._held_bytes += memory.size
         self._requests.append(request)
         request.task = self.loop.create_task(self._answer(request, handler, context, body))
+        return request
+
+    def _in_pieces(self, handler: Handler, reader: Reader, memory: Charge) -> Handler:
+        """Return the handler of a large request that is still being read."""
+
+        async def handle(context: RequestContext, steps: Steps[Any]) -> Any:
+            try:
+                body = await exhausted(steps)
+                memory.hold(reader.elements * ELEMENT_BYTES)
+            except MalformedMessageError as error:
+                self._refuse(str(error))
+                raise
+            split = SPLITS.get(context.api)
+            if split is None or reader.elements < SLICED_ELEMENTS_MIN:
+                return await handler(context, body)
+            return await answered_in_pieces(handler, split, context, body)
+
+        return handle
 
     async def _answer(self, request: _Request, handler: Handler, context: RequestContext, body: Any) -> None:
         """A request's task. A fault of its handler is told when its turn has come."""
@@ -252,6 +306,9 @@ class ServerConnection(StreamProtocol):
             raise
         finally:
             request.is_answered = True
+            if self._large is request:
+                self._large = None
+                self.loop.call_soon(self._read_requests)
         if self._is_next(request):
             await self._send_answers()
 
@@ -338,7 +395,8 @@ class ServerConnection(StreamProtocol):
         if response is None:
             return
         try:
-            for part in write_response(request.api, request.api_version, request.correlation_id, response):
+            steps = response_steps(request.api, request.api_version, request.correlation_id, response)
+            for part in await exhausted(steps):
                 await self.send_part(part)
         finally:
             release_response(response)

@@ -21,6 +21,8 @@ import cramjam
 import lz4.frame
 import zstandard
 
+from ..errors import PeerError
+
 Buffer = bytes | bytearray | memoryview
 
 _GZIP_WBITS = 31
@@ -44,7 +46,7 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
-class DecompressedTooLargeError(ValueError):
+class DecompressedTooLargeError(PeerError, ValueError):
     """Data that holds more bytes than the caller's limit."""
 
 

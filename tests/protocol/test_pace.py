@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
 from tierfetch.protocol.net.pace import ELEMENTS_PER_ITERATION, SLICE_ELEMENTS, Slices, exhausted, pace
+from tierfetch.protocol.wire.stepping import Steps
 
 
 class Iterations:
@@ -76,10 +76,11 @@ async def test_work_that_is_cancelled_while_it_waits_takes_no_share() -> None:
 async def test_steps_are_run_to_their_end() -> None:
     seen = []
 
-    def steps() -> Iterator[None]:
+    def steps() -> Steps[str]:
         for number in range(7):
             seen.append(number)
             yield
+        return "done"
 
-    await exhausted(steps())
+    assert await exhausted(steps()) == "done"
     assert seen == list(range(7))
