@@ -9,16 +9,19 @@ is a long poll, and all appends together, because they wait for followers (whose
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, TypeVar
 
 from ..fetcher.core.leader_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ..protocol.api import ApiKey
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.fetch.messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic
+from ..protocol.net.batch_reading import reading_batch
 from ..protocol.net.client import Address, KafkaClient
-from ..protocol.records import Record, build_batch, iter_batches, iter_records
+from ..protocol.records import Record, build_batch, iter_batches
+from ..protocol.records.budget import DECOMPRESSED_BYTES_MIN
 from ..protocol.requests import offsets_of
 from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
 from ..protocol.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
@@ -27,10 +30,16 @@ from ..remote.metadata_topic import NO_EPOCH, MetadataBatch, MetadataTopicSettin
 from .cluster.view import ClusterImage, ClusterView, NewTopic, TopicImage
 from .replicas.partition import WallClock
 
+_log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 READ_WAIT_MS: Final = 2000
 READ_BYTES_MAX: Final = 4 * 1024 * 1024
+BATCH_BYTES_MAX: Final = DECOMPRESSED_BYTES_MIN
+"""What one batch may take when decompressed; a broker writes one record a batch, uncompressed."""
+RECORDS_PER_READ_MAX: Final = 100_000
+"""A read ends with the batch that reaches this number, so that its records fit into memory."""
 BROKER_TIMEOUT_SHARE: Final = 0.9
 """The share of our own deadline: the leader gives up earlier than we do, so that we learn why."""
 
@@ -99,7 +108,7 @@ class MetadataTopicReader:
                 f"{self._name(partition)}: before offset {offset} epoch {last_epoch} was read, and the leader's log "
                 f"diverges at {answer.diverging_epoch}",
             )
-        return _batch(answer, offset)
+        return await _batch(answer, offset, self._name(partition))
 
     @asynccontextmanager
     async def _reader(self, partition: int) -> AsyncIterator[KafkaClient]:
@@ -238,8 +247,10 @@ def _only(answers: Iterable[T]) -> T:
     return found[0]
 
 
-def _batch(answer: FetchPartitionResponse, offset: int) -> MetadataBatch:
-    """Records from `offset` on; the first batch may begin before it."""
+async def _batch(answer: FetchPartitionResponse, offset: int, name: str) -> MetadataBatch:
+    """Return the records from `offset` on; the first batch may begin before it. A batch that cannot be read is logged
+    and skipped, as a record is that cannot: no broker wrote it.
+    """
     data = answer.records
     assert data is None or isinstance(data, bytes | bytearray | memoryview), data
     records: list[tuple[int, bytes]] = []
@@ -248,7 +259,14 @@ def _batch(answer: FetchPartitionResponse, offset: int) -> MetadataBatch:
         next_offset, last_epoch = max(next_offset, header.next_offset), header.partition_leader_epoch
         if header.is_control:
             continue
-        for record in iter_records(data or b"", position, header):
-            if record.offset >= offset and record.value is not None:
-                records.append((record.offset, record.value))
+        try:
+            async with reading_batch(data or b"", position, header, BATCH_BYTES_MAX) as slices:
+                async for some in slices:
+                    records += [
+                        (each.offset, each.value or b"") for each in some if each.has_value and each.offset >= offset
+                    ]
+        except CorruptRecordError as error:
+            _log.error("%s: offsets %d to %d are skipped: %s", name, header.base_offset, header.last_offset, error)
+        if len(records) >= RECORDS_PER_READ_MAX:
+            break
     return MetadataBatch(records, next_offset, last_epoch)

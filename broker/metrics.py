@@ -185,9 +185,16 @@ class BrokerMetrics:
         yield from self._directories()
         yield _gauge("tierfetch_disk_queue_depth", "Calls to the disk that wait or run.", self._disk.queue_depth)
         yield _gauge("tierfetch_connections", "Connections of clients and brokers.", len(self._server.connections))
+        yield from self._request_memory()
         yield from self._requests.histogram.collect()
         yield from PAUSES.families()
         yield from self._process.collect()
+
+    def _request_memory(self) -> Iterator[Metric]:
+        memory = self._server.memory
+        yield _gauge("tierfetch_request_memory_bytes", "Requests that have arrived and are not answered.", memory.used)
+        yield _gauge("tierfetch_request_memory_waiting", "Connections that wait to send a request.", memory.waiting)
+        yield _counter("tierfetch_request_memory_waits", "How often connections had to wait to send.", memory.waits)
 
     def _partitions(self) -> Iterable[tuple[TopicIdPartition, Partition]]:
         return ((partition.partition, partition) for partition in self._hosted.partitions.values())

@@ -339,6 +339,9 @@ class _Composition:
             listener_name=config.listeners.name,
             limits=ServerLimits(
                 connections_max=config.max_connections,
+                connections_per_ip_max=config.max_connections_per_ip,
+                connection_rate_max=config.max_connection_creation_rate,
+                request_memory_max=config.queued_max_request_bytes,
                 request_size_max=config.socket_request_max_bytes,
                 idle_timeout_s=config.connections_max_idle_ms / 1000,
                 send_buffer_size=config.socket_send_buffer_bytes if config.socket_send_buffer_bytes >= 0 else None,

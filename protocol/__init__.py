@@ -14,6 +14,7 @@ start_waits            remembers what a start waits for, so that its process can
 topics                 names topic partitions, and writes UUIDs as Kafka does.
 byte_text              formats and parses quantities of bytes.
 values                 declares values that are made for every request and never change.
+request_elements       limits the array elements of a request, by API.
 requests               builds requests that tools send to any cluster.
 extensions             declares our own tagged fields in Kafka's messages (KIP-482).
 """

@@ -31,12 +31,15 @@ from .fetch import messages as fetch_messages
 from .fetch import wire as fetch_wire
 from .messages.registry import request_class, response_class
 from .messages.versions import lowered, upgraded
+from .request_elements import ELEMENTS_MAX_OF, REQUEST_ELEMENTS_MAX
 from .values import value
 from .wire import produce as produce_wire
 from .wire.entities import build_entity, read_entity
 from .wire.framing import SIZE_BYTES
 from .wire.message_codec import message_reader, message_writer
 from .wire.primitives import INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer
+from .wire.stepping import Steps, run_to_end
+from .wire.steps import stepping_reader, stepping_writer
 
 _HEADER = struct.Struct(">hhih")
 """The request header with the length of the client id, which is the same in both versions."""
@@ -70,6 +73,8 @@ class BodyCodec(Protocol):
     """Reads and writes the bodies of one API; `read_*` raises MalformedMessageError only."""
 
     def read_request(self, reader: Reader, version: int) -> Any: ...
+    def request_steps(self, reader: Reader, version: int) -> Steps[Any]: ...
+    def response_steps(self, writer: Writer, response: Any, version: int) -> Steps[None]: ...
     def write_request(self, writer: Writer, request: Any, version: int) -> None: ...
     def read_response(self, reader: Reader, version: int) -> Any: ...
     def write_response(self, writer: Writer, response: Any, version: int) -> None: ...
@@ -83,6 +88,14 @@ class _EntityCodec:
 
     def read_request(self, reader: Reader, version: int) -> Any:
         return read_entity(reader, self._api.request_type(version))
+
+    def request_steps(self, reader: Reader, version: int) -> Steps[Any]:
+        yield
+        return self.read_request(reader, version)
+
+    def response_steps(self, writer: Writer, response: Any, version: int) -> Steps[None]:
+        yield
+        self.write_response(writer, response, version)
 
     def write_request(self, writer: Writer, request: Any, version: int) -> None:
         _write_entity(writer, self._api.request_type(version), request)
@@ -111,6 +124,17 @@ class _MessageCodec:
 
     def write_response(self, writer: Writer, response: Any, version: int) -> None:
         self._write(writer, response_class(self._api), self._api.response_type(version), response, version)
+
+    def request_steps(self, reader: Reader, version: int) -> Steps[Any]:
+        read = stepping_reader(request_class(self._api), self._api.request_type(version))
+        return upgraded((yield from read(reader)), version)
+
+    def response_steps(self, writer: Writer, response: Any, version: int) -> Steps[None]:
+        cls = response_class(self._api)
+        if type(response) is not cls:
+            raise TypeError(f"a {cls.__name__} is to be written, not {response!r}")
+        write = stepping_writer(cls, self._api.response_type(version))
+        yield from write(writer, lowered(response, version))
 
     @staticmethod
     def _read(reader: Reader, cls: type[Any], schema: type[Any], version: int) -> Any:
@@ -227,6 +251,7 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, Reader]:
     client_id = reader.nullable_text(client_id_size)
     reader.flexible = found.is_flexible
     reader.tagged_fields()
+    reader.elements_max = ELEMENTS_MAX_OF.get(found.api, REQUEST_ELEMENTS_MAX)
     return RequestHeader(found.api, version, correlation_id, client_id), reader
 
 
@@ -241,6 +266,11 @@ def _unsupported(api_key: int, version: int, correlation_id: int) -> Unsupported
 def read_request_body(header: RequestHeader, reader: Reader) -> Any:
     """The body. Produce's records are views of the frame, writable if it is."""
     return _CODECS[header.api].read_request(reader, header.api_version)
+
+
+def request_body_steps(header: RequestHeader, reader: Reader) -> Steps[Any]:
+    """Read the body as `read_request_body` does, in steps."""
+    return _CODECS[header.api].request_steps(reader, header.api_version)
 
 
 def write_request(header: RequestHeader, body: Any) -> list[Part]:
@@ -292,9 +322,14 @@ def read_response(api: ApiKey, version: int, frame: memoryview) -> Any:
 
 
 def write_response(api: ApiKey, version: int, correlation_id: int, body: Any) -> list[Part]:
-    """The whole frame, size included: buffers and slices, to be sent in this order."""
+    """Return the whole frame, size included: buffers and slices, to be sent in this order."""
+    return run_to_end(response_steps(api, version, correlation_id, body))
+
+
+def response_steps(api: ApiKey, version: int, correlation_id: int, body: Any) -> Steps[list[Part]]:
+    """Write the frame that `write_response` returns, in steps."""
     _, codec, is_flexible, has_tags = _FORMATS[api, version]
     start = _SIZE_AND_CORRELATION_ID.pack(0, correlation_id)
     writer = Writer(start + b"\0" if has_tags else start, flexible=is_flexible)
-    codec.write_response(writer, body, version)
+    yield from codec.response_steps(writer, body, version)
     return writer.finish_frame()

@@ -39,6 +39,7 @@ from ..log.core.properties import (
     unknown_key,
     validated,
 )
+from ..protocol.net.server_limits import UNLIMITED
 from ..protocol.wire.config_resources import ConfigType
 from .core.config import MetadataLogConfig, RaftConfig
 from .core.state import Endpoint, ReplicaKey
@@ -96,6 +97,8 @@ class ControllerKeys(PropertyKeys):
     log_dirs: Paths
     metadata_log_dir: Path | None = None
     max_connections: PositiveInt = 10_000
+    max_connections_per_ip: PositiveInt = UNLIMITED
+    max_connection_creation_rate: PositiveInt = UNLIMITED
     socket_request_max_bytes: PositiveInt = 100 * 1024 * 1024
     metrics_host: str = "127.0.0.1"
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None

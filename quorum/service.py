@@ -62,7 +62,12 @@ class QuorumService(Service):
     async def _start(self) -> None:
         config, listener = self.config, self.config.listener
         table: dict[int, Handler] = {}
-        limits = ServerLimits(connections_max=config.max_connections, request_size_max=config.socket_request_max_bytes)
+        limits = ServerLimits(
+            connections_max=config.max_connections,
+            connections_per_ip_max=config.max_connections_per_ip,
+            connection_rate_max=config.max_connection_creation_rate,
+            request_size_max=config.socket_request_max_bytes,
+        )
         self.server = Server(table, listener_name=listener.name, limits=limits)
         self._stack.push_async_callback(self.server.close, deadline_s=CLOSE_DEADLINE_S)
         await self.server.bind(listener.host, listener.port)

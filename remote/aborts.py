@@ -13,7 +13,7 @@ from typing import Final
 from ..log.core.errors import CorruptFileError
 from ..log.core.producer_snapshot import decode_snapshot
 from ..protocol.errors import CorruptRecordError
-from ..protocol.records import iter_batches, iter_records
+from ..protocol.records import CONTROL_BYTES_MAX, iter_batches, skim_records
 from ..protocol.records.batch_header import BatchHeader
 from ..protocol.records.control import ControlType, control_type
 from .batches import check_place
@@ -79,4 +79,5 @@ async def _has_abort_marker(segment: RemoteLogSegmentMetadata, storage: ReadsSeg
 def _aborts(data: bytes, position: int, header: BatchHeader) -> bool:
     if not (header.is_control and header.is_transactional):
         return False
-    return any(control_type(record) is ControlType.ABORT for record in iter_records(data, position, header))
+    records = skim_records(data, position, header, decompressed_bytes_max=CONTROL_BYTES_MAX)
+    return any(control_type(record) is ControlType.ABORT for record in records)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..log.replica.reader import TimestampAndOffset
 from ..protocol.errors import CorruptRecordError
-from ..protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, iter_records, parse_header
+from ..protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, parse_header
 from .core.segment import RemoteLogSegmentMetadata
 
 Buffer = bytes | memoryview
@@ -74,21 +73,6 @@ def whole_batches(
         next_offset = header.next_offset
         has_transactions = has_transactions or (header.is_transactional and not header.is_control)
     return WholeBatches(size_bytes, next_offset, has_transactions)
-
-
-def first_record_from(data: Buffer, *, start_offset: int, timestamp_ms: int) -> TimestampAndOffset | ReadOn:
-    """The first record of the complete batches in `data` that is not older and not below `start_offset`.
-    CorruptRecordError.
-    """
-    end = 0
-    for position, header in iter_batches(data):
-        end = position + header.size_bytes
-        if header.max_timestamp < timestamp_ms or header.last_offset < start_offset:
-            continue
-        for record in iter_records(data, position, header):
-            if record.timestamp >= timestamp_ms and record.offset >= start_offset:
-                return TimestampAndOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-    return ReadOn(end)
 
 
 def check_place(position: int, header: BatchHeader, segment: RemoteLogSegmentMetadata, next_offset: int) -> None:

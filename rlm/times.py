@@ -14,8 +14,10 @@ from typing import Final
 
 from ..log.partition_log import PartitionLog, TimestampAndOffset
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
+from ..protocol.net.batch_reading import reading_batch
+from ..protocol.records import iter_batches
 from ..protocol.topics import TopicIdPartition
-from ..remote.batches import first_record_from
+from ..remote.batches import Buffer, ReadOn
 from ..remote.core.ledger import RemoteLogLedger
 from ..remote.core.lineage import with_max_timestamp, with_timestamp_from
 from ..remote.core.segment import RemoteLogSegmentMetadata
@@ -122,7 +124,7 @@ class OffsetsByTime:
         while position < segment.segment_size_in_bytes:
             data = await self._chunks.read(segment, position, position + size_bytes)
             try:
-                found = first_record_from(data, start_offset=start_offset, timestamp_ms=timestamp_ms)
+                found = await first_record_from(data, start_offset=start_offset, timestamp_ms=timestamp_ms)
             except CorruptRecordError as error:
                 self._chunks.drop(segment)
                 raise RemoteStorageCorruptError(f"{segment.segment_id}: {error.message}") from error
@@ -135,3 +137,20 @@ class OffsetsByTime:
             size_bytes = SCAN_BYTES if found.position else 2 * size_bytes
             position += found.position
         return None
+
+
+async def first_record_from(data: Buffer, *, start_offset: int, timestamp_ms: int) -> TimestampAndOffset | ReadOn:
+    """Return the first record of the complete batches in `data` that is not older and not below `start_offset`.
+    CorruptRecordError.
+    """
+    end = 0
+    for position, header in iter_batches(data):
+        end = position + header.size_bytes
+        if header.max_timestamp < timestamp_ms or header.last_offset < start_offset:
+            continue
+        async with reading_batch(data, position, header) as slices:
+            async for some in slices:
+                for record in some:
+                    if record.timestamp >= timestamp_ms and record.offset >= start_offset:
+                        return TimestampAndOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    return ReadOn(end)

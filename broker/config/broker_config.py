@@ -44,6 +44,7 @@ from ...log.core.properties import (
     unknown_key,
     validated,
 )
+from ...protocol.net.server_limits import UNLIMITED, ServerLimits
 from ...protocol.wire.config_resources import ConfigType
 from ...quorum.controller_config import QuorumKeys
 from ..core.read_replicas import SELECTORS
@@ -130,6 +131,11 @@ class NodeKeys(PropertyKeys):
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
     """Prometheus endpoint; absent: none; 0: the system chooses."""
     max_connections: PositiveInt = 10_000
+    max_connections_per_ip: PositiveInt = UNLIMITED
+    max_connection_creation_rate: PositiveInt = UNLIMITED
+    """New connections a second."""
+    queued_max_request_bytes: PositiveLong = ServerLimits().request_memory_max
+    """Memory of requests that have arrived and are not answered; those of Fetch have their own."""
     connections_max_idle_ms: PositiveLong = 600_000
     socket_request_max_bytes: PositiveInt = 100 * 1024 * 1024
     socket_send_buffer_bytes: Annotated[int, Field(ge=-1, le=INT32_MAX)] = 1024 * 1024

@@ -1,8 +1,9 @@
 """Reads one partition of `__consumer_offsets` from its start to the end at which leadership began.
 
 The end has to be committed first: what a leader took over and what it acknowledged to no client are the same to it.
-Then nothing below it can change, and what comes after it is this leader's own. Read in small pieces, because records
-are decoded on the event loop.
+Then nothing below it can change, and what comes after it is this leader's own. Records are decoded on the event loop,
+in slices.
+A batch or a record that cannot be read is logged and skipped: no coordinator wrote it, and the groups must come back.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import logging
 from typing import Final
 
 from ...protocol.errors import CorruptRecordError
-from ...protocol.records import BatchHeader, Record, iter_batches, iter_records
+from ...protocol.net.batch_reading import reading_batch
+from ...protocol.records import BatchHeader, SkimmedRecord, decompressed_bytes_max, iter_batches
 from ...protocol.records.control import ControlType, control_type
 from ..replicas.partition import Partition
 from .core.records import decode_record
@@ -37,30 +39,41 @@ async def load(partition: Partition, shard: Shard) -> int:
             break
         for position, header in iter_batches(data):
             if header.last_offset >= offset:
-                records += replay_batch(shard, data, position, header)
+                records += await replay_batch(shard, data, position, header, log.config.max_message_bytes)
                 offset = header.next_offset
     return records
 
 
-def replay_batch(shard: Shard, data: bytes, position: int, header: BatchHeader) -> int:
-    """One batch of the log; a record that cannot be read is said and passed over."""
+async def replay_batch(shard: Shard, data: bytes, position: int, header: BatchHeader, max_message_bytes: int) -> int:
+    """Replay one batch of the log, and return the number of its records."""
     count = 0
-    for record in iter_records(data, position, header):
-        count += 1
-        try:
-            _replay(shard, header, record)
-        except CorruptRecordError as error:
-            _log.error("skipping offset %d of __consumer_offsets, which cannot be read: %s", record.offset, error)
+    try:
+        async with reading_batch(data, position, header, decompressed_bytes_max(max_message_bytes)) as slices:
+            async for some in slices:
+                for record in some:
+                    count += 1
+                    _try_to_replay(shard, header, record)
+    except CorruptRecordError as error:
+        message = "offsets %d to %d of the groups' log are skipped: %s; no coordinator wrote this batch"
+        _log.error(message, header.base_offset + count, header.last_offset, error)
     return count
 
 
-def _replay(shard: Shard, header: BatchHeader, record: Record) -> None:
+def _try_to_replay(shard: Shard, header: BatchHeader, record: SkimmedRecord) -> None:
+    try:
+        _replay(shard, header, record)
+    except CorruptRecordError as error:
+        _log.error("offset %d of the groups' log is passed over: %s", record.offset, error)
+
+
+def _replay(shard: Shard, header: BatchHeader, record: SkimmedRecord) -> None:
     if header.is_control:
         kind = control_type(record)
         if kind in (ControlType.COMMIT, ControlType.ABORT):
             shard.end_transaction(header.producer_id, is_committed=kind is ControlType.COMMIT)
         return
-    decoded = None if record.key is None else decode_record(record.key, record.value)
+    key = record.key
+    decoded = None if key is None else decode_record(key, record.value)
     if decoded is None:
         return
     if header.is_transactional:

@@ -21,6 +21,7 @@ from ...protocol.fetch.leader_sessions import AskedPartition, FetchContext, Fetc
 from ...protocol.fetch.messages import HIGH_WATERMARK_NOT_TOLD, FetchRequest, FetchResponse
 from ...protocol.fetch.wire import RACK_SINCE
 from ...protocol.net.dispatch import RequestContext
+from ...protocol.net.pace import exhausted
 from ..core.read_replicas import ReplicaSelector, select_leader
 from ..replicas.delayed import Sleepers, Wakeup
 from ..replicas.hosted_partitions import HostedPartitions
@@ -52,8 +53,10 @@ class FetchHandler:
     async def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse:
         now_s = asyncio.get_running_loop().time()
         now_ms = int(now_s * 1000)
-        session = self._sessions.begin(
-            request, api_version=context.api_version, now_ms=now_ms, foundation=self._hosted.image
+        session = await exhausted(
+            self._sessions.begin_steps(
+                request, api_version=context.api_version, now_ms=now_ms, foundation=self._hosted.image
+            )
         )
         if session.error_code is not ErrorCode.none:
             return self._sessions.respond(session, {}, now_ms=now_ms)
@@ -64,10 +67,10 @@ class FetchHandler:
         reads = FetchReads(self._hosted, self._remote, request, self._throttle, select)
         try:
             await self._look_until_enough(request, session, reads, now_s + request.max_wait_ms / 1000)
+            return await self._respond(request, session, reads)
         except BaseException:
             reads.release()
             raise
-        return self._respond(request, session, reads)
 
     async def _look_until_enough(
         self, request: FetchRequest, context: FetchContext, reads: FetchReads, deadline_s: float
@@ -88,13 +91,15 @@ class FetchHandler:
                 sleep.end()
             await reads.look(context.partitions)
 
-    def _respond(self, request: FetchRequest, session: FetchContext, reads: FetchReads) -> FetchResponse:
+    async def _respond(self, request: FetchRequest, session: FetchContext, reads: FetchReads) -> FetchResponse:
         reads.count()
-        response = self._sessions.respond(
-            session,
-            reads.answers,
-            now_ms=int(asyncio.get_running_loop().time() * 1000),
-            node_endpoints=self._hosted.endpoints(reads.hints) if reads.hints else (),
+        response = await exhausted(
+            self._sessions.respond_steps(
+                session,
+                reads.answers,
+                now_ms=int(asyncio.get_running_loop().time() * 1000),
+                node_endpoints=self._hosted.endpoints(reads.hints) if reads.hints else (),
+            )
         )
         going_on = self._sessions.is_told(session)
         if going_on is not None:

@@ -71,6 +71,7 @@ from ...protocol.fetch.messages import (
     FetchPartitionResponse,
     FetchRequest,
 )
+from ...protocol.net.pace import SLICE_ELEMENTS, pace
 from ...protocol.topics import TopicIdPartition
 from ...protocol.wire.leader_hints import LeaderIdAndEpoch
 from ...protocol.wire.primitives import Part, part_size
@@ -84,6 +85,8 @@ from ..replicas.replication_throttles import Throttle
 
 TIER_READS_MAX: Final = 256
 """Reads of the tier that one request has under way."""
+LOOKS_AT_ONCE: Final = 100
+"""Partitions that are looked at before other work may have its turn."""
 DECISIONS_MAX: Final = 3
 """How often local retention may overtake a read before it fails."""
 _WRONG_BROKER: Final = frozenset(
@@ -195,8 +198,13 @@ class FetchReads:
         """
         answers, standings = self.answers, self._standings
         self._begin()
+        turns, count = pace(), 0
         try:
             for asked in partitions:
+                count += 1
+                if not count % LOOKS_AT_ONCE:
+                    self._may_have_missed = True
+                    await turns.spend(SLICE_ELEMENTS, count)
                 standing = standings.get(asked)
                 if standing is not None and not standing.has_moved():
                     self._standings[asked] = standing

@@ -18,19 +18,22 @@
 
 Appends of one connection keep their order: requests begin in order; one for several partitions starts a task for each,
 and tasks start in the order in which they were made, so that one for a single partition does without as long as no task
-has still to start. Record bytes are stamped in the network buffer and written from there.
+has still to start. One for very many partitions starts them in slices; it is alone on its connection meanwhile. Record
+bytes are stamped in the network buffer and written from there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from ...log.core.producer_state import AppendOrigin
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.net.dispatch import RequestContext
+from ...protocol.net.pace import Slices
+from ...protocol.net.slicing import SLICED_ELEMENTS_MIN
 from ...protocol.wire.leader_hints import LeaderIdAndEpoch
 from ...protocol.wire.produce import (
     ACKS_ALL,
@@ -43,7 +46,12 @@ from ...protocol.wire.produce import (
     ProduceTopicResponse,
 )
 from ..replicas.hosted_partitions import HostedPartitions
+from ..replicas.partition import Partition
 
+PARTITION_WEIGHT: Final = 20
+"""What a partition costs the event loop, in elements of `pace`."""
+
+_Answer = asyncio.Task[ProducePartitionResponse] | ProducePartitionResponse
 _WRONG_BROKER = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
 
 _log = logging.getLogger(__name__)
@@ -73,20 +81,29 @@ class ProduceHandler:
         return ProduceResponse(topics=topics, node_endpoints=self._hosted.endpoints(hints) if hints else ())
 
     async def _produce_to_all(self, request: ProduceRequest) -> tuple[ProduceTopicResponse, ...]:
+        wanted = ((index, partition) for index, topic in enumerate(request.topics) for partition in topic.partitions)
+        answers: list[list[_Answer]] = [[] for _ in request.topics]
         async with asyncio.TaskGroup() as group:
-            answers = [
-                [
-                    group.create_task(self._produce(request, topic.topic_id or topic.topic, partition))
-                    for partition in topic.partitions
-                ]
-                for topic in request.topics
-            ]
+            async for some in Slices(wanted, weight=PARTITION_WEIGHT, free=SLICED_ELEMENTS_MIN):
+                for index, partition in some:
+                    topic = request.topics[index]
+                    answers[index].append(self._start(group, request, topic.topic_id or topic.topic, partition))
             self._to_start += 1
             asyncio.get_running_loop().call_soon(self._have_started)  # its turn comes after that of the tasks
         return tuple(
-            ProduceTopicResponse(tuple(task.result() for task in tasks), topic.topic, topic.topic_id)
-            for topic, tasks in zip(request.topics, answers, strict=True)
+            ProduceTopicResponse(tuple(map(_result, topic_answers)), topic.topic, topic.topic_id)
+            for topic, topic_answers in zip(request.topics, answers, strict=True)
         )
+
+    def _start(
+        self, group: asyncio.TaskGroup, request: ProduceRequest, topic: str | UUID, wanted: ProducePartition
+    ) -> _Answer:
+        """Return the task of an append, or at once why there is none: a rejected partition costs no task."""
+        try:
+            self._find(request, topic, wanted)
+        except KafkaError as error:
+            return self._rejected(topic, wanted, error)
+        return group.create_task(self._produce(request, topic, wanted))
 
     def _have_started(self) -> None:
         self._to_start -= 1
@@ -97,27 +114,33 @@ class ProduceHandler:
         try:
             return await self._append(request, topic, partition)
         except KafkaError as error:
-            hint: LeaderIdAndEpoch | None = None
-            if error.code in _WRONG_BROKER:
-                hint = self._hosted.leader_hint(topic, partition.partition)
-            return ProducePartitionResponse(
-                partition.partition, error.code, error_message=error.message or None, current_leader=hint
-            )
+            return self._rejected(topic, partition, error)
         except OSError as error:
             _log.error("%s-%d: append failed: %s; check the log directory's disk", topic, partition.partition, error)
             return ProducePartitionResponse(
                 partition.partition, ErrorCode.kafka_storage_error, error_message=error.strerror
             )
 
+    def _rejected(self, topic: str | UUID, wanted: ProducePartition, error: KafkaError) -> ProducePartitionResponse:
+        hint: LeaderIdAndEpoch | None = None
+        if error.code in _WRONG_BROKER:
+            hint = self._hosted.leader_hint(topic, wanted.partition)
+        return ProducePartitionResponse(
+            wanted.partition, error.code, error_message=error.message or None, current_leader=hint
+        )
+
+    def _find(self, request: ProduceRequest, topic: str | UUID, wanted: ProducePartition) -> Partition:
+        if request.acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
+            raise KafkaError(ErrorCode.invalid_required_acks, f"acks={request.acks}: expected -1, 0 or 1")
+        if not wanted.records:
+            raise KafkaError(ErrorCode.invalid_record, "a produce request without records")
+        return self._hosted.find(topic, wanted.partition)
+
     async def _append(
         self, request: ProduceRequest, topic: str | UUID, wanted: ProducePartition
     ) -> ProducePartitionResponse:
-        if request.acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
-            raise KafkaError(ErrorCode.invalid_required_acks, f"acks={request.acks}: expected -1, 0 or 1")
+        partition = self._find(request, topic, wanted)
         records: Any = wanted.records
-        if not records:
-            raise KafkaError(ErrorCode.invalid_record, "a produce request without records")
-        partition = self._hosted.find(topic, wanted.partition)
         acks_all = request.acks == ACKS_ALL
         appended = await partition.append(records, AppendOrigin.CLIENT, acks_all=acks_all)
         # acks=-1 is acknowledged only once every in-sync replica has the batch; acks=1 already by our own append.
@@ -131,6 +154,10 @@ class ProduceHandler:
             log_append_time_ms=appended.log_append_time_ms,
             log_start_offset=appended.log_start_offset,
         )
+
+
+def _result(answer: _Answer) -> ProducePartitionResponse:
+    return answer.result() if isinstance(answer, asyncio.Task) else answer
 
 
 async def _within(committed: asyncio.Future[None], timeout_ms: int) -> None:

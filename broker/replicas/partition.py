@@ -23,8 +23,10 @@ from typing import Protocol
 
 from ...fetcher.core.epoch_fetch import LeaderView
 from ...log.core.producer_state import AppendOrigin
+from ...log.core.validation import check_size
 from ...log.partition_log import LogAppendInfo, PartitionLog
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.records import decompressed_bytes_max
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..cluster.view import ClusterView, PartitionRegistration
 from ..core.recompression import KEEP, recompressed
@@ -210,9 +212,15 @@ class Partition:
         if origin is AppendOrigin.CLIENT and self.log.config.compression_type != KEEP:
             # Threads end in any order; sequence numbers of one producer must not.
             async with self._recompression:
-                data = await asyncio.to_thread(recompressed, data, self.log.config.compression_type)
+                data = await self._recompressed(data)
                 return await self._append(data, leadership, origin)
         return await self._append(data, leadership, origin)
+
+    async def _recompressed(self, data: memoryview) -> memoryview:
+        config = self.log.config
+        check_size(len(data), config)
+        bytes_max = decompressed_bytes_max(config.max_message_bytes)
+        return await asyncio.to_thread(recompressed, data, config.compression_type, bytes_max)
 
     def _append(self, data: memoryview, leadership: Leadership, origin: AppendOrigin) -> Awaitable[LogAppendInfo]:
         return self.log.append_as_leader(

@@ -9,8 +9,8 @@ have removed the newer records that superseded others: the output is dropped, an
 of the old segments keep their slices. An error before a swap leaves the log unchanged; an error inside a swap fails
 it, and recovery finishes the swap.
 
-Records are decoded on the event loop, so after each `PAUSE_BYTES` a pass pauses for as long as it has worked, and
-longer if its rate is limited.
+Records are decoded on the event loop, in slices (`batch_cleaning`); after each `PAUSE_BYTES` a pass pauses for as long
+as it has worked, and longer if its rate is limited.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.records import BatchHeader, parse_header
+from ...protocol.records import BatchHeader, decompressed_bytes_max, parse_header
 from ..core.index import AbortedTransaction
 from ..disk.port import Buffer, DiskFile
 from ..disk.run_to_completion import run_to_completion
@@ -31,7 +31,8 @@ from ..replica.staged_segment import StagedSegment
 from ..replica.state import LogState
 from ..segment.batch_scan import BatchScan, HeaderScan
 from ..segment.segment import LogSegment
-from .core.batches import BatchCleaner, Transactions, note_keys
+from .batch_cleaning import clean_batch, note_batch
+from .core.batches import BatchCleaner, Transactions
 from .core.offset_map import OffsetMap
 from .core.plan import DirtyRange, find_dirty_range, grouped
 
@@ -165,7 +166,9 @@ class CleanerPass:
         for segment in dirty:
             async for header, data, at in _batches(segment, throttle):
                 is_below = header.next_offset <= start_offset
-                if not is_below and not note_keys(offset_map, transactions, header, data, at):
+                if not is_below and not await note_batch(
+                    offset_map, transactions, header, data, at, _bytes_max(self._state)
+                ):
                     return offset_map
             offset_map.advance_to(segment.next_offset)
         return offset_map
@@ -206,7 +209,7 @@ class _Rewriting:
         return self._position
 
     async def _take(self, file: DiskFile, header: BatchHeader, data: Buffer, at: int) -> None:
-        left = self._cleaner.clean(header, data, at)
+        left = await clean_batch(self._cleaner, header, data, at, _bytes_max(self._state))
         self._note_aborted()
         if left is None or len(left) != header.size_bytes:
             self._changed = True
@@ -283,6 +286,10 @@ async def _batches(segment: LogSegment, throttle: Throttle) -> AsyncIterator[tup
             for position, header in chunk.batches:
                 yield header, chunk.data, position - chunk.start
                 await throttle.walked(header.size_bytes)
+
+
+def _bytes_max(state: LogState) -> int:
+    return decompressed_bytes_max(state.config.max_message_bytes)
 
 
 def _moved(state: LogState) -> KafkaError:

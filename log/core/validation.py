@@ -1,8 +1,8 @@
 """The checks of bytes before a leader appends them as a batch. Pure.
 
-The header and the CRC are checked; records only in a compacted topic, where one without a key would be lost. A wrong
-body harms its readers, not the log. So these of Kafka's checks are absent: that record offsets in a batch
-are consecutive, that each record's timestamp is near the clock.
+The header and the CRC are checked; records only in a compacted topic, where one without a key would be lost: the
+appender reads them in slices (`check_key`). A wrong body harms its readers, not the log. So these of Kafka's checks are
+absent: that record offsets in a batch are consecutive, that each record's timestamp is near the clock.
 
 | found | answer |
 |---|---|
@@ -11,6 +11,7 @@ are consecutive, that each record's timestamp is near the clock.
 | a base offset that is not 0, from a client | INVALID_RECORD |
 | more bytes than `max.message.bytes`, `segment.bytes` | MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE |
 | no records, or a count that is not the offset range | INVALID_RECORD |
+| more records than its bytes can hold (`protocol.records.budget`) | CORRUPT_MESSAGE |
 | a record without a key for a compacted topic, from a client | INVALID_RECORD |
 | a control batch from a client; a transaction without a producer id | INVALID_RECORD |
 | a timestamp outside `message.timestamp.{before,after}.max.ms`, or of the log-append type | INVALID_TIMESTAMP |
@@ -25,10 +26,12 @@ from ...protocol.records import (
     BATCH_HEADER_SIZE,
     LOG_OVERHEAD,
     BatchHeader,
+    SkimmedRecord,
     TimestampType,
     check_batch,
+    check_record_count,
+    decompressed_bytes_max,
     iter_batches,
-    iter_records,
     parse_header,
 )
 from ...protocol.records.batch_header import CONTROL_BIT, LOG_APPEND_TIME_BIT, MAGIC, MAGIC_AT, TRANSACTIONAL_BIT
@@ -43,6 +46,18 @@ OFFSET_MAX: Final = 2**63 - 1
 def check_leader_batch(data: Buffer, config: LogConfig, origin: AppendOrigin, now_ms: int) -> BatchHeader:
     """Return the header of the one batch in `data`; raise KafkaError as in the table."""
     header, size_bytes = _only_header(data), len(data)
+    check_size(size_bytes, config)
+    # A batch with a wrong CRC, once acknowledged, could never be read again.
+    check_batch(data, 0, header)
+    _check_contents(header, origin)
+    if config.message_timestamp_type is TimestampType.CREATE_TIME:
+        _check_timestamps(header, config, now_ms)
+    check_record_count(header, decompressed_bytes_max(config.max_message_bytes))
+    return header
+
+
+def check_size(size_bytes: int, config: LogConfig) -> None:
+    """Raise KafkaError if a batch of that size may not be appended."""
     if size_bytes > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.message_too_large,
@@ -53,14 +68,12 @@ def check_leader_batch(data: Buffer, config: LogConfig, origin: AppendOrigin, no
             ErrorCode.record_list_too_large,
             f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}",
         )
-    # A batch with a wrong CRC, once acknowledged, could never be read again.
-    check_batch(data, 0, header)
-    _check_contents(header, origin)
-    if config.message_timestamp_type is TimestampType.CREATE_TIME:
-        _check_timestamps(header, config, now_ms)
-    if config.is_compacted and origin is AppendOrigin.CLIENT:
-        _check_keys(data, header)
-    return header
+
+
+def check_key(record: SkimmedRecord) -> None:
+    """Raise INVALID_RECORD unless a record for a compacted topic has a key."""
+    if not record.has_key:
+        raise KafkaError(ErrorCode.invalid_record, "a record without a key: a compacted topic requires keys")
 
 
 def _only_header(data: Buffer) -> BatchHeader:
@@ -89,11 +102,6 @@ def _check_contents(header: BatchHeader, origin: AppendOrigin) -> None:
         raise KafkaError(ErrorCode.invalid_record, "clients must not write control batches")
     if header.attributes & TRANSACTIONAL_BIT and not header.has_producer_id:
         raise KafkaError(ErrorCode.invalid_record, "a transactional batch needs a producer id")
-
-
-def _check_keys(data: Buffer, header: BatchHeader) -> None:
-    if any(record.key is None for record in iter_records(data, 0, header)):
-        raise KafkaError(ErrorCode.invalid_record, "a record without a key: a compacted topic requires keys")
 
 
 def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:

@@ -31,6 +31,7 @@ from ..core.validation import check_follower_batches, check_follower_order, chec
 from ..disk.port import Buffer
 from ..segment.batch_scan import end_transaction_marker
 from .flusher import Flusher
+from .key_check import check_keys
 from .state import LogState
 from .write_pipeline import QUEUED_BYTES_MAX, WritePipeline
 
@@ -61,6 +62,8 @@ class Appender:
         self._state = state
         self._flusher = flusher
         self.pipeline = WritePipeline(state.publish, self._fail_writes)
+        self._checks = asyncio.Lock()
+        """Held while the records of a batch are checked: batches enter the log in the order of their arrival."""
 
     async def append_as_leader(
         self,
@@ -78,6 +81,10 @@ class Appender:
         header = check_leader_batch(data, state.config, origin, now_ms)
         is_append_time = state.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
         markers = _markers(data, [header])
+        if state.config.is_compacted and origin is AppendOrigin.CLIENT:
+            async with self._checks:
+                await check_keys(data, header, state.config)
+        # No wait in between: the gate is taken in the order in which the checks were.
         await state.gate.acquire()
         try:
             self._check_leader_epoch(leader_epoch)

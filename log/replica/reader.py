@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from ...protocol.errors import CorruptRecordError, ErrorCode, KafkaError
-from ...protocol.records import iter_records
+from ...protocol.net.batch_reading import reading_batch
+from ...protocol.records import BatchHeader, decompressed_bytes_max
 from ..core.errors import CorruptFileError
 from ..core.index import AbortedTransaction
+from ..disk.port import Buffer
 from ..segment.batch_scan import HeaderScan
 from ..segment.segment import LogSegment
 from ..segment.slices import LogSlice
@@ -182,7 +184,19 @@ class Reader:
                 if header.max_timestamp < timestamp_ms or header.last_offset < self._state.log_start_offset:
                     continue
                 data = await file.read(position, header.size_bytes)
-                for record in iter_records(data, 0, header):
+                try:
+                    record = await self._first_not_older(data, header, timestamp_ms)
+                except CorruptRecordError as error:
+                    raise CorruptRecordError(f"{self._state.topic_partition}: {error.reason}", position) from error
+                if record is not None:
+                    return record
+        return None
+
+    async def _first_not_older(self, data: Buffer, header: BatchHeader, timestamp_ms: int) -> TimestampAndOffset | None:
+        bytes_max = decompressed_bytes_max(self._state.config.max_message_bytes)
+        async with reading_batch(data, 0, header, bytes_max) as slices:
+            async for some in slices:
+                for record in some:
                     if record.timestamp >= timestamp_ms and record.offset >= self._state.log_start_offset:
                         return TimestampAndOffset(record.timestamp, record.offset, header.partition_leader_epoch)
         return None

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from ...protocol.errors import CorruptRecordError
-from ...protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, iter_records, parse_header
+from ...protocol.records import (
+    BATCH_HEADER_SIZE,
+    CONTROL_BYTES_MAX,
+    BatchHeader,
+    iter_batches,
+    parse_header,
+    skim_records,
+)
 from ...protocol.records.control import ControlType, EndTransactionMarker, control_type, parse_end_transaction_marker
 from ..disk.port import Buffer, DiskFile
 
@@ -40,7 +47,7 @@ def end_transaction_marker(buf: Buffer, position: int, header: BatchHeader) -> E
     """Return the COMMIT or ABORT that a batch holds; None for data and for other control records."""
     if not header.is_control or not header.has_producer_id:
         return None
-    record = next(iter_records(buf, position, header), None)
+    record = next(skim_records(buf, position, header, decompressed_bytes_max=CONTROL_BYTES_MAX), None)
     if record is None or control_type(record) not in {ControlType.ABORT, ControlType.COMMIT}:
         return None
     return parse_end_transaction_marker(record)

@@ -29,7 +29,7 @@ from ...protocol.fetch.messages import (
 )
 from ...protocol.messages.cluster import MetadataRequest, MetadataResponse
 from ...protocol.net.client import Address, KafkaClient
-from ...protocol.records import iter_batches, iter_records
+from ...protocol.records import CONTROL_BYTES_MAX, iter_batches, skim_records
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.requests import metadata_of, offsets_of
 from ...protocol.topics import TopicPartition
@@ -241,7 +241,7 @@ def _fetched(data: memoryview, offset: int, aborted: Sequence[fetch_messages.Abo
     for position, header in iter_batches(data):
         end, next_offset = position + header.size_bytes, header.next_offset
         if header.is_control:
-            (record,) = iter_records(data, position, header)
+            (record,) = skim_records(data, position, header, decompressed_bytes_max=CONTROL_BYTES_MAX)
             if control_type(record) is ControlType.ABORT:
                 markers.append((header.producer_id, header.base_offset))
     return Fetched(data[:end], next_offset, tuple(_whole(transaction, markers) for transaction in aborted))

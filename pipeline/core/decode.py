@@ -24,7 +24,9 @@ import pyarrow as pa
 from ...protocol.errors import CorruptRecordError
 from ...protocol.records import DECOMPRESSED_BYTES_MAX
 from ...protocol.records.batch_header import BATCH_HEADER_SIZE, SEQUENCE_MAX
+from ...protocol.records.budget import BATCH_ELEMENTS_MAX
 from ...protocol.records.compression import Compression, decompress
+from ...protocol.wire.varint import read_varint
 from .batch_table import BatchTable, BoolArray, FaultListener, Int64Array, Selection, read_table, select
 from .unlisted_aborts import unlisted_aborts
 from .varints import read_varints
@@ -32,6 +34,8 @@ from .varints import read_varints
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 WIDE_BATCHES_MIN: Final = 200
 """A step over all batches at once costs as much as this many records one by one."""
+WIDE_HEADERS_MIN: Final = 64
+"""Headers of a record that are read in step with those of all other records of the chunk."""
 _MILLIS_MAX: Final = (2**63 - 1) // 1000
 
 HEADERS_TYPE: Final = pa.list_(
@@ -167,6 +171,7 @@ def _joined(table: BatchTable, begin: int, parts: list[bytes]) -> _Chunk:
 def _decode_chunk(chunk: _Chunk, columns: Collection[str], selection: Selection) -> Columns:
     data = np.frombuffer(chunk.data, np.uint8)
     counts = chunk.table.column("record_count")
+    _check_elements(counts)
     fields = _Fields(data, chunk, counts)
     rows = (fields.offsets >= selection.first_offset) & (fields.offsets < selection.end_offset)
     if rows.all():
@@ -191,6 +196,7 @@ class _Fields:
         self.header_counts, at = read_varints(data, self.values + np.maximum(self.value_lengths, 0))
         if (self.key_lengths < -1).any() or (self.value_lengths < -1).any() or (self.header_counts < 0).any():
             raise ValueError("a length below -1")
+        _check_elements(counts + np.bincount(self._batch, self.header_counts, len(counts)))
         self._headers = _Headers(data, at, self.header_counts)
         if (self._headers.ends != ends).any():
             raise ValueError("a record's fields do not fill its length")
@@ -268,6 +274,23 @@ class _Headers:
             self.ends[live] = values + np.maximum(lengths, 0)
             nth += 1
             live = live[counts[live] > nth]
+            if nth >= WIDE_HEADERS_MIN and live.size < WIDE_BATCHES_MIN:
+                for record in live.tolist():
+                    self._read_one_by_one(data, record, nth)
+                return
+
+    def _read_one_by_one(self, data: npt.NDArray[np.uint8], record: int, nth: int) -> None:
+        """Read the headers of one record from the nth on: a step over few records costs as much as over many."""
+        view, at = data.data, int(self.ends[record])
+        for to in range(int(self._first[record]) + nth, int(self._first[record + 1])):
+            self._name_lengths[to], self._names[to] = length, at = read_varint(view, at)
+            if length < 0:
+                raise ValueError("a header's name is null")
+            self._value_lengths[to], self._values[to] = length, at = read_varint(view, at + length)
+            if length < -1:
+                raise ValueError("a length below -1")
+            at += max(length, 0)
+        self.ends[record] = at
 
     def column(self, data: bytes | memoryview, rows: slice | BoolArray) -> pa.Array:
         """Null where a record has none, as Spark's Kafka source has it."""
@@ -280,6 +303,12 @@ class _Headers:
         offsets = pa.array(self._first.astype(np.int32), mask=np.append(counts == 0, False))
         lists = pa.ListArray.from_arrays(offsets, pairs, type=HEADERS_TYPE)
         return lists if isinstance(rows, slice) else lists.filter(pa.array(rows))
+
+
+def _check_elements(counts: npt.NDArray[np.int64 | np.float64]) -> None:
+    most = int(counts.max())
+    if most > BATCH_ELEMENTS_MAX:
+        raise ValueError(f"{most} records and headers in one batch, at most {BATCH_ELEMENTS_MAX} are read")
 
 
 def _record_positions(chunk: _Chunk, counts: Int64Array) -> Int64Array:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...log.core.index import AbortedTransaction
 from ...protocol.errors import CorruptRecordError
-from ...protocol.records import iter_records
+from ...protocol.records import CONTROL_BYTES_MAX, skim_records
 from ...protocol.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT
 from ...protocol.records.control import ControlType, control_type
 from .batch_table import BatchTable, Selection
@@ -44,6 +44,6 @@ def _aborts(marker: BatchTable) -> bool:
     """A damaged marker proves nothing."""
     with suppress(CorruptRecordError):
         marker.check()
-        records = iter_records(marker.data, int(marker.positions[0]))
+        records = skim_records(marker.data, int(marker.positions[0]), decompressed_bytes_max=CONTROL_BYTES_MAX)
         return any(control_type(record) is ControlType.ABORT for record in records)
     return False

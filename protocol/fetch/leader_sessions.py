@@ -27,7 +27,8 @@ from uuid import UUID
 from ..errors import ErrorCode
 from ..values import value
 from ..wire.leader_hints import NodeEndpoint
-from ..wire.primitives import part_size
+from ..wire.primitives import STEP_ELEMENTS, part_size
+from ..wire.stepping import Steps, run_to_end
 from .messages import (
     FetchPartition,
     FetchPartitionResponse,
@@ -142,11 +143,15 @@ class LeaderSession:
             self.terms, self.foundation = terms, foundation
             self._disturb_all()
 
-    def want(self, topics: Sequence[FetchTopic]) -> None:
+    def want(self, topics: Sequence[FetchTopic]) -> Steps[None]:
         """Take in what a request adds and changes."""
+        count = 0
         for topic in topics:
             name = topic.topic_id or topic.topic
             for wanted in topic.partitions:
+                count += 1
+                if not count % STEP_ELEMENTS:
+                    yield
                 asked = self.partitions.get((name, wanted.partition))
                 if asked is None:
                     self._add(PartitionKey(name, wanted.partition), wanted)
@@ -187,10 +192,12 @@ class LeaderSession:
             self._due_now = None
             end_watch()
 
-    def tell(self, answers: _Answers) -> _Answers:
-        """The answers that are news. Those partitions that get records move to the end of the order."""
+    def tell(self, answers: _Answers) -> Steps[_Answers]:
+        """Return the answers that are news. Those partitions that get records move to the end of the order."""
         news: dict[AskedPartition, FetchPartitionResponse] = {}
-        for asked, answer in answers.items():
+        for number, (asked, answer) in enumerate(answers.items(), 1):
+            if not number % STEP_ELEMENTS:
+                yield
             if not asked.tell(answer, is_follower=self.is_follower):
                 continue
             news[asked] = answer
@@ -238,15 +245,21 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def begin(self, request: FetchRequest, *, api_version: int, now_ms: int, foundation: object = None) -> FetchContext:
-        """Take in one request, as the table says. `foundation` is what answers depend on beside their partitions."""
+        """Take in one request. `foundation` is what answers depend on beside their partitions."""
+        return run_to_end(self.begin_steps(request, api_version=api_version, now_ms=now_ms, foundation=foundation))
+
+    def begin_steps(
+        self, request: FetchRequest, *, api_version: int, now_ms: int, foundation: object = None
+    ) -> Steps[FetchContext]:
+        """Take in one request, in steps."""
         by_topic_id = api_version >= TOPIC_ID_SINCE
         terms = (request.replica_id, request.replica_epoch, request.isolation_level, request.rack_id, api_version)
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._close(request.session_id)
             if request.session_epoch == FINAL_EPOCH:
-                return FetchContext(_asked_once(request))
+                return FetchContext((yield from _asked_once(request)))
             opened = LeaderSession(by_topic_id, request.replica_id >= 0, terms, foundation, now_ms)
-            opened.want(request.topics)
+            yield from opened.want(request.topics)
             return FetchContext((), session=opened)
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -256,7 +269,7 @@ class FetchSessionCache:
         if session.by_topic_id != by_topic_id:
             return FetchContext((), ErrorCode.fetch_session_topic_id_error)
         session.renew(terms, foundation)
-        session.want(request.topics)
+        yield from session.want(request.topics)
         session.forget(request.forgotten_topics)
         if not session.partitions:
             self._close(session.id)
@@ -273,20 +286,31 @@ class FetchSessionCache:
         now_ms: int,
         node_endpoints: tuple[NodeEndpoint, ...] = (),
     ) -> FetchResponse:
-        """The response, from an answer for each partition that was to be looked at. What is left out is released."""
+        """Return the response, from an answer for each partition that was to be looked at; the rest is released."""
+        return run_to_end(self.respond_steps(context, answers, now_ms=now_ms, node_endpoints=node_endpoints))
+
+    def respond_steps(
+        self,
+        context: FetchContext,
+        answers: Mapping[AskedPartition, FetchPartitionResponse],
+        *,
+        now_ms: int,
+        node_endpoints: tuple[NodeEndpoint, ...] = (),
+    ) -> Steps[FetchResponse]:
+        """Make the response that `respond` returns, in steps."""
         session = context.session
         if context.error_code is not ErrorCode.none:
             return _response({}, NO_SESSION_ID, (), context.error_code)
         if session is None:
             return _response(answers, NO_SESSION_ID, node_endpoints)
         if session.id == NO_SESSION_ID:
-            session.tell(answers)
+            yield from session.tell(answers)
             return _response(answers, self._admit(session, now_ms), node_endpoints)
         if session.epoch != context.epoch:
             for answer in answers.values():
                 release_records_of(answer)
             return _response({}, NO_SESSION_ID, (), ErrorCode.invalid_fetch_session_epoch)
-        news = session.tell(answers)
+        news = yield from session.tell(answers)
         if len(news) < len(answers):
             for asked, answer in answers.items():
                 if asked not in news:
@@ -331,11 +355,15 @@ class FetchSessionCache:
         return True
 
 
-def _asked_once(request: FetchRequest) -> list[AskedPartition]:
-    """In the order of the request, each once."""
+def _asked_once(request: FetchRequest) -> Steps[list[AskedPartition]]:
+    """Return the partitions in the order of the request, each once."""
     asked: dict[PartitionKey, AskedPartition] = {}
+    count = 0
     for topic in request.topics:
         for wanted in topic.partitions:
+            count += 1
+            if not count % STEP_ELEMENTS:
+                yield
             key = PartitionKey(topic.topic_id or topic.topic, wanted.partition)
             asked[key] = AskedPartition(key, wanted)
     return [*asked.values()]

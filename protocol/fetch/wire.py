@@ -39,6 +39,7 @@ from ..wire.leader_hints import (
     read_node_endpoints,
 )
 from ..wire.primitives import INT64, Reader, Writer, error_code
+from ..wire.stepping import Steps, run_to_end
 from .messages import (
     HIGH_WATERMARK_NOT_TOLD,
     LOCAL_LOG_START_NOT_TOLD,
@@ -144,6 +145,10 @@ def _response_layout(version: int) -> _Layout:
 
 
 def read_request(reader: Reader, version: int) -> FetchRequest:
+    return run_to_end(request_steps(reader, version))
+
+
+def request_steps(reader: Reader, version: int) -> Steps[FetchRequest]:
     is_old = version < _REPLICA_STATE_SINCE
     replica_id = reader.int32() if is_old else -1
     session_id, session_epoch = 0, -1
@@ -153,24 +158,27 @@ def read_request(reader: Reader, version: int) -> FetchRequest:
     else:
         max_wait_ms, min_bytes, max_bytes, isolation_level = reader.unpack(_LIMITS)
     layout = _partition_layout(version)
-    topics = tuple([_read_topic(reader, version, layout) for _ in range(reader.array_length())])
-    forgotten: tuple[ForgottenTopic, ...] = ()
+    topics = []
+    for _ in range(reader.array_length()):
+        topics.append((yield from _topic_steps(reader, version, layout)))
+    forgotten = []
     if version >= _SESSION_SINCE:
-        forgotten = tuple([_read_forgotten(reader, version) for _ in range(reader.array_length())])
+        for _ in range(reader.array_length()):
+            forgotten.append((yield from _forgotten_steps(reader, version)))
     read_end = _read_request_end if reader.remaining <= REQUEST_END_SIZE_MAX else _read_request_end.__wrapped__
     end, size = read_end(bytes(reader.data[reader.position :]), version, reader.flexible)
     reader.position += size
     return FetchRequest(
         max_wait_ms,
         min_bytes,
-        topics,
+        tuple(topics),
         max_bytes,
         isolation_level,
         replica_id if is_old else end.replica_id,
         end.replica_epoch,
         session_id,
         session_epoch,
-        forgotten,
+        tuple(forgotten),
         end.rack_id,
         end.cluster_id,
     )
@@ -198,10 +206,14 @@ def _read_request_end(data: bytes, version: int, flexible: bool) -> tuple[_Reque
     return _RequestEnd(rack_id, replica_id, replica_epoch, cluster_id), reader.position
 
 
-def _read_topic(reader: Reader, version: int, layout: _Layout) -> FetchTopic:
+def _topic_steps(reader: Reader, version: int, layout: _Layout) -> Steps[FetchTopic]:
+    if reader.is_step_over():
+        yield
     topic, topic_id = reader.topic(by_id=version >= TOPIC_ID_SINCE)
     partitions = []
     for _ in range(reader.array_length()):
+        if reader.is_step_over():
+            yield
         values = reader.unpack(layout.struct)
         tags = reader.tagged_fields()
         if not layout.is_whole:
@@ -225,11 +237,17 @@ def _tagged(tags: Mapping[int, Reader]) -> dict[str, Any]:
     return fields
 
 
-def _read_forgotten(reader: Reader, version: int) -> ForgottenTopic:
+def _forgotten_steps(reader: Reader, version: int) -> Steps[ForgottenTopic]:
+    if reader.is_step_over():
+        yield
     topic, topic_id = reader.topic(by_id=version >= TOPIC_ID_SINCE)
-    partitions = tuple([reader.int32() for _ in range(reader.array_length())])
+    partitions = []
+    for _ in range(reader.array_length()):
+        if reader.is_step_over():
+            yield
+        partitions.append(reader.int32())
     reader.tagged_fields()
-    return ForgottenTopic(partitions, topic, topic_id)
+    return ForgottenTopic(tuple(partitions), topic, topic_id)
 
 
 def write_request(writer: Writer, request: FetchRequest, version: int) -> None:
@@ -369,6 +387,10 @@ def _read_aborted(reader: Reader) -> tuple[AbortedTransaction, ...] | None:
 
 
 def write_response(writer: Writer, response: FetchResponse, version: int) -> None:
+    run_to_end(response_steps(writer, response, version))
+
+
+def response_steps(writer: Writer, response: FetchResponse, version: int) -> Steps[None]:
     if version >= _SESSION_SINCE:
         start = _THROTTLE_ERROR_SESSION.pack(response.throttle_time_ms, response.error_code, response.session_id)
         writer.out += start
@@ -376,9 +398,13 @@ def write_response(writer: Writer, response: FetchResponse, version: int) -> Non
         writer.int32(response.throttle_time_ms)
     writer.array_length(len(response.topics))
     for topic in response.topics:
+        if writer.is_step_over():
+            yield
         writer.topic(topic.topic, topic.topic_id, by_id=version >= TOPIC_ID_SINCE)
         writer.array_length(len(topic.partitions))
         for partition in topic.partitions:
+            if writer.is_step_over():
+                yield
             _write_partition_response(writer, partition, version)
         writer.end_structure()
     if response.node_endpoints and version >= _NODE_ENDPOINTS_SINCE:

@@ -3,10 +3,16 @@
 dispatch           declares what a handler gets and returns.
 server             is a listener: it accepts, limits and ends connections.
 server_limits      declares the limits of one listener.
+admission          decides which connections a listener accepts.
+request_memory     bounds the memory of its requests, and decides which connection reads on.
+arrival            watches the request that is arriving on one connection.
 server_connection  is one accepted connection: requests in, responses out in the same order.
 client             keeps connections to brokers by address, shared by their users.
 client_connection  is one connection to a broker: many requests in flight, each with a deadline.
+slicing            handles large requests piece by piece.
 stream             holds what both ends of a connection share.
+pace               cuts long work into slices, and limits the slices of one iteration of the event loop.
+batch_reading      reads the records of a batch in such slices.
 turns              limits how many calls run at a time, in order of arrival.
 service            is what starts and stops as one: a broker, a controller, a replica of the quorum.
 """

@@ -6,16 +6,20 @@
 |---|---|---|
 | `connections_max` | max.connections | the new connection is closed |
 | `request_size_max` | socket.request.max.bytes | the connection is closed |
-| `plain_request_size_max` | - | the same, for requests that carry no records: they are parsed element by element |
+| `connections_per_ip_max` | max.connections.per.ip | the new connection is closed |
+| `connection_rate_max` | max.connection.creation.rate | the same |
+| `fetch_request_size_max` | - | a larger Fetch closes its connection: Fetch has memory of its own |
 | `in_flight_max` | - | the connection is not read until a response has left |
 | `request_memory_max` | queued.max.request.bytes | large requests are not read until memory is given back |
+| `fetch_memory_max` | - | the same, for large requests of Fetch |
+| `progress_bytes_min` | - | a large request of which less comes in `progress_window_s` closes its connection |
 | `idle_timeout_s` | connections.max.idle.ms | a connection without a request under way is closed |
 | `receive_timeout_s` | - | a request that began and did not end in time closes its connection |
 | `send_buffer_size` | socket.send.buffer.bytes | the kernel takes no more; None: it decides itself, up to 4 MiB |
 | `send_timeout_s` | - | a response that does not leave in time closes its connection |
 
-Requests up to `SMALL_REQUEST_SIZE` never wait for memory: produce requests that wait for their followers may hold all
-of it, and the followers' fetches must get through.
+Requests up to `SMALL_REQUEST_SIZE` never wait for memory, and Fetch has memory of its own: produce requests that wait
+for their followers may hold all the rest, and the followers' fetches must get through (`request_memory`, `arrival`).
 
 Closing: no new connections, no new requests; what is under way ends and is answered until the deadline; then
 connections are aborted and handlers cancelled.
@@ -31,9 +35,12 @@ from typing import Any, Final
 
 from ..api import ApiKey
 from ..messages.cluster import ApiVersionsRequest, ApiVersionsResponse
+from .admission import Admission
+from .arrival import RequestMemories
 from .dispatch import Handler, Handlers, RequestContext, api_versions_error, api_versions_response
+from .request_memory import RequestMemory
 from .server_connection import ServerConnection
-from .server_limits import RequestMemory, ServerLimits
+from .server_limits import ServerLimits
 
 __all__ = ["Server", "ServerLimits"]
 
@@ -51,7 +58,11 @@ class Server:
     def __init__(self, handlers: Handlers, *, listener_name: str, limits: ServerLimits | None = None) -> None:
         self.limits = limits or ServerLimits()
         self.listener_name = listener_name
-        self.memory = RequestMemory(self.limits.request_memory_max)
+        self.memory = RequestMemories(
+            fetches=RequestMemory(self.limits.fetch_memory_max, f"{listener_name}, Fetch"),
+            others=RequestMemory(self.limits.request_memory_max, listener_name),
+        )
+        self.admission = Admission(self.limits)
         self.handlers: dict[int, Handler] = {ApiKey.API_VERSIONS: self._api_versions} | dict(handlers.items())
         self.connections: dict[ServerConnection, None] = {}
         self.orphans: dict[asyncio.Future[Any], None] = {}
@@ -125,7 +136,9 @@ class Server:
         return self._connection_ids
 
     def connection_ended(self, connection: ServerConnection) -> None:
-        self.connections.pop(connection, None)
+        if connection in self.connections:
+            del self.connections[connection]
+            self.admission.ended(connection.address)
         self._changed.set()
         if self.connection_watcher is not None and not self.is_closing:
             self.connection_watcher(connection.id)

@@ -26,7 +26,7 @@ import socket
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ..api import ApiKey
 from ..codec import (
@@ -35,16 +35,29 @@ from ..codec import (
     read_request_body,
     read_request_header,
     release_response,
-    write_response,
+    request_body_steps,
+    response_steps,
 )
 from ..errors import OUTSIDE, ErrorCode, KafkaError
 from ..messages.cluster import ApiVersionsResponse
-from ..wire.primitives import MalformedMessageError
+from ..wire.primitives import MalformedMessageError, Reader
+from ..wire.stepping import Steps
+from .admission import Admission
+from .arrival import Arrival, Charge, RequestMemories
 from .dispatch import CANCELLED_WITH_CONNECTION, Handler, RequestContext, api_versions_response
-from .server_limits import RequestMemory, ServerLimits
+from .pace import exhausted
+from .server_limits import ServerLimits
+from .slicing import SLICED_ELEMENTS_MIN, SPLITS, answered_in_pieces
 from .stream import StreamProtocol
 
 log = logging.getLogger(__name__)
+
+READ_AT_ONCE_BYTES: Final = 4096
+"""A request of so many bytes has too few elements to be read in steps."""
+ELEMENT_BYTES: Final = 256
+"""The memory of an element of a large request, whatever its size on the wire."""
+CONNECTION_SHARE: Final = 4
+"""One connection holds this part of all memory at most, and one request more."""
 
 
 @dataclass(eq=False, slots=True)
@@ -54,18 +67,32 @@ class _Request:
     api: ApiKey
     api_version: int
     correlation_id: int
-    memory: int
+    memory: Charge
     is_answered: bool = False
     response: Any = None
     error: BaseException | None = None
     task: asyncio.Task[None] | None = None
 
 
+def _steps(header: RequestHeader, reader: Reader, size: int) -> Steps[Any]:
+    """Return the steps in which a request of this size is read; a small one is read by now."""
+    return (
+        _done(read_request_body(header, reader)) if size <= READ_AT_ONCE_BYTES else request_body_steps(header, reader)
+    )
+
+
+def _done(body: Any) -> Steps[Any]:
+    """Return steps of which none is left."""
+    yield from ()
+    return body
+
+
 class Listener(Protocol):
     """What a connection needs of the listener that made it."""
 
     limits: ServerLimits
-    memory: RequestMemory
+    memory: RequestMemories
+    admission: Admission
     listener_name: str
     handlers: dict[int, Handler]
     connections: dict[ServerConnection, None]
@@ -90,9 +117,11 @@ class ServerConnection(StreamProtocol):
         self._requests: deque[_Request] = deque()
         self._sender: asyncio.Task[None] | None = None
         """The request's task that is sending."""
-        self._frame_memory: int | None = None
-        """Taken for the frame that is being received."""
-        self._waits_for_memory = False
+        self._arrival = Arrival(server.memory, server.limits, self._read_requests)
+        self._large: _Request | None = None
+        """A large request is alone: nothing that follows it begins before it is answered."""
+        self._held_bytes = 0
+        """The memory of the requests under way."""
         self._is_reading_paused = False
         self._is_closing = False
         self._has_ended = False
@@ -100,13 +129,20 @@ class ServerConnection(StreamProtocol):
         self._send_deadline_s: float | None = None
         self._last_activity_s = loop.time()
 
+    @property
+    def address(self) -> str:
+        """The host of the peer."""
+        return self._arrival.address
+
     # From the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         server = self._server
-        if server.is_closing or len(server.connections) >= server.limits.connections_max:
-            log.warning("%s: %s refused, %d are connected", server.listener_name, self.peer, len(server.connections))
+        self._arrival.address = self.peer.rpartition(":")[0]
+        refusal = "closing" if server.is_closing else server.admission.accept(self._arrival.address, self.loop.time())
+        if refusal is not None:
+            log.warning("%s: %s refused: %s", server.listener_name, self.peer, refusal)
             self.transport.abort()
             return
         if self._socket is not None and server.limits.send_buffer_size is not None:
@@ -129,15 +165,6 @@ class ServerConnection(StreamProtocol):
 
     # From the server.
 
-    def memory_granted(self, size: int) -> None:
-        """The memory that this connection waits for is taken for it."""
-        if self.is_lost:
-            self._server.memory.give_back(size)
-            return
-        self._waits_for_memory = False
-        self._frame_memory = size
-        self._read_requests()
-
     def begin_close(self) -> None:
         """Answer what is under way, start nothing more, then close."""
         self._is_closing = True
@@ -159,6 +186,10 @@ class ServerConnection(StreamProtocol):
             self._refuse(f"a request did not arrive within {limits.receive_timeout_s:g} s of its first byte")
         elif self._send_deadline_s is not None and now_s >= self._send_deadline_s:
             self._refuse(f"a response did not leave within {limits.send_timeout_s:g} s")
+        elif self.frames.is_partial and self._arrival.stalled(self.pending_bytes(), now_s):
+            self._refuse(
+                f"less than {limits.progress_bytes_min} bytes of a large request came in {limits.progress_window_s:g} s"
+            )
         elif not self._requests and now_s >= self._last_activity_s + limits.idle_timeout_s:
             log.info("%s: %s closed, idle for %g s", self._server.listener_name, self.peer, limits.idle_timeout_s)
             self.transport.abort()
@@ -171,9 +202,12 @@ class ServerConnection(StreamProtocol):
             return
         frames = self.frames
         try:
-            while frames.is_partial and not self._is_full() and (frame := self._next_frame()) is not None:
+            while frames.is_partial and not self._is_full():
+                arrived = self._arrival.next_frame(frames, self.loop.time())
+                if arrived is None:
+                    break
                 self._receive_deadline_s = None
-                self._start(frame)
+                self._start(*arrived)
         except (MalformedMessageError, UnsupportedVersionError) as error:
             self._refuse(str(error))
             return
@@ -192,42 +226,72 @@ class ServerConnection(StreamProtocol):
 
     def _is_full(self) -> bool:
         """Whether the next request has to wait, for memory or until a response has left."""
-        return self._waits_for_memory or len(self._requests) >= self._server.limits.in_flight_max
+        limits = self._server.limits
+        return (
+            self._arrival.is_waiting
+            or self._large is not None
+            or len(self._requests) >= limits.in_flight_max
+            or self._held_bytes >= limits.request_memory_max // CONNECTION_SHARE
+        )
 
-    def _next_frame(self) -> memoryview | None:
-        size = self.frames.next_size()
-        if size is None:
-            return None
-        if self._frame_memory is None:
-            if not self._server.memory.take(size, self.memory_granted):
-                self._waits_for_memory = True
-                return None
-            self._frame_memory = size
-        return self.frames.frame(size)
+    def _start(self, frame: memoryview, memory: Charge) -> None:
+        try:
+            self._parse(frame, memory)
+        except BaseException:
+            memory.give_back()
+            raise
 
-    def _start(self, frame: memoryview) -> None:
+    def _parse(self, frame: memoryview, memory: Charge) -> None:
         try:
             header, reader = read_request_header(frame)
         except UnsupportedVersionError as error:
             if error.api_key != ApiKey.API_VERSIONS:
                 raise
             context = self._context(RequestHeader(ApiKey.API_VERSIONS, 0, error.correlation_id, None))
-            self._begin(context, error.correlation_id, self._offer_versions, None)
+            self._begin(context, error.correlation_id, memory, self._offer_versions, None)
             return
-        api, plain_size_max = header.api, self._server.limits.plain_request_size_max
+        api = header.api
         handler = self._server.handlers.get(api)
         if handler is None:
             raise UnsupportedVersionError(api, header.correlation_id, f"{api.name} is not offered here")
-        if api is not ApiKey.PRODUCE and len(frame) > plain_size_max:
-            raise MalformedMessageError(f"{api.name} request of {len(frame)} bytes, allowed are {plain_size_max}")
-        self._begin(self._context(header), header.correlation_id, handler, read_request_body(header, reader))
+        context = self._context(header)
+        steps = _steps(header, reader, len(frame))
+        try:
+            next(steps)
+        except StopIteration as end:
+            if reader.elements < SLICED_ELEMENTS_MIN:
+                self._begin(context, header.correlation_id, memory, handler, end.value)
+                return
+            steps = _done(end.value)
+        self._large = self._begin(
+            context, header.correlation_id, memory, self._in_pieces(handler, reader, memory), steps
+        )
 
-    def _begin(self, context: RequestContext, correlation_id: int, handler: Handler, body: Any) -> None:
-        assert self._frame_memory is not None, f"a request of {self.peer} has no memory"
-        request = _Request(context.api, context.api_version, correlation_id, self._frame_memory)
-        self._frame_memory = None
+    def _begin(
+        self, context: RequestContext, correlation_id: int, memory: Charge, handler: Handler, body: Any
+    ) -> _Request:
+        request = _Request(context.api, context.api_version, correlation_id, memory)
+        self._held_bytes += memory.size
         self._requests.append(request)
         request.task = self.loop.create_task(self._answer(request, handler, context, body))
+        return request
+
+    def _in_pieces(self, handler: Handler, reader: Reader, memory: Charge) -> Handler:
+        """Return the handler of a large request that is still being read."""
+
+        async def handle(context: RequestContext, steps: Steps[Any]) -> Any:
+            try:
+                body = await exhausted(steps)
+                memory.hold(reader.elements * ELEMENT_BYTES)
+            except MalformedMessageError as error:
+                self._refuse(str(error))
+                raise
+            split = SPLITS.get(context.api)
+            if split is None or reader.elements < SLICED_ELEMENTS_MIN:
+                return await handler(context, body)
+            return await answered_in_pieces(handler, split, context, body)
+
+        return handle
 
     async def _answer(self, request: _Request, handler: Handler, context: RequestContext, body: Any) -> None:
         """A request's task. A fault of its handler is told when its turn has come."""
@@ -242,6 +306,9 @@ class ServerConnection(StreamProtocol):
             raise
         finally:
             request.is_answered = True
+            if self._large is request:
+                self._large = None
+                self.loop.call_soon(self._read_requests)
         if self._is_next(request):
             await self._send_answers()
 
@@ -307,7 +374,8 @@ class ServerConnection(StreamProtocol):
     def _done_with(self, request: _Request) -> None:
         assert self._requests[0] is request, (self._requests[0], request)
         self._requests.popleft()
-        self._server.memory.give_back(request.memory)
+        self._held_bytes -= request.memory.size
+        request.memory.give_back()
 
     def _close_when_answered(self) -> None:
         """It is to be closed: do so, if nothing is under way any more."""
@@ -327,7 +395,8 @@ class ServerConnection(StreamProtocol):
         if response is None:
             return
         try:
-            for part in write_response(request.api, request.api_version, request.correlation_id, response):
+            steps = response_steps(request.api, request.api_version, request.correlation_id, response)
+            for part in await exhausted(steps):
                 await self.send_part(part)
         finally:
             release_response(response)
@@ -348,12 +417,11 @@ class ServerConnection(StreamProtocol):
             request.task.add_done_callback(partial(self._drop, request))
             self._server.adopt(request.task)
         self._requests.clear()
-        if self._frame_memory is not None:
-            self._server.memory.give_back(self._frame_memory)
+        self._arrival.abandon()
         self._server.connection_ended(self)
 
     def _drop(self, request: _Request, _: object = None) -> None:
-        self._server.memory.give_back(request.memory)
+        request.memory.give_back()
         if request.error is None:
             release_response(request.response)
         else:

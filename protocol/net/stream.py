@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import socket
+import struct
 import sys
+import termios
 from typing import Final, cast
 
 from ..wire.framing import FrameAssembler
@@ -96,6 +99,13 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._writable.set()
+
+    def pending_bytes(self) -> int | None:
+        """Return the number of bytes that wait in the kernel; None where that is not known."""
+        if self._socket is None or self.transport.is_closing():
+            return None
+        (pending,) = struct.unpack("i", fcntl.ioctl(self._socket.fileno(), termios.FIONREAD, bytes(4)))
+        return int(pending)
 
     def _set_wake_bytes(self, connected: socket.socket) -> None:
         """Never more than must still come: less may follow. The end of the stream wakes in any case."""

@@ -4,6 +4,8 @@ This module turns a whole batch into records and back; its parts are:
 
 batch_header    parses the header, walks a buffer of batches, checks the CRC, and stamps a batch in place.
 record_body     encodes and decodes the records inside a batch.
+skim            decodes records without their headers.
+budget          bounds what one batch may take: decompressed bytes, records, headers.
 compression     is the codecs.
 control         encodes and decodes transaction markers and other control records.
 quorum_records  encodes and decodes the control records of the KRaft quorum.
@@ -14,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import lt
-from typing import Final
 
 from ..errors import CorruptRecordError
 from .batch_header import (
@@ -35,28 +36,33 @@ from .batch_header import (
     sealed,
     stamp_batch,
 )
+from .budget import CONTROL_BYTES_MAX, DECOMPRESSED_BYTES_MAX, decompressed_bytes_max, records_max
 from .compression import Compression, compress, decompress
 from .record_body import Record, decode_records, encode_records
+from .skim import SkimmedRecord, skim
 
 __all__ = [
     "BATCH_HEADER_SIZE",
+    "CONTROL_BYTES_MAX",
     "DECOMPRESSED_BYTES_MAX",
     "LOG_OVERHEAD",
     "BatchHeader",
     "Compression",
     "CorruptRecordError",
     "Record",
+    "SkimmedRecord",
     "TimestampType",
     "build_batch",
     "check_batch",
+    "check_record_count",
+    "decompressed",
+    "decompressed_bytes_max",
     "iter_batches",
     "iter_records",
     "parse_header",
+    "skim_records",
     "stamp_batch",
 ]
-
-DECOMPRESSED_BYTES_MAX: Final = 128 * 1024 * 1024
-"""What the records of one batch may take when decompressed, unless a caller knows better."""
 
 
 def iter_records(
@@ -72,14 +78,42 @@ def iter_records(
     before the fault have been given out by then.
     """
     header = header or parse_header(buf, position)
+    return decode_records(decompressed(buf, position, header, decompressed_bytes_max), header, position)
+
+
+def skim_records(
+    buf: Buffer,
+    position: int = 0,
+    header: BatchHeader | None = None,
+    *,
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+) -> Iterator[SkimmedRecord]:
+    """Return the records of the batch at `position` as `iter_records` does, without their headers."""
+    header = header or parse_header(buf, position)
+    return skim(decompressed(buf, position, header, decompressed_bytes_max), header, position)
+
+
+def decompressed(buf: Buffer, position: int, header: BatchHeader, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """Return the encoded records of a batch. CorruptRecordError if they are incomplete or malformed, or take more than
+    `bytes_max` when decompressed; the error's cause is a DecompressedTooLargeError then.
+    """
     check_complete(buf, position, header)
     end = position + header.size_bytes
     with memoryview(buf) as view, view[position + BATCH_HEADER_SIZE : end] as payload:
         try:
-            data = decompress(header.compression, payload, limit=decompressed_bytes_max)
+            data = decompress(header.compression, payload, limit=bytes_max)
         except ValueError as error:
-            raise CorruptRecordError(str(error), position) from error
-    return decode_records(data, header, position)
+            raise CorruptRecordError(f"batch at offset {header.base_offset}: {error}", position) from error
+    return data
+
+
+def check_record_count(header: BatchHeader, bytes_max: int) -> None:
+    """CorruptRecordError if a batch claims more records than its bytes can hold."""
+    most = records_max(header, bytes_max)
+    if header.record_count > most:
+        raise CorruptRecordError(
+            f"{header.record_count} records in a batch of {header.size_bytes} bytes, which can hold {most}"
+        )
 
 
 def build_batch(

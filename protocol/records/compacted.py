@@ -1,4 +1,4 @@
-"""Batches as log compaction leaves them: some of their records gone, their offsets and their producer kept.
+"""Batches that are written again: in another codec, or as log compaction leaves them, with some records removed.
 
 | what is left of a batch | how it is written |
 |---|---|
@@ -11,8 +11,6 @@ from which they may go. It takes the place of the base timestamp, and bit 6 of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from .batch_header import (
     BATCH_HEADER_SIZE,
     DELETE_HORIZON_BIT,
@@ -23,27 +21,41 @@ from .batch_header import (
     sealed,
 )
 from .compression import Compression, compress
-from .record_body import Record, encode_records
 
 NO_TIMESTAMP = -1
 _CODEC_MASK = 0x07
 
 
-def compacted_batch(header: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None) -> bytes:
-    """The batch with these of its records, at least one; `delete_horizon_ms` is the one it has from now on."""
-    assert records, f"{header}: use empty_batch"
-    base_timestamp = records[0].timestamp if delete_horizon_ms is None else delete_horizon_ms
-    max_timestamp = header.max_timestamp
-    if header.timestamp_type is TimestampType.CREATE_TIME:
-        max_timestamp = max(record.timestamp for record in records)
+def compacted_batch(
+    header: BatchHeader,
+    payload: bytes,
+    *,
+    base_timestamp: int,
+    max_timestamp: int,
+    record_count: int,
+    delete_horizon_ms: int | None,
+) -> bytes:
+    """Return the batch with some of its records, at least one: `payload` is `encode_skimmed` of them, with deltas to
+    `base_timestamp`, which is the delete horizon where the batch has one from now on.
+    """
+    assert record_count > 0, f"{header}: use empty_batch"
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        max_timestamp = header.max_timestamp
     attributes = header.attributes & ~DELETE_HORIZON_BIT
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON_BIT
-    payload = compress(header.compression, encode_records(records, header.base_offset, base_timestamp))
     kept = header._replace(
-        attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=len(records)
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        record_count=record_count,
     )
-    return _packed(kept, payload)
+    return _packed(kept, compress(header.compression, payload))
+
+
+def with_codec(header: BatchHeader, payload: bytes, codec: Compression) -> bytes:
+    """Return the batch of these encoded records in another codec."""
+    return _packed(header._replace(attributes=header.attributes & ~_CODEC_MASK | codec), compress(codec, payload))
 
 
 def empty_batch(header: BatchHeader) -> bytes:

@@ -21,6 +21,8 @@ import cramjam
 import lz4.frame
 import zstandard
 
+from ..errors import PeerError
+
 Buffer = bytes | bytearray | memoryview
 
 _GZIP_WBITS = 31
@@ -30,6 +32,8 @@ _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_MAGIC_SIZE = 8
 _XERIAL_BLOCK_SIZE = 32 * 1024
 _LENGTH = struct.Struct(">i")
+_ZSTD_NOT_WHOLE = "did not decompress full frame"
+"""The library's error for a frame that is cut off, and for one that states no size and does not fit."""
 
 
 class Compression(IntEnum):
@@ -42,13 +46,19 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
+class DecompressedTooLargeError(PeerError, ValueError):
+    """Data that holds more bytes than the caller's limit."""
+
+
 def compress(codec: Compression, data: bytes) -> bytes:
     """`data` in the codec's form; `Compression.NONE` returns it unchanged."""
     return _COMPRESSORS[codec](data)
 
 
 def decompress(codec: Compression, data: Buffer, *, limit: int) -> bytes:
-    """The inverse; ValueError if the input is malformed, has trailing bytes, or holds more than `limit` bytes."""
+    """Return the bytes that `compress` was given. ValueError if the input is malformed or has trailing bytes,
+    DecompressedTooLargeError if it holds more than `limit`.
+    """
     return _DECOMPRESSORS[codec](data, limit)
 
 
@@ -125,7 +135,7 @@ def _snappy_block(data: Buffer, limit: int) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(data)
         if size > limit:
-            raise ValueError(f"snappy: block of {size} bytes where the limit leaves {limit}")
+            raise DecompressedTooLargeError(f"snappy: block of {size} bytes where the limit leaves {limit}")
         return bytes(cramjam.snappy.decompress_raw(data))
     except cramjam.DecompressionError as error:
         raise ValueError(str(error)) from error
@@ -152,11 +162,14 @@ def _zstd_decompress(data: Buffer, limit: int) -> bytes:
             raise _too_large("zstd", limit)
         return zstandard.ZstdDecompressor().decompress(data, max_output_size=limit, allow_extra_data=False)
     except zstandard.ZstdError as error:
+        if _ZSTD_NOT_WHOLE in str(error):
+            message = f"zstd: the frame is cut off, or holds more than the limit of {limit} bytes"
+            raise DecompressedTooLargeError(message) from error
         raise ValueError(f"zstd: {error}") from error
 
 
 def _too_large(codec: str, limit: int) -> ValueError:
-    return ValueError(f"{codec}: holds more than the limit of {limit} bytes")
+    return DecompressedTooLargeError(f"{codec}: holds more than the limit of {limit} bytes")
 
 
 def _incomplete(codec: str) -> ValueError:

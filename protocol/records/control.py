@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import Final
 
 from ..errors import CorruptRecordError
-from . import Record, build_batch
+from . import Record, SkimmedRecord, build_batch
 
 _KEY: Final = struct.Struct(">hh")
 _END_TRANSACTION: Final = struct.Struct(">hi")
@@ -54,7 +54,7 @@ def control_key(kind: ControlType) -> bytes:
     return _KEY.pack(_VERSION, kind)
 
 
-def control_type(record: Record) -> ControlType:
+def control_type(record: Record | SkimmedRecord) -> ControlType:
     """The type of a record from a control batch; CorruptRecordError if its key cannot name one."""
     if record.key is None or len(record.key) < _KEY.size:
         raise _malformed(record, "key", record.key, _KEY.size)
@@ -64,7 +64,7 @@ def control_type(record: Record) -> ControlType:
     return ControlType(type_id)
 
 
-def parse_end_transaction_marker(record: Record) -> EndTransactionMarker:
+def parse_end_transaction_marker(record: Record | SkimmedRecord) -> EndTransactionMarker:
     """The marker in a record whose `control_type` is ABORT or COMMIT; CorruptRecordError if its value is malformed."""
     if record.value is None or len(record.value) < _END_TRANSACTION.size:
         raise _malformed(record, "value", record.value, _END_TRANSACTION.size)
@@ -101,7 +101,7 @@ def build_end_transaction_batch(
     )
 
 
-def _malformed(record: Record, part: str, data: bytes | None, size: int) -> CorruptRecordError:
+def _malformed(record: Record | SkimmedRecord, part: str, data: bytes | None, size: int) -> CorruptRecordError:
     found = "null" if data is None else f"{len(data)} bytes"
     return CorruptRecordError(
         f"control record at offset {record.offset}: {part} of {found} where at least {size} bytes are expected"

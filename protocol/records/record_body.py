@@ -5,7 +5,8 @@
 
 Rules, each a CorruptRecordError when broken: offsets rise within the batch up to the last offset delta; a record fills
 its length and the records fill the batch; no length below -1; a header's name is never null. A name that is no UTF-8
-is read with U+FFFD in place of what is wrong, as the Java consumer does: no broker ever checked it.
+is read with U+FFFD in place of what is wrong, as the Java consumer does: no broker ever checked it. A batch has at most
+`BATCH_ELEMENTS_MAX` records and headers together; what needs no headers reads records by `skim`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ..errors import CorruptRecordError
 from ..wire.varint import read_varint, read_varlong, write_varint
 from .batch_header import BatchHeader, TimestampType
+from .budget import BATCH_ELEMENTS_MAX
+from .skim import SkimmedRecord, check_elements, check_end, record_fault
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -37,22 +39,19 @@ def decode_records(data: bytes, header: BatchHeader, position: int = 0) -> Itera
     """The records of the batch with this header; `position` is the batch's, for error messages."""
     appended_at = header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
     base_offset, base_timestamp, last_offset = header.base_offset, header.base_timestamp, header.last_offset
-    previous = base_offset - 1
-    at = 0
+    previous, elements, at = base_offset - 1, header.record_count, 0
+    check_elements(elements, header, position)
     for index in range(header.record_count):
         try:
-            record, at = _decode_record(data, at, base_offset, base_timestamp)
+            record, end = _decode_record(data, at, base_offset, base_timestamp, BATCH_ELEMENTS_MAX - elements)
             if not previous < record.offset <= last_offset:
                 raise ValueError(f"offset {record.offset} after {previous} in a batch that ends at {last_offset}")
         except (IndexError, ValueError) as error:
-            reason = "the records end early" if isinstance(error, IndexError) else error
-            raise CorruptRecordError(
-                f"record {index} of {header.record_count} (from byte {at} of the records): {reason}", position
-            ) from error
-        previous = record.offset
+            raise record_fault(error, index, at, header, position) from error
+        previous, at = record.offset, end
+        elements += len(record.headers)
         yield record if appended_at is None else record._replace(timestamp=appended_at)
-    if at != len(data):
-        raise CorruptRecordError(f"{len(data) - at} bytes after the last of {header.record_count} records", position)
+    check_end(data, at, header, position)
 
 
 def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: int) -> bytes:
@@ -73,7 +72,23 @@ def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: 
     return bytes(out)
 
 
-def _decode_record(data: bytes, start: int, base_offset: int, base_timestamp: int) -> tuple[Record, int]:
+def encode_skimmed(records: Iterable[SkimmedRecord], base_offset: int, base_timestamp: int) -> bytes:
+    """Encode records that were skimmed, with deltas to the given bases; key, value and headers keep their bytes."""
+    out = bytearray()
+    for record in records:
+        body = bytearray(1)
+        write_varint(body, record.timestamp - base_timestamp)
+        write_varint(body, record.offset - base_offset)
+        write_varint(body, record.key_size)
+        body += record.data[record.key_at : record.end]
+        write_varint(out, len(body))
+        out += body
+    return bytes(out)
+
+
+def _decode_record(
+    data: bytes, start: int, base_offset: int, base_timestamp: int, headers_max: int
+) -> tuple[Record, int]:
     length, start = read_varint(data, start)
     end = start + length
     if length < 0 or end > len(data):
@@ -88,6 +103,8 @@ def _decode_record(data: bytes, start: int, base_offset: int, base_timestamp: in
     header_count, at = read_varint(data, at)
     headers: Headers = ()
     if header_count:
+        if header_count > headers_max:
+            raise ValueError(f"{header_count} headers, where its batch may have {headers_max} more")
         headers, at = _read_headers(data, at, end, header_count)
     if at != end:
         raise ValueError(f"its fields take {at - start} bytes where its length is {length}")

@@ -5,6 +5,8 @@ varint            reads and writes variable-length integers.
 framing           cuts a stream of bytes into frames.
 entities          reads and writes kio's dataclasses, one for each version of each message.
 message_codec     reads and writes message classes in any version.
+steps             reads and writes message classes in steps, for messages that may be large.
+stepping          declares what steps are, and runs them to their end.
 schema            holds kio's schema of one version of a message, field by field.
 produce           reads and writes Produce, versions 3-13, as one version-independent value each.
 leader_hints      writes the current leader into Produce and Fetch responses (KIP-951).

@@ -30,6 +30,8 @@ MAPPED_FRAME_SIZE_MIN: Final = 16 * 1024 * 1024
 """From here on a frame is mapped: a claimed size alone then takes no memory. Below, the allocator's warm pages make a
 buffer several times cheaper than a fault for each page.
 """
+READ_SIZE_MAX: Final = 1024 * 1024
+"""What one read takes at most, so that the owner can stop a peer that sends much at once."""
 RECYCLED_FRAME_SIZE_MIN: Final = 64 * 1024
 RECYCLED_FRAME_SIZE_STEP: Final = 1024 * 1024
 
@@ -81,7 +83,7 @@ class FrameAssembler:
     def get_buffer(self) -> memoryview:
         """Where the next bytes go; never empty."""
         if self._frame is not None:
-            return self._frame[self._frame_filled :]
+            return self._frame[self._frame_filled : self._frame_filled + READ_SIZE_MAX]
         if self._scratch_start == self._scratch_end:
             self._scratch_start = self._scratch_end = 0
             return self._scratch

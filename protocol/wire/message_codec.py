@@ -42,7 +42,7 @@ _made_writers: dict[tuple[type[Any], type[Any]], Write] = {}
 """The codecs by class and schema; at most one for each version of each message."""
 
 
-def _nested_class(owner: type[Any], field_name: str) -> type[Any]:
+def nested_class(owner: type[Any], field_name: str) -> type[Any]:
     """Return the message class of a nested structure, or of an array of them."""
     kind = get_type_hints(owner)[field_name]
     while arguments := [item for item in get_args(kind) if item not in (NoneType, Ellipsis)]:
@@ -66,7 +66,7 @@ def _make_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], 
     plain: list[tuple[str, Read]] = []
     tagged: dict[int, tuple[str, Read]] = {}
     for schema in schema_of(entity_type):
-        read = _field_reader(cls, schema)
+        read = field_reader(cls, schema)
         if schema.tag is None:
             plain.append((schema.plain_name, read))
         else:
@@ -83,8 +83,9 @@ def _make_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], 
     return read_message
 
 
-def _field_reader(cls: type[Any], schema: FieldSchema) -> Read:
-    read_one = _element_reader(cls, schema)
+def field_reader(cls: type[Any], schema: FieldSchema) -> Read:
+    """Return the function that reads one field, all elements of an array included."""
+    read_one = element_reader(cls, schema)
     if not schema.is_array:
         return read_one
 
@@ -99,12 +100,13 @@ def _field_reader(cls: type[Any], schema: FieldSchema) -> Read:
     return read_array
 
 
-def _element_reader(cls: type[Any], schema: FieldSchema) -> Read:
+def element_reader(cls: type[Any], schema: FieldSchema) -> Read:
+    """Return the function that reads one element of an array, or the field itself."""
     # A tagged field that is null is not written at all; an array is null as a whole.
     is_nullable = schema.is_nullable and not schema.is_array and schema.tag is None
     if schema.entity is None:
         return (_NULLABLE_READERS if is_nullable else _READERS)[schema.kafka_type]
-    read = message_reader(_nested_class(cls, schema.plain_name), schema.entity)
+    read = message_reader(nested_class(cls, schema.plain_name), schema.entity)
     return (lambda reader: None if reader.int8() < 0 else read(reader)) if is_nullable else read
 
 
@@ -163,7 +165,7 @@ def _make_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T
     tagged: list[tuple[int, Callable[[T], Any], Write, Any]] = []
     for schema in schema_of(entity_type):
         name = schema.plain_name
-        write = _field_writer(cls, schema)
+        write = field_writer(cls, schema)
         if schema.tag is None:
             plain.append((attrgetter(name), write))
         else:
@@ -181,20 +183,22 @@ def _make_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T
         for tag, get, write, default in tagged:
             held = get(message)
             if held is not None and held != default:
-                present[tag] = _encoded(write, held)
+                present[tag] = encoded(write, held)
         writer.end_structure(present)
 
     return write_message
 
 
-def _encoded(write: Write, held: Any) -> bytes:
+def encoded(write: Write, held: Any) -> bytes:
+    """Return the bytes of a tagged field."""
     writer = Writer(flexible=True)
     write(writer, held)
     return b"".join(bytes(part) for part in writer.finish())  # type: ignore[arg-type]  # no slices of files here
 
 
-def _field_writer(cls: type[Any], schema: FieldSchema) -> Write:
-    write_one = _element_writer(cls, schema)
+def field_writer(cls: type[Any], schema: FieldSchema) -> Write:
+    """Return the function that writes one field, all elements of an array included."""
+    write_one = element_writer(cls, schema)
     place = f"{cls.__name__}.{schema.plain_name}"
 
     def write_required(writer: Writer, held: Any) -> None:
@@ -217,10 +221,11 @@ def _field_writer(cls: type[Any], schema: FieldSchema) -> Write:
     return write_one if schema.is_nullable or schema.kafka_type == "uuid" else write_required
 
 
-def _element_writer(cls: type[Any], schema: FieldSchema) -> Write:
+def element_writer(cls: type[Any], schema: FieldSchema) -> Write:
+    """Return the function that writes one element of an array, or the field itself."""
     if schema.entity is None:
         return _WRITERS[schema.kafka_type]
-    nested = _nested_class(cls, schema.plain_name)
+    nested = nested_class(cls, schema.plain_name)
     write = message_writer(nested, schema.entity)
 
     def write_nested(writer: Writer, held: Any) -> None:

@@ -12,8 +12,8 @@ A `Reader` and a `Writer` know whether the message is flexible (KIP-482), so tha
 Rules:
 * A reader raises `MalformedMessageError` and nothing else, whatever the bytes are.
 * A length from outside is compared with what is left of the frame before anything is made of that length. Every array
-  element takes at least one byte, so an array is never longer than the rest of the frame; `ELEMENTS_MAX` bounds what
-  a large frame of tiny elements costs.
+  element takes at least one byte, so an array is never longer than the rest of the frame; `elements_max` bounds what
+  a large frame of tiny elements costs, and whoever reads or writes arrays asks `is_step_over` at each element.
 * A string is at most `STRING_SIZE_MAX` bytes in every version: what came in a flexible request may have to leave in a
   response that is not flexible.
 * Record bytes are never copied: they come out as views of the frame and go in as parts of their own.
@@ -46,6 +46,13 @@ system calls of their own."""
 
 ELEMENTS_MAX: Final = 1_000_000
 """Array elements of one message. A two-byte element becomes an object of a hundred bytes and takes microseconds."""
+
+STEP_ELEMENTS: Final = 500
+"""Elements that are read or written at once; in between the event loop may do other work."""
+TAGGED_FIELDS_MAX: Final = 64
+"""Tagged fields of one structure. Kafka's largest has seven."""
+TAGGED_ELEMENTS_MAX: Final = 10_000
+"""Array elements within one tagged field: brokers' endpoints, log directories."""
 
 STRING_SIZE_MAX: Final = 2**15 - 1
 """Bytes. Kafka's readers refuse longer ones too."""
@@ -136,12 +143,15 @@ class Reader:
     calls are most of what reading costs.
     """
 
-    __slots__ = ("_elements", "data", "end", "flexible", "position")
+    __slots__ = ("_step", "data", "elements", "elements_max", "end", "flexible", "position")
 
-    def __init__(self, data: memoryview, position: int, *, flexible: bool) -> None:
+    def __init__(self, data: memoryview, position: int, *, flexible: bool, elements_max: int = ELEMENTS_MAX) -> None:
         self.data = data
         self.end = len(data)
-        self._elements = 0
+        self.elements = 0
+        """Array elements and tagged fields so far."""
+        self.elements_max = elements_max
+        self._step = 0
         self.position = position
         self.flexible = flexible
 
@@ -243,9 +253,9 @@ class Reader:
         position = self.position
         if self.flexible and position < self.end:
             length = self.data[position] - 1
-            if 0 <= length < 0x7F and length < self.end - position and self._elements + length <= ELEMENTS_MAX:
+            if 0 <= length < 0x7F and length < self.end - position and self.elements + length <= self.elements_max:
                 self.position = position + 1
-                self._elements += length
+                self.elements += length
                 return length
         length = self.nullable_array_length()
         if length < 0:
@@ -261,10 +271,21 @@ class Reader:
             raise MalformedMessageError(
                 f"array of {length} elements at byte {self.position}, but only {self.remaining} bytes are left"
             )
-        self._elements += length
-        if self._elements > ELEMENTS_MAX:
-            raise MalformedMessageError(f"more than {ELEMENTS_MAX} array elements in one message")
+        self._count(length)
         return length
+
+    def _count(self, elements: int) -> None:
+        self.elements += elements
+        if self.elements > self.elements_max:
+            raise MalformedMessageError(f"more than {self.elements_max} array elements in one message")
+
+    def is_step_over(self) -> bool:
+        """Count one element; return whether so many were read that other work should have its turn."""
+        self._step += 1
+        if self._step < STEP_ELEMENTS:
+            return False
+        self._step = 0
+        return True
 
     def tagged_fields(self) -> Mapping[int, Reader]:
         """The tagged fields at the end of a structure, each as a reader bounded to it; empty if not flexible."""
@@ -276,10 +297,14 @@ class Reader:
         count = self.uvarint()
         if count * 2 > self.remaining:
             raise MalformedMessageError(f"{count} tagged fields, but only {self.remaining} bytes are left")
+        if count > TAGGED_FIELDS_MAX:
+            raise MalformedMessageError(f"{count} tagged fields in one structure, at most {TAGGED_FIELDS_MAX} are read")
+        self._count(count)
+        elements_max = min(self.elements_max, TAGGED_ELEMENTS_MAX)
         fields = {}
         for _ in range(count):
             tag = self.uvarint()
-            fields[tag] = Reader(self._take(self.uvarint()), 0, flexible=True)
+            fields[tag] = Reader(self._take(self.uvarint()), 0, flexible=True, elements_max=elements_max)
         return fields
 
     def _is_null(self, length: int) -> bool:
@@ -303,13 +328,22 @@ class Reader:
 class Writer:
     """Collects the parts of one message. Values are ours: one that does not fit is a bug, not an answer."""
 
-    __slots__ = ("_parts", "flexible", "out")
+    __slots__ = ("_parts", "_step", "flexible", "out")
 
     def __init__(self, start: bytes = b"", *, flexible: bool) -> None:
+        self._step = 0
         self.flexible = flexible
         self.out = bytearray(start)
         """The part being written; replaced by `records`, so never keep it."""
         self._parts: list[Part] = []
+
+    def is_step_over(self) -> bool:
+        """Count one element; return whether so many were written that other work should have its turn."""
+        self._step += 1
+        if self._step < STEP_ELEMENTS:
+            return False
+        self._step = 0
+        return True
 
     def pack(self, layout: struct.Struct, *values: int) -> None:
         """Fixed-size fields in a row."""

@@ -31,6 +31,7 @@ from .leader_hints import (
     read_node_endpoints,
 )
 from .primitives import Part, Reader, Writer, error_code
+from .stepping import Steps, run_to_end
 
 ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1
@@ -113,17 +114,27 @@ class ProduceResponse:
 
 
 def read_request(reader: Reader, version: int) -> ProduceRequest:
+    return run_to_end(request_steps(reader, version))
+
+
+def request_steps(reader: Reader, version: int) -> Steps[ProduceRequest]:
     transactional_id = reader.nullable_string()
     acks, timeout_ms = reader.unpack(_ACKS_TIMEOUT)
-    topics = tuple([_read_topic(reader, version) for _ in range(reader.array_length())])
+    topics = []
+    for _ in range(reader.array_length()):
+        topics.append((yield from _topic_steps(reader, version)))
     reader.tagged_fields()
-    return ProduceRequest(acks, timeout_ms, topics, transactional_id)
+    return ProduceRequest(acks, timeout_ms, tuple(topics), transactional_id)
 
 
-def _read_topic(reader: Reader, version: int) -> ProduceTopic:
+def _topic_steps(reader: Reader, version: int) -> Steps[ProduceTopic]:
+    if reader.is_step_over():
+        yield
     topic, topic_id = reader.topic(by_id=version >= _TOPIC_ID_SINCE)
     partitions = []
     for _ in range(reader.array_length()):
+        if reader.is_step_over():
+            yield
         partitions.append(ProducePartition(reader.int32(), reader.nullable_records()))
         reader.tagged_fields()
     reader.tagged_fields()
@@ -183,11 +194,19 @@ def _read_partition_response(reader: Reader, version: int) -> ProducePartitionRe
 
 
 def write_response(writer: Writer, response: ProduceResponse, version: int) -> None:
+    run_to_end(response_steps(writer, response, version))
+
+
+def response_steps(writer: Writer, response: ProduceResponse, version: int) -> Steps[None]:
     writer.array_length(len(response.topics))
     for topic in response.topics:
+        if writer.is_step_over():
+            yield
         writer.topic(topic.topic, topic.topic_id, by_id=version >= _TOPIC_ID_SINCE)
         writer.array_length(len(topic.partitions))
         for partition in topic.partitions:
+            if writer.is_step_over():
+                yield
             _write_partition_response(writer, partition, version)
         writer.end_structure()
     writer.int32(response.throttle_time_ms)

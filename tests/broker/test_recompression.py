@@ -17,7 +17,7 @@ from tierfetch.tests.broker.hosting import Host, batch
 @pytest.mark.parametrize("compression_type", CODECS)
 def test_records_and_producer_survive(compression_type: str) -> None:
     given = batch(b"a" * 100, b"b", producer_id=5, sequence=3, transactional=True)
-    found = recompressed(given, compression_type)
+    found = recompressed(given, compression_type, 1000)
     header, before = parse_header(found), parse_header(given)
     check_batch(found, 0, header)
     assert header.compression is CODECS[compression_type]
@@ -28,14 +28,14 @@ def test_records_and_producer_survive(compression_type: str) -> None:
 
 def test_batch_in_the_right_codec_is_left_alone() -> None:
     given = batch(b"a")
-    assert recompressed(given, "uncompressed") is given
+    assert recompressed(given, "uncompressed", 1000) is given
 
 
 def test_wrong_checksum_is_not_hidden() -> None:
     given = batch(b"a")
     given[-1] ^= 1
     with pytest.raises(CorruptRecordError):
-        recompressed(given, "gzip")
+        recompressed(given, "gzip", 1000)
 
 
 async def test_a_second_batch_is_refused_with_the_first(host: Host) -> None:

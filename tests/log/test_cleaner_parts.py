@@ -18,9 +18,11 @@ from tierfetch.protocol.records import (
     check_batch,
     iter_records,
     parse_header,
+    skim_records,
 )
 from tierfetch.protocol.records.compacted import compacted_batch, delete_horizon_of, empty_batch
 from tierfetch.protocol.records.compression import Compression
+from tierfetch.protocol.records.record_body import encode_skimmed
 
 NOW_MS = 10_000
 CONFIG = LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=100)
@@ -149,7 +151,16 @@ def test_a_compacted_batch_says_of_what_is_left_what_it_said_before(
     )
     before = parse_header(batch)
     kept = data.draw(st.lists(st.sampled_from(records), min_size=1, unique=True).map(sorted))
-    after_bytes = compacted_batch(before, kept, delete_horizon_ms=horizon_ms)
+    skimmed = [record for record in skim_records(batch) if record.offset in {each.offset for each in kept}]
+    base_timestamp = kept[0].timestamp if horizon_ms is None else horizon_ms
+    after_bytes = compacted_batch(
+        before,
+        encode_skimmed(skimmed, before.base_offset, base_timestamp),
+        base_timestamp=base_timestamp,
+        max_timestamp=max(record.timestamp for record in kept),
+        record_count=len(kept),
+        delete_horizon_ms=horizon_ms,
+    )
     after = parse_header(after_bytes)
     check_batch(after_bytes, 0, after)
     assert list(iter_records(after_bytes)) == kept

@@ -22,8 +22,10 @@ from tierfetch.protocol.records import (
     iter_batches,
     iter_records,
 )
+from tierfetch.protocol.records.budget import BATCH_ELEMENTS_MAX
 from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.tests import samples
+from tierfetch.tests.bombs import header_bomb
 from tierfetch.tests.protocol.record_strategies import batches
 
 Row = dict[str, Any]
@@ -222,3 +224,19 @@ def test_whatever_the_records_are_it_is_columns_or_a_named_fault(data: st.DataOb
             rows(bytes(whole))
     else:
         assert rows(bytes(whole)) == expected
+
+
+def test_a_record_with_very_many_headers_is_read_and_a_batch_with_more_is_a_named_fault() -> None:
+    fits, bomb = header_bomb(BATCH_ELEMENTS_MAX - 1), header_bomb(BATCH_ELEMENTS_MAX)
+    (table,) = decode(memoryview(fits), ("offset", "headers"), Selection())
+    assert len(table["headers"][0]) == BATCH_ELEMENTS_MAX - 1
+    with pytest.raises(CorruptRecordError, match="batch at offset 0: 1000001 records and headers in one batch"):
+        list(decode(memoryview(bomb), ("offset",), Selection()))
+    offsets, faults = permissive(bytearray(bomb + build_batch([record(1)], base_offset=1)))
+    assert (offsets, len(faults)) == ([1], 1)
+
+
+def test_headers_are_the_same_in_step_and_one_by_one() -> None:
+    headers = tuple((f"name{number}", None if number % 3 else b"v" * number) for number in range(200))
+    batch = build_batch([Record(0, 0, b"k", b"v", headers), Record(1, 0, headers=headers[:3])], base_offset=0)
+    assert rows(batch) == expected_rows(batch)

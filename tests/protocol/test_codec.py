@@ -187,5 +187,5 @@ def test_huge_lengths_take_no_memory(api: ApiKey, version: int, filler: bytes) -
 
 def test_a_frame_of_countless_tiny_elements_is_refused() -> None:
     names = struct.pack(">i", ELEMENTS_MAX + 1) + b"\0\0" * (ELEMENTS_MAX + 1)
-    with pytest.raises(MalformedMessageError, match="more than 1000000 array elements"):
+    with pytest.raises(MalformedMessageError, match="more than 50000 array elements"):
         read_request(struct.pack(">hhih", ApiKey.METADATA, 0, 1, -1) + names)

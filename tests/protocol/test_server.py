@@ -18,12 +18,14 @@ from tierfetch.protocol.codec import RequestHeader, write_request
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
 from tierfetch.protocol.net.dispatch import Handler, RequestContext
-from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
+from tierfetch.protocol.wire.produce import ProduceRequest, ProduceResponse
 from tierfetch.tests.protocol.wire_fakes import (
     BrokenSlice,
     FileSlice,
+    Gate,
     connected,
     joined,
+    produce,
     raw_peer,
     serving,
     until,
@@ -33,35 +35,9 @@ from tierfetch.tests.turns import turns
 FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
 
 
-def produce(*records: bytes, acks: int = -1) -> ProduceRequest:
-    partitions = tuple(ProducePartition(i, data) for i, data in enumerate(records))
-    return ProduceRequest(acks=acks, timeout_ms=1000, topics=(ProduceTopic(partitions, "t"),))
-
-
 def fetched(*records: Any) -> FetchResponse:
     partitions = tuple(FetchPartitionResponse(i, records=data) for i, data in enumerate(records))
     return FetchResponse(topics=(FetchTopicResponse(partitions, "t"),))
-
-
-class Gate:
-    """A handler that answers when the test lets it; the throttle time is the order in which requests were started."""
-
-    def __init__(self) -> None:
-        self.contexts: list[RequestContext] = []
-        self.requests: list[Any] = []
-        self.gates: list[asyncio.Future[Any]] = []
-        self.cancelled = 0
-
-    async def __call__(self, context: RequestContext, request: Any) -> Any:
-        self.contexts.append(context)
-        self.requests.append(request)
-        gate: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.gates.append(gate)
-        try:
-            return await gate
-        except asyncio.CancelledError:
-            self.cancelled += 1
-            raise
 
 
 async def empty_fetch(context: RequestContext, request: Any) -> FetchResponse:
@@ -175,8 +151,8 @@ async def test_memory_granted_to_a_connection_that_is_gone_is_given_back() -> No
             await until(lambda: len(gate.gates) == 1)
             async with raw_peer(server.port) as second:
                 second.send(ApiKey.PRODUCE, 9, 2, produce(bytes(100_000)))
-                await until(lambda: any(connection._waits_for_memory for connection in server.connections))
-                waiting = next(connection for connection in server.connections if connection._waits_for_memory)
+                await until(lambda: any(connection._arrival.is_waiting for connection in server.connections))
+                waiting = next(connection for connection in server.connections if connection._arrival.is_waiting)
                 waiting.transport.abort()
                 await until(lambda: waiting not in server.connections)
             gate.gates[0].set_result(ProduceResponse(topics=()))
@@ -185,11 +161,15 @@ async def test_memory_granted_to_a_connection_that_is_gone_is_given_back() -> No
         assert server.memory.used == 0
 
 
+ARRIVED = 4000
+"""Bytes of half a request, few enough that the kernel reports them at once."""
+
+
 async def test_memory_of_half_a_request_is_given_back() -> None:
     async with serving({ApiKey.PRODUCE: Gate()}) as server:
         async with raw_peer(server.port) as peer:
-            peer.writer.write(framed(bytes(1_000_000))[:5000])
-            await until(lambda: server.memory.used == 1_000_000)
+            peer.writer.write(framed(bytes(1_000_000))[: 4 + ARRIVED])
+            await until(lambda: server.memory.used == ARRIVED)
         await until(lambda: not server.connections)
         assert server.memory.used == 0
 
@@ -199,15 +179,15 @@ async def test_memory_of_half_a_request_behind_one_that_fails_is_given_back_once
     gate = Gate()
     async with serving({ApiKey.PRODUCE: gate}) as server:
         async with raw_peer(server.port) as bystander:
-            bystander.writer.write(framed(bytes(1_000_000))[:5000])
+            bystander.writer.write(framed(bytes(1_000_000))[: 4 + ARRIVED])
             async with raw_peer(server.port) as peer:
                 peer.send(ApiKey.PRODUCE, 9, 1, produce(b"x"))
-                peer.writer.write(framed(bytes(500_000))[:5000])
-                await until(lambda: server.memory.used > 1_500_000)
+                peer.writer.write(framed(bytes(500_000))[: 4 + ARRIVED])
+                await until(lambda: server.memory.used > 2 * ARRIVED)
                 gate.gates[0].set_exception(KafkaError(ErrorCode.invalid_request, "told to fail"))
                 assert await peer.is_closed()
             await until(lambda: len(server.connections) == 1)
-            assert server.memory.used == 1_000_000
+            assert server.memory.used == ARRIVED
         await until(lambda: not server.connections)
         assert server.memory.used == 0
 
@@ -397,7 +377,7 @@ def framed(payload: bytes) -> bytes:
 async def test_a_request_that_cannot_be_understood_closes_the_connection(
     data: bytes, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    limits = {"request_size_max": 1_000_000, "plain_request_size_max": 5000}
+    limits = {"request_size_max": 1_000_000, "fetch_request_size_max": 5000}
     async with serving({ApiKey.FETCH: empty_fetch}, **limits) as server:
         async with raw_peer(server.port) as peer:
             host, port = peer.writer.get_extra_info("sockname")
@@ -514,7 +494,7 @@ async def test_beyond_the_connections_allowed_a_new_one_is_refused(caplog: pytes
         async with raw_peer(server.port) as refused:
             assert await refused.is_closed()
         await client.fetch(FETCH)
-    assert "refused, 1 are connected" in caplog.text
+    assert "refused: 1 are connected (max.connections)" in caplog.text
 
 
 async def test_the_send_buffer_is_as_large_as_is_allowed() -> None:

@@ -14,9 +14,10 @@ from tierfetch.protocol import codec
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader
 from tierfetch.protocol.net.client import Address, ClientLimits, Connection
-from tierfetch.protocol.net.dispatch import Handlers
+from tierfetch.protocol.net.dispatch import Handlers, RequestContext
 from tierfetch.protocol.net.server import Server, ServerLimits
 from tierfetch.protocol.wire.primitives import Part
+from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.tests.protocol.plain_messages import request_body
 
 HOST = "127.0.0.1"
@@ -180,3 +181,29 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event of its own
             await asyncio.sleep(0.001)
+
+
+class Gate:
+    """A handler that answers when the test lets it; the throttle time is the order in which requests were started."""
+
+    def __init__(self) -> None:
+        self.contexts: list[RequestContext] = []
+        self.requests: list[Any] = []
+        self.gates: list[asyncio.Future[Any]] = []
+        self.cancelled = 0
+
+    async def __call__(self, context: RequestContext, request: Any) -> Any:
+        self.contexts.append(context)
+        self.requests.append(request)
+        gate: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.gates.append(gate)
+        try:
+            return await gate
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+
+
+def produce(*records: bytes, acks: int = -1) -> ProduceRequest:
+    partitions = tuple(ProducePartition(i, data) for i, data in enumerate(records))
+    return ProduceRequest(acks=acks, timeout_ms=1000, topics=(ProduceTopic(partitions, "t"),))

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierfetch.protocol.errors import CorruptRecordError
-from tierfetch.remote.batches import Found, ReadOn, WholeBatches, find_batch, first_record_from, whole_batches
+from tierfetch.remote.batches import Found, ReadOn, WholeBatches, find_batch, whole_batches
+from tierfetch.rlm.times import first_record_from
 from tierfetch.tests.log.logs import NOW_MS, data_batch
 
 from .views import remote
@@ -72,14 +73,14 @@ def test_batch_below_what_was_read_before_is_corrupt() -> None:
         whole_batches(BATCHES[1], SEGMENT, limit_offset=NO_LIMIT, from_offset=13)
 
 
-def test_first_record_by_time() -> None:
-    found = first_record_from(LOG, start_offset=0, timestamp_ms=NOW_MS + 13)
+async def test_first_record_by_time() -> None:
+    found = await first_record_from(LOG, start_offset=0, timestamp_ms=NOW_MS + 13)
     assert not isinstance(found, ReadOn)
     assert (found.offset, found.timestamp) == (13, NOW_MS + 13)
-    later = first_record_from(LOG, start_offset=16, timestamp_ms=NOW_MS)
+    later = await first_record_from(LOG, start_offset=16, timestamp_ms=NOW_MS)
     assert not isinstance(later, ReadOn)
     assert later.offset == 16
-    assert first_record_from(LOG[:-1], start_offset=0, timestamp_ms=NOW_MS + 18) == ReadOn(3 * SIZE)
+    assert await first_record_from(LOG[:-1], start_offset=0, timestamp_ms=NOW_MS + 18) == ReadOn(3 * SIZE)
 
 
 @given(st.integers(0, len(LOG) - 1), st.integers(1, 255))

@@ -1,4 +1,6 @@
-"""The records that a cleaning keeps of each batch. Pure: bytes in, bytes out, in the order of the log.
+"""The records that a cleaning keeps of each batch. Pure: records in, decisions out, in the order of the log.
+
+    BatchCleaner.begin(header) -> take(some records), again and again -> end(): as it is, nothing, or a `Rewrite`
 
 A record survives if any of these holds:
 
@@ -21,11 +23,11 @@ afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ....protocol.records import BatchHeader, Record, iter_records
-from ....protocol.records.compacted import compacted_batch, delete_horizon_of, empty_batch
+from ....protocol.records import BatchHeader, SkimmedRecord
+from ....protocol.records.compacted import delete_horizon_of, empty_batch
 from ....protocol.records.control import ControlType, control_type
 from ...core.index import AbortedTransaction
 from ...core.producer_state import ProducerStateEntry
@@ -54,7 +56,7 @@ class Transactions:
         self._met_committed.add(header.producer_id)
         return False
 
-    def pass_marker(self, header: BatchHeader, marker: Record | None) -> tuple[bool, AbortedTransaction | None]:
+    def pass_marker(self, header: BatchHeader, marker: SkimmedRecord | None) -> tuple[bool, AbortedTransaction | None]:
         """Pass a marker; return whether its transaction has no data left, and the entry to keep in the index."""
         self._open_up_to(header.last_offset)
         kind = ControlType.UNKNOWN if marker is None else control_type(marker)
@@ -75,17 +77,21 @@ class Transactions:
             self._open_aborted.setdefault(aborted.producer_id, aborted)
 
 
-def note_keys(offset_map: OffsetMap, transactions: Transactions, header: BatchHeader, data: Buffer, at: int) -> bool:
-    """Add the keys of a batch to the map, from the map's end on; return False once it is full."""
-    if header.is_control:
-        transactions.pass_marker(header, next(iter_records(data, at, header), None))
-    elif not transactions.pass_data(header):
-        for record in iter_records(data, at, header):
-            is_new = record.offset >= offset_map.end_offset
-            if is_new and record.key is not None and not offset_map.put(record.key, record.offset):
-                return False
-    offset_map.advance_to(header.next_offset)
+def note_keys(offset_map: OffsetMap, records: Iterable[SkimmedRecord]) -> bool:
+    """Add the keys of records to the map, from the map's end on; return False once it is full."""
+    for record in records:
+        key = record.key if record.offset >= offset_map.end_offset else None
+        if key is not None and not offset_map.put(key, record.offset):
+            return False
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """What is left of a batch that loses records, or gets the delete horizon: at least one record."""
+
+    records: Sequence[SkimmedRecord]
+    delete_horizon_ms: int | None
 
 
 @dataclass(slots=True)
@@ -100,45 +106,24 @@ class BatchCleaner:
     kept_aborted: list[AbortedTransaction] = field(default_factory=list)
     """The entries for the transaction index of the new segment; the writer of the segment takes them."""
 
-    def clean(self, header: BatchHeader, data: Buffer, at: int) -> Buffer | None:
-        """Return the rest of the batch at position `at`: its own bytes if nothing changes, None if nothing is left."""
-        original = memoryview(data)[at : at + header.size_bytes]
-        records = list(iter_records(data, at, header))
-        if header.is_control:
-            is_done, aborted = self.transactions.pass_marker(header, records[0] if records else None)
-            if aborted is not None:
-                self.kept_aborted.append(aborted)
-            kept = [] if is_done and self._is_past_horizon(header) else records
-            wants_horizon = is_done and bool(records)
-        elif self.transactions.pass_data(header):
-            # A read-committed consumer would skip these records anyway.
-            kept, wants_horizon = [], False
-        else:
-            kept = [record for record in records if self._survives(header, record)]
-            wants_horizon = any(record.value is None for record in kept)
-        if not kept:
-            return self._remains(header, original, had_records=bool(records))
-        horizon_ms = delete_horizon_of(header)
-        needs_horizon = wants_horizon and horizon_ms is None
-        if len(kept) == len(records) and not needs_horizon:
-            return original
-        if needs_horizon:
-            horizon_ms = self.now_ms + self.delete_retention_ms
-        return compacted_batch(header, kept, delete_horizon_ms=horizon_ms)
+    def begin(self, header: BatchHeader) -> CleanedBatch:
+        """Begin the next batch of the log."""
+        return CleanedBatch(self, header)
 
-    def _survives(self, header: BatchHeader, record: Record) -> bool:
+    def survives(self, header: BatchHeader, record: SkimmedRecord) -> bool:
         # Above the map's end a newer record may or may not exist: keep everything.
         if record.offset >= self.offset_map.end_offset:
             return True
-        if record.key is None or record.offset < self.offset_map.last_offset_of(record.key):
+        key = record.key
+        if key is None or record.offset < self.offset_map.last_offset_of(key):
             return False
-        return record.value is not None or not self._is_past_horizon(header)
+        return record.has_value or not self.is_past_horizon(header)
 
-    def _is_past_horizon(self, header: BatchHeader) -> bool:
+    def is_past_horizon(self, header: BatchHeader) -> bool:
         horizon_ms = delete_horizon_of(header)
         return horizon_ms is not None and horizon_ms <= self.now_ms
 
-    def _remains(self, header: BatchHeader, original: Buffer, *, had_records: bool) -> Buffer | None:
+    def remains(self, header: BatchHeader, original: Buffer, *, had_records: bool) -> Buffer | None:
         """Return the header of a batch without records if it is its producer's last one, else None."""
         entry = self.producers.get(header.producer_id) if header.has_producer_id else None
         if entry is None:
@@ -151,3 +136,44 @@ class BatchCleaner:
         if not is_last:
             return None
         return empty_batch(header) if had_records else original
+
+
+class CleanedBatch:
+    """The cleaning of one batch."""
+
+    def __init__(self, cleaner: BatchCleaner, header: BatchHeader) -> None:
+        self._cleaner = cleaner
+        self._header = header
+        self._is_aborted = not header.is_control and cleaner.transactions.pass_data(header)
+        self._kept: list[SkimmedRecord] = []
+        self._count = 0
+
+    def take(self, records: Sequence[SkimmedRecord]) -> None:
+        """Take the next records of the batch."""
+        self._count += len(records)
+        if self._header.is_control:
+            self._kept += records
+        elif not self._is_aborted:  # a read-committed consumer would skip those of an aborted transaction anyway
+            self._kept += [record for record in records if self._cleaner.survives(self._header, record)]
+
+    def end(self, original: Buffer) -> Buffer | Rewrite | None:
+        """Return what is left once all records are taken: `original` itself if nothing changes, None if nothing."""
+        cleaner, header, kept = self._cleaner, self._header, self._kept
+        if header.is_control:
+            is_done, aborted = cleaner.transactions.pass_marker(header, kept[0] if kept else None)
+            if aborted is not None:
+                cleaner.kept_aborted.append(aborted)
+            if is_done and cleaner.is_past_horizon(header):
+                kept = []
+            wants_horizon = is_done
+        else:
+            wants_horizon = not all(record.has_value for record in kept)
+        if not kept:
+            return cleaner.remains(header, original, had_records=self._count > 0)
+        horizon_ms = delete_horizon_of(header)
+        needs_horizon = wants_horizon and horizon_ms is None
+        if len(kept) == self._count and not needs_horizon:
+            return original
+        if needs_horizon:
+            horizon_ms = cleaner.now_ms + cleaner.delete_retention_ms
+        return Rewrite(kept, horizon_ms)

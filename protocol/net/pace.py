@@ -1,0 +1,130 @@
+"""A share of the event loop: long work is cut into slices, and a limited number of slices runs in each iteration.
+
+    request, batch, ... -> spend(elements) -- this iteration's share suffices --> the slice runs at once
+                                 |
+                                 +-- it is used up --> wait; the work that has had least so far continues first
+
+Work is counted in elements (of an array, records of a batch), not in time, so that tests and the simulation see the
+same slices as production. An element costs a few microseconds, so that `ELEMENTS_PER_ITERATION` of them take less than
+20 ms; work whose elements cost more says how many plain ones each is worth.
+
+Invariants:
+* However many requests are under way, one iteration performs `ELEMENTS_PER_ITERATION` elements and one slice at most.
+* Small work overtakes large work, because what has had least continues first; among equals the oldest continues.
+* Work that is cancelled while it waits leaves nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from ..wire.primitives import STEP_ELEMENTS
+from ..wire.stepping import Steps
+
+T = TypeVar("T")
+
+ELEMENTS_PER_ITERATION: Final = 2000
+"""Elements that all long work may use up in one iteration of the loop."""
+SLICE_ELEMENTS: Final = 1000
+"""Elements of one slice; the limit of an iteration is exceeded by one slice at most."""
+
+
+class Pace:
+    """The share of one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._left = ELEMENTS_PER_ITERATION
+        self._waiting: list[tuple[int, int, int, asyncio.Future[None]]] = []
+        """A heap of (elements had so far, number of the wait, elements wanted, the turn)."""
+        self._waits = 0
+        self._is_refill_due = False
+
+    async def spend(self, elements: int, had: int = 0) -> None:
+        """Account for the next slice, of so many elements, of work that has had `had` so far; wait for its turn."""
+        if not self._is_refill_due:
+            self._is_refill_due = True
+            self._loop.call_soon(self._refill)
+        if self._left > 0 and not self._waiting:
+            self._left -= elements
+            return
+        turn = self._loop.create_future()
+        self._waits += 1
+        heapq.heappush(self._waiting, (had, self._waits, elements, turn))
+        await turn
+
+    def _refill(self) -> None:
+        """A new iteration: let those continue that have had least."""
+        self._left = ELEMENTS_PER_ITERATION
+        while self._waiting and self._left > 0:
+            _, _, elements, turn = heapq.heappop(self._waiting)
+            if not turn.done():
+                self._left -= elements
+                turn.set_result(None)
+        self._is_refill_due = self._left < ELEMENTS_PER_ITERATION
+        if self._is_refill_due:
+            self._loop.call_soon(self._refill)
+
+
+_paces: WeakKeyDictionary[asyncio.AbstractEventLoop, Pace] = WeakKeyDictionary()
+
+
+def pace() -> Pace:
+    """Return the share of the running loop."""
+    loop = asyncio.get_running_loop()
+    found = _paces.get(loop)
+    if found is None:
+        found = _paces[loop] = Pace(loop)
+    return found
+
+
+class Slices(Generic[T]):
+    """`async for some in Slices(items)`: lists of consecutive items, each within the loop's share.
+
+    `weight` is what an item costs, in elements. Nothing waits for up to `free` items: the first list is had without an
+    account, so that ordinary requests cost nothing and keep their order. A class, not a generator, so that leaving the
+    loop early leaves nothing.
+    """
+
+    __slots__ = ("_free", "_had", "_items", "_size", "_weight")
+
+    def __init__(self, items: Iterable[T], *, weight: int = 1, free: int = 0) -> None:
+        self._items: Iterator[T] = iter(items)
+        self._weight = weight
+        self._size = max(SLICE_ELEMENTS // weight, 1)
+        self._free = free
+        self._had = 0
+
+    def __aiter__(self) -> Slices[T]:
+        return self
+
+    async def __anext__(self) -> list[T]:
+        if self._free:
+            some, self._free = list(islice(self._items, self._free)), 0
+            if some:
+                return some
+            raise StopAsyncIteration
+        await pace().spend(self._size * self._weight, self._had)
+        self._had += self._size * self._weight
+        some = list(islice(self._items, self._size))
+        if not some:
+            raise StopAsyncIteration
+        return some
+
+
+async def exhausted(steps: Steps[T], elements: int = STEP_ELEMENTS) -> T:
+    """Run work that yields after each `elements` elements to its end, within the loop's share; return its result."""
+    had, turns = 0, pace()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        had += elements
+        await turns.spend(elements, had)

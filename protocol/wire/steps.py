@@ -1,0 +1,185 @@
+"""Reads and writes message classes in steps, so that a large message does not hold the event loop.
+
+    steps = stepping_reader(MetadataRequest, schema)(reader)    # a generator: it yields after each STEP_ELEMENTS
+    message = run_to_end(steps)                                 # or an event loop drives it, other work in between
+
+What is read and written is what `message_codec` reads and writes. Only arrays take steps: a structure without arrays is
+read and written at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from kio.static.protocol import Entity
+
+from .message_codec import (
+    Read,
+    Write,
+    element_reader,
+    element_writer,
+    encoded,
+    field_reader,
+    field_writer,
+    nested_class,
+)
+from .primitives import MalformedMessageError, Reader, Writer
+from .schema import FieldSchema, schema_of
+from .stepping import Steps
+
+T = TypeVar("T")
+ReadSteps = Callable[[Reader], Steps[Any]]
+WriteSteps = Callable[[Writer, Any], Steps[None]]
+
+_TaggedWriter = tuple[int, Callable[[Any], Any], Write, Any]
+"""The tag of a field, how it is taken from a message and written, and its default."""
+
+_made_readers: dict[tuple[type[Any], type[Any]], ReadSteps] = {}
+_made_writers: dict[tuple[type[Any], type[Any]], WriteSteps] = {}
+
+
+def _has_arrays(entity_type: type[Entity]) -> bool:
+    return any(
+        schema.is_array or (schema.entity is not None and _has_arrays(schema.entity))
+        for schema in schema_of(entity_type)
+    )
+
+
+# Bytes to messages.
+
+
+def stepping_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], Steps[T]]:
+    """Return the generator function that reads a `cls` from a message of that version."""
+    made = _made_readers.get((cls, entity_type))
+    if made is None:
+        made = _made_readers[cls, entity_type] = _make_reader(cls, entity_type)
+    return made
+
+
+def _make_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], Steps[T]]:
+    plain: list[tuple[str, Read | None, ReadSteps | None]] = []
+    tagged: dict[int, tuple[str, Read]] = {}
+    for schema in schema_of(entity_type):
+        if schema.tag is not None:
+            tagged[schema.tag] = (schema.plain_name, field_reader(cls, schema))
+        elif schema.is_array:
+            plain.append((schema.plain_name, None, _array_reader(cls, schema)))
+        else:
+            plain.append((schema.plain_name, field_reader(cls, schema), None))
+
+    def read_message(reader: Reader) -> Steps[T]:
+        values: dict[str, Any] = {}
+        for name, read, steps in plain:
+            if steps is not None:
+                values[name] = yield from steps(reader)
+            elif read is not None:
+                values[name] = read(reader)
+        for tag, field in reader.tagged_fields().items():
+            if tag in tagged:
+                name, read = tagged[tag]
+                values[name] = read(field)
+        return cls(**values)
+
+    return read_message
+
+
+def _array_reader(cls: type[Any], schema: FieldSchema) -> ReadSteps:
+    read_one = element_reader(cls, schema)
+    nested: ReadSteps | None = None
+    if schema.entity is not None and _has_arrays(schema.entity):
+        nested = stepping_reader(nested_class(cls, schema.plain_name), schema.entity)
+
+    def read_array(reader: Reader) -> Steps[tuple[Any, ...] | None]:
+        length = reader.nullable_array_length()
+        if length < 0:
+            if schema.is_nullable:
+                return None
+            raise MalformedMessageError(f"{schema.name} is null before byte {reader.position}")
+        items: list[Any] = []
+        while len(items) < length:
+            if reader.is_step_over():
+                yield
+            if nested is not None:
+                items.append((yield from nested(reader)))
+            else:
+                items.append(read_one(reader))
+        return tuple(items)
+
+    return read_array
+
+
+# Messages to bytes.
+
+
+def stepping_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T], Steps[None]]:
+    """Return the generator function that writes a `cls` as a message of that version."""
+    made = _made_writers.get((cls, entity_type))
+    if made is None:
+        made = _made_writers[cls, entity_type] = _make_writer(cls, entity_type)
+    return made
+
+
+def _make_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T], Steps[None]]:
+    defaults = {item.name: item.default for item in fields(cls)}  # type: ignore[arg-type]  # a dataclass
+    plain: list[tuple[Callable[[T], Any], Write | None, WriteSteps | None]] = []
+    tagged: list[_TaggedWriter] = []
+    for schema in schema_of(entity_type):
+        get = attrgetter(schema.plain_name)
+        if schema.tag is not None:
+            assert defaults[schema.plain_name] is not MISSING, f"{cls.__name__}.{schema.plain_name} has no default"
+            tagged.append((schema.tag, get, field_writer(cls, schema), defaults[schema.plain_name]))
+        elif schema.is_array:
+            plain.append((get, None, _array_writer(cls, schema)))
+        else:
+            plain.append((get, field_writer(cls, schema), None))
+    tagged.sort(key=lambda item: item[0])
+
+    def write_message(writer: Writer, message: T) -> Steps[None]:
+        for get, write, steps in plain:
+            if steps is not None:
+                yield from steps(writer, get(message))
+            elif write is not None:
+                write(writer, get(message))
+        writer.end_structure(_present(tagged, message) if writer.flexible else {})
+
+    return write_message
+
+
+def _present(tagged: Sequence[_TaggedWriter], message: Any) -> dict[int, bytes | None]:
+    present: dict[int, bytes | None] = {}
+    for tag, get, write, default in tagged:
+        held = get(message)
+        if held is not None and held != default:
+            present[tag] = encoded(write, held)
+    return present
+
+
+def _array_writer(cls: type[Any], schema: FieldSchema) -> WriteSteps:
+    write_one = element_writer(cls, schema)
+    nested: WriteSteps | None = None
+    nested_cls: type[Any] | None = None
+    if schema.entity is not None and _has_arrays(schema.entity):
+        nested_cls = nested_class(cls, schema.plain_name)
+        nested = stepping_writer(nested_cls, schema.entity)
+
+    def write_array(writer: Writer, held: Sequence[Any] | None) -> Steps[None]:
+        if held is None:
+            if not schema.is_nullable:
+                raise TypeError(f"{cls.__name__}.{schema.plain_name} is None")
+            writer.array_length(-1)
+            return
+        writer.array_length(len(held))
+        for item in held:
+            if writer.is_step_over():
+                yield
+            if nested is None:
+                write_one(writer, item)
+                continue
+            if type(item) is not nested_cls:
+                raise TypeError(f"{cls.__name__}.{schema.plain_name} holds a {type(item).__name__}")
+            yield from nested(writer, item)
+
+    return write_array

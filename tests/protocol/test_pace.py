@@ -1,0 +1,86 @@
+"""The event loop's share: what runs in one iteration, and who continues first."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tierfetch.protocol.net.pace import ELEMENTS_PER_ITERATION, SLICE_ELEMENTS, Slices, exhausted, pace
+from tierfetch.protocol.wire.stepping import Steps
+
+
+class Iterations:
+    """Counts the iterations of the loop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._tick()
+
+    def _tick(self) -> None:
+        self.count += 1
+        asyncio.get_running_loop().call_soon(self._tick)
+
+
+async def work(name: str, slices: int, iterations: Iterations, log: list[tuple[int, str]]) -> None:
+    async for _ in Slices(range(slices * SLICE_ELEMENTS)):
+        log.append((iterations.count, name))
+
+
+async def test_one_iteration_performs_its_share_of_all_work_together() -> None:
+    iterations, log = Iterations(), list[tuple[int, str]]()
+    await asyncio.gather(*[work(str(number), 5, iterations, log) for number in range(20)])
+    assert len(log) == 20 * 5
+    per_iteration = [sum(1 for count, _ in log if count == each) for each in {count for count, _ in log}]
+    assert max(per_iteration) <= ELEMENTS_PER_ITERATION // SLICE_ELEMENTS
+
+
+async def test_work_that_has_had_least_continues_first() -> None:
+    iterations, log = Iterations(), list[tuple[int, str]]()
+    large = asyncio.create_task(work("large", 50, iterations, log))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    before = len(log)
+    assert 0 < before < 50
+    await work("small", 2, iterations, log)
+    names = [name for _, name in log]
+    assert names.count("small") == 2
+    assert len(names) <= before + 4 * ELEMENTS_PER_ITERATION // SLICE_ELEMENTS
+    large.cancel()
+
+
+async def test_free_items_are_had_at_once_and_in_order() -> None:
+    for _ in range(10):
+        await pace().spend(ELEMENTS_PER_ITERATION)
+    slices = Slices(range(5), free=3)
+    with pytest.raises(StopIteration) as first:  # it does not wait
+        slices.__anext__().send(None)
+    assert first.value.value == [0, 1, 2]
+    assert [some async for some in slices] == [[3, 4]]
+
+
+async def test_heavy_items_come_in_fewer_at_a_time() -> None:
+    assert [len(some) async for some in Slices(range(5), weight=SLICE_ELEMENTS // 2)] == [2, 2, 1]
+
+
+async def test_work_that_is_cancelled_while_it_waits_takes_no_share() -> None:
+    for _ in range(3):
+        await pace().spend(ELEMENTS_PER_ITERATION)
+    waiting = [asyncio.create_task(pace().spend(ELEMENTS_PER_ITERATION)) for _ in range(5)]
+    await asyncio.sleep(0)
+    for task in waiting[:4]:
+        task.cancel()
+    await waiting[4]
+
+
+async def test_steps_are_run_to_their_end() -> None:
+    seen = []
+
+    def steps() -> Steps[str]:
+        for number in range(7):
+            seen.append(number)
+            yield
+        return "done"
+
+    assert await exhausted(steps()) == "done"
+    assert seen == list(range(7))

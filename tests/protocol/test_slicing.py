@@ -1,0 +1,186 @@
+"""Large requests: read and written in steps, handled piece by piece, alone on their connection."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.codec import (
+    RequestHeader,
+    read_request_header,
+    request_body_steps,
+    response_steps,
+    write_request,
+    write_response,
+)
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.cluster import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from tierfetch.protocol.messages.offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
+from tierfetch.protocol.messages.registry import request_class, response_class
+from tierfetch.protocol.messages.topics import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
+from tierfetch.protocol.net.dispatch import RequestContext
+from tierfetch.protocol.net.slicing import PIECE_ELEMENTS, SPLITS, answered_in_pieces, pieces
+from tierfetch.protocol.request_elements import ELEMENTS_MAX_OF, REQUEST_ELEMENTS_MAX
+from tierfetch.protocol.wire.primitives import STEP_ELEMENTS, TAGGED_FIELDS_MAX, MalformedMessageError
+from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
+from tierfetch.protocol.wire.stepping import Steps
+from tierfetch.tests.protocol.wire_fakes import Gate, joined, raw_peer, serving, until
+
+CONTEXT = RequestContext(ApiKey.METADATA, 4, None, 1, "peer", "PLAINTEXT", 0.0)
+
+
+def names(count: int) -> MetadataRequest:
+    return MetadataRequest(topics=tuple(MetadataRequestTopic(name=f"t{number}") for number in range(count)))
+
+
+def counted(steps: Steps[Any]) -> tuple[int, Any]:
+    """The number of steps, and the result."""
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return count, end.value
+        count += 1
+
+
+def body_steps(header: RequestHeader, request: Any) -> Steps[Any]:
+    frame = joined(write_request(header, request))
+    return request_body_steps(*read_request_header(memoryview(frame)[4:]))
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_a_large_message_is_read_and_written_in_steps(version: int) -> None:
+    count = 5 * STEP_ELEMENTS + 1
+    steps, request = counted(body_steps(RequestHeader(ApiKey.METADATA, version, 1, None), names(count)))
+    assert (steps, request.topics) == (5, names(count).topics)
+    response = MetadataResponse(
+        brokers=(), topics=tuple(MetadataResponseTopic(name=f"t{number}", partitions=()) for number in range(count))
+    )
+    steps, parts = counted(response_steps(ApiKey.METADATA, version, 1, response))
+    assert steps == 5
+    assert joined(parts) == joined(write_response(ApiKey.METADATA, version, 1, response))
+
+
+def test_many_small_arrays_are_steps_too() -> None:
+    topics = tuple(ProduceTopic((ProducePartition(0, None),), f"t{number}") for number in range(3 * STEP_ELEMENTS))
+    steps, request = counted(body_steps(RequestHeader(ApiKey.PRODUCE, 9, 1, None), ProduceRequest(-1, 1, topics)))
+    assert (steps, request.topics) == (6, topics)
+
+
+@pytest.mark.parametrize(("api", "limit"), [(ApiKey.METADATA, 50_000), (ApiKey.PRODUCE, 200_000), (ApiKey.VOTE, 1000)])
+def test_an_api_may_name_so_many_elements(api: ApiKey, limit: int) -> None:
+    assert ELEMENTS_MAX_OF.get(api, REQUEST_ELEMENTS_MAX) == limit
+
+
+def test_tagged_fields_are_counted_before_any_is_built() -> None:
+    tags = bytes([0xFF, 0x01]) + b"".join(bytes([0x80 | tag & 0x7F, 1, 0]) for tag in range(255))
+    frame = struct.pack(">hhih", ApiKey.API_VERSIONS, 3, 1, -1) + tags
+    with pytest.raises(MalformedMessageError, match=f"255 tagged fields .* at most {TAGGED_FIELDS_MAX}"):
+        read_request_header(memoryview(bytearray(frame)))
+
+
+def test_pieces_have_few_elements_and_lose_none() -> None:
+    split = SPLITS[ApiKey.METADATA]
+    cut = list(pieces(names(250).topics or (), split))
+    assert [len(piece) for piece in cut] == [PIECE_ELEMENTS, PIECE_ELEMENTS, 50]
+    assert [topic for piece in cut for topic in piece] == list(names(250).topics or ())
+
+
+def test_what_is_asked_twice_is_looked_up_once() -> None:
+    same = (MetadataRequestTopic(name=""),) * 1000
+    assert list(pieces(same, SPLITS[ApiKey.METADATA])) == [[same[0]]]
+    offsets = ListOffsetsTopic(name="t", partitions=(ListOffsetsPartition(partition_index=1, timestamp=5),) * 1000)
+    ((topic,),) = pieces((offsets, offsets), SPLITS[ApiKey.LIST_OFFSETS])
+    assert len(topic.partitions) == 1
+
+
+def listed(topic: str, numbers: range) -> ListOffsetsTopic:
+    return ListOffsetsTopic(
+        name=topic, partitions=tuple(ListOffsetsPartition(partition_index=number, timestamp=-1) for number in numbers)
+    )
+
+
+async def test_a_topic_cut_in_pieces_is_one_topic_in_the_response() -> None:
+    sizes = []
+
+    async def handler(_: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        sizes.append(sum(1 + len(topic.partitions) for topic in request.topics))
+        return ListOffsetsResponse(
+            topics=tuple(
+                ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=tuple(
+                        ListOffsetsPartitionResponse(partition_index=each.partition_index, offset=each.partition_index)
+                        for each in topic.partitions
+                    ),
+                )
+                for topic in request.topics
+            )
+        )
+
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=(listed("a", range(250)), listed("b", range(5)), listed("c", range(120)))
+    )
+    response = await answered_in_pieces(handler, SPLITS[ApiKey.LIST_OFFSETS], CONTEXT, request)
+    assert max(sizes) <= PIECE_ELEMENTS
+    assert [(topic.name, [each.offset for each in topic.partitions]) for topic in response.topics] == [
+        ("a", list(range(250))),
+        ("b", list(range(5))),
+        ("c", list(range(120))),
+    ]
+
+
+async def test_a_piece_that_fails_as_a_whole_ends_the_request() -> None:
+    asked = []
+
+    async def handler(
+        _: RequestContext, request: AlterPartitionReassignmentsRequest
+    ) -> AlterPartitionReassignmentsResponse:
+        asked.append(request)
+        return AlterPartitionReassignmentsResponse(
+            error_code=ErrorCode.not_controller, error_message=None, responses=()
+        )
+
+    split = SPLITS[ApiKey.ALTER_PARTITION_REASSIGNMENTS]
+    request = AlterPartitionReassignmentsRequest(timeout_ms=1, topics=(listed("a", range(1000)),))  # type: ignore[arg-type]
+    response = await answered_in_pieces(handler, split, CONTEXT, request)
+    assert (response.error_code, len(asked)) == (ErrorCode.not_controller, 1)
+
+
+@pytest.mark.parametrize("api", SPLITS, ids=lambda api: api.name)
+def test_the_arrays_of_a_split_exist(api: ApiKey) -> None:
+    split = SPLITS[api]
+    assert split.items in request_class(api).__dataclass_fields__
+    assert split.answers in response_class(api).__dataclass_fields__
+
+
+async def test_nothing_begins_on_a_connection_before_a_large_request_is_answered() -> None:
+    gate = Gate()
+    async with serving({ApiKey.METADATA: gate}) as server, raw_peer(server.port) as peer:
+        peer.send(ApiKey.METADATA, 4, 1, names(PIECE_ELEMENTS + 101))
+        await until(lambda: len(gate.gates) == 1)
+        peer.send(ApiKey.METADATA, 4, 2, names(1))
+        for number in range(4):
+            await until(partial(lambda index: len(gate.gates) > index, number))
+            await asyncio.sleep(0)
+            assert len(gate.gates) == number + 1
+            gate.gates[number].set_result(MetadataResponse(brokers=(), topics=()))
+        assert [len(request.topics) for request in gate.requests] == [PIECE_ELEMENTS, PIECE_ELEMENTS, 1, 1]
