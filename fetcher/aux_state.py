@@ -30,6 +30,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from ..log.core.checkpoints import decode_leader_epochs
 from ..log.core.epochs import EpochEntry, LeaderEpochCache
@@ -173,7 +174,7 @@ class AuxStateBuilder:
         deadline = asyncio.get_running_loop().time() + self._ledger_wait_s
         while True:
             ledger = self._metadata.ledger(partition)
-            segments = [] if ledger is None else ledger.finished()
+            segments = [] if ledger is None else list(ledger.finished_from(start_offset))
             if any(segment.start_offset < end_offset <= segment.end_offset + 1 for segment in segments):
                 return tuple(
                     segment
@@ -266,9 +267,10 @@ def _holding(ledger: RemoteLogLedger | None, offset: int, epoch: int | None = No
     """
     holding = [
         segment
-        for segment in (() if ledger is None else ledger.finished())
-        if segment.start_offset <= offset <= segment.end_offset
-        and any(epoch in (None, stated) and first <= offset <= last for stated, first, last in segment.epoch_ranges())
+        for segment in takewhile(
+            lambda segment: segment.start_offset <= offset, () if ledger is None else ledger.finished_from(offset)
+        )
+        if any(epoch in (None, stated) and first <= offset <= last for stated, first, last in segment.epoch_ranges())
     ]
     return sorted(holding, key=lambda segment: (segment.end_offset, -segment.start_offset))
 

@@ -1,17 +1,18 @@
 """Performs what the plan decided, all but copies: proofs, deletions in both tiers, the log start, rolls.
 
-Deleting a remote segment takes three effects, and may begin at any of them again:
+Deleting a remote segment takes three effects, and may restart at any of them:
 
-    DELETE_SEGMENT_STARTED is committed -> every object of the id is gone -> DELETE_SEGMENT_FINISHED is committed
+    DELETE_SEGMENT_STARTED is committed -> every object of the id is deleted -> DELETE_SEGMENT_FINISHED is committed
 
-A segment that somebody else finished deleting meanwhile is no error.
+A segment that another broker has finished deleting meanwhile is no error.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from ..protocol.topics import TopicIdPartition
@@ -22,6 +23,7 @@ from ..remote.core.segment import (
     RemoteLogSegmentState,
     RemotePartitionDeleteState,
 )
+from ..remote.core.usable import UsableSegments
 from ..remote.storage import RemoteStorageManager
 from .core.plan import AbandonOrphan, DeleteLocal, DeleteRemote, Prove, RaiseLogStart, RollActive, Upkeep
 from .deadlines import MetadataWriter
@@ -113,26 +115,52 @@ class RemoteSegmentDeleter:
 
 
 class Proofs:
-    """What this node has found out about the objects of one partition; a bad finding is looked at again in time."""
+    """What this broker has found out about the objects of one partition. A good finding is kept until the local
+    segments that it was needed for are deleted, a bad one for `disproven_for_s`; then the object is looked at again.
+    """
 
-    def __init__(self, disproven_for_s: float) -> None:
+    def __init__(self, usable: UsableSegments, disproven_for_s: float) -> None:
+        """`usable` does not count a segment with a bad finding."""
+        self._usable = usable
         self._disproven_for_s = disproven_for_s
         self._disproven_at_s: dict[RemoteLogSegmentId, float] = {}
-        self.proven: set[RemoteLogSegmentId] = set()
+        self._proven: dict[RemoteLogSegmentId, int] = {}
 
     @property
-    def disproven(self) -> Collection[RemoteLogSegmentId]:
+    def proven(self) -> AbstractSet[RemoteLogSegmentId]:
+        """The segments that were found with their stated size."""
+        return self._proven.keys()
+
+    @property
+    def disproven(self) -> AbstractSet[RemoteLogSegmentId]:
+        """The segments that were found absent, or with another size."""
         return self._disproven_at_s.keys()
 
-    def disprove(self, segment_id: RemoteLogSegmentId, now_s: float) -> None:
-        self._disproven_at_s[segment_id] = now_s
+    def prove(self, segment: RemoteLogSegmentMetadata) -> None:
+        """Note that the object is in the store with its stated size."""
+        self._proven[segment.segment_id] = segment.end_offset
 
-    def forget(self, ledger: RemoteLogLedger, now_s: float) -> None:
-        """Drop what is not in the ledger any more, and bad findings that have become old."""
-        self.proven = {segment_id for segment_id in self.proven if ledger.get(segment_id) is not None}
-        for segment_id, at_s in list(self._disproven_at_s.items()):
-            if ledger.get(segment_id) is None or now_s - at_s > self._disproven_for_s:
-                del self._disproven_at_s[segment_id]
+    def disprove(self, segment_id: RemoteLogSegmentId, now_s: float) -> None:
+        """Note that the object is absent, or has another size."""
+        self._disproven_at_s.pop(segment_id, None)  # the oldest finding stays the first
+        self._disproven_at_s[segment_id] = now_s
+        self._proven.pop(segment_id, None)
+        self._usable.exclude(segment_id)
+
+    def forget_below(self, local_log_start_offset: int) -> None:
+        """Drop the good findings that no local segment needs any longer."""
+        ended = [segment_id for segment_id, last in self._proven.items() if last < local_log_start_offset]
+        for segment_id in ended:
+            del self._proven[segment_id]
+
+    def forget_old(self, now_s: float) -> None:
+        """Drop the bad findings that have become old."""
+        while self._disproven_at_s:
+            segment_id, at_s = next(iter(self._disproven_at_s.items()))
+            if now_s - at_s <= self._disproven_for_s:
+                return
+            del self._disproven_at_s[segment_id]
+            self._usable.include(segment_id)
 
 
 class PartitionUpkeep:
@@ -168,6 +196,7 @@ class PartitionUpkeep:
                 await self._log.increment_log_start_offset(to_offset)
             case DeleteLocal(up_to_offset):
                 await self._log.delete_local_segments(up_to_offset)
+                self.proofs.forget_below(self._log.segments[0].base_offset)
             case RollActive(base_offset):
                 if self._log.segments[-1].base_offset == base_offset:
                     await self._log.roll()
@@ -175,7 +204,7 @@ class PartitionUpkeep:
     async def _prove(self, segment: RemoteLogSegmentMetadata) -> None:
         stored = await self._deleter.stored_size(segment)
         if stored == segment.segment_size_in_bytes:
-            self.proofs.proven.add(segment.segment_id)
+            self.proofs.prove(segment)
             return
         self.proofs.disprove(segment.segment_id, asyncio.get_running_loop().time())
         self._counters.disproven_segments += 1

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from uuid import UUID
@@ -35,17 +35,31 @@ from ..log.partition_log import PartitionLog
 from ..log.segment.segment import LogSegment
 from ..protocol.errors import OUTSIDE
 from ..protocol.topics import TopicIdPartition
+from ..remote.core.ledger import RemoteLogLedger
 from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from ..remote.core.usable import Bounds, UsableSegments
 from ..remote.metadata import RemoteLogMetadataManager
 from ..remote.storage import IndexType
 from .checked_source import DamagedSegmentError
 from .config import RemoteLogManagerConfig
 from .copier import SegmentCopier, checked_log, describe_copy
-from .core.plan import Prove, Upkeep, first_offset_of_tier, is_overtaken, pending_copies, plan_upkeep
-from .core.view import LocalSegment, PartitionView, TierMode, TierPolicy, UsableSegments
+from .core.plan import (
+    AbandonOrphan,
+    DeleteRemote,
+    Prove,
+    Upkeep,
+    first_offset_of_tier,
+    is_overtaken,
+    pending_copies,
+    plan_upkeep,
+)
+from .core.view import LocalSegment, PartitionView, TierMode, TierPolicy
 from .expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter, raise_if_cancelled
 from .metrics import CopyLag, RemoteLogCounters
 from .segment_data import open_segment_data
+
+SEGMENTS_PER_SLICE = 512
+"""Remote segments that one slice looks at before the event loop gets its turn: two to four milliseconds."""
 
 logger = logging.getLogger(__name__)
 
@@ -85,9 +99,9 @@ class PartitionTask:
         self._log = log
         self._leadership = leadership
         self._services = services
-        self._proofs = Proofs(disproven_for_s=services.config.task_interval_ms / 1000)
-        self._upkeep = PartitionUpkeep(partition, log, services.deleter, services.counters, self._proofs)
         self._usable = UsableSegments()
+        self._proofs = Proofs(self._usable, disproven_for_s=services.config.task_interval_ms / 1000)
+        self._upkeep = PartitionUpkeep(partition, log, services.deleter, services.counters, self._proofs)
         self._performed: list[Upkeep] = []
         self._copy_wake = asyncio.Event()
         self._upkeep_wake = asyncio.Event()
@@ -152,7 +166,25 @@ class PartitionTask:
         self._upkeep_wake.set()
         return True
 
+    async def _catch_up(self) -> None:
+        """Bring the usable segments up to date in slices: after a change of role there may be many thousands."""
+        metadata = self._services.metadata
+        while True:
+            ledger = metadata.ledger(self.partition)
+            if ledger is None or self._advance(ledger):
+                return
+            await asyncio.sleep(0)
+
+    def _advance(self, ledger: RemoteLogLedger) -> bool:
+        log = self._log
+        # Without a log start all of the tier's segments are looked at: they will say where it is.
+        log_start_offset = log.log_start_offset if log.log_start_known else 0
+        return self._usable.advance(
+            ledger, Bounds(log.epochs, log_start_offset, log.log_end_offset), SEGMENTS_PER_SLICE
+        )
+
     async def _do_upkeep(self) -> bool:
+        await self._catch_up()
         view = self._look()
         if view is not None and not self._log.log_start_known:
             await self._log.set_log_start_from_ledger(first_offset_of_tier(view))
@@ -161,7 +193,7 @@ class PartitionTask:
         if view is None or not planned or planned == self._performed:
             self._performed = []
             return False
-        remote = {segment.segment_id: segment for segment in view.remote}
+        remote = _segments_of(planned, view.ledger)
         failures = [failure for action in planned if (failure := await self._try(action, remote))]
         if failures:
             raise failures[0]
@@ -182,6 +214,7 @@ class PartitionTask:
         return None
 
     async def _copy_next(self) -> bool:
+        await self._catch_up()
         if self._next_copy() is None:
             return False
         async with self._services.copy_slots:
@@ -267,7 +300,9 @@ class PartitionTask:
         if ledger is None or ledger.delete_state is not None:
             return None
         if self._copying is None:  # a bad finding may be why a copy is under way: it holds until that has ended
-            self._proofs.forget(ledger, asyncio.get_running_loop().time())
+            self._proofs.forget_old(asyncio.get_running_loop().time())
+        while not self._advance(ledger):
+            pass  # little is left here: the loops have caught up before
         *closed, active = [_local_segment(segment) for segment in log.segments]
         return PartitionView(
             partition=self.partition,
@@ -281,16 +316,36 @@ class PartitionTask:
             log_end_offset=log.log_end_offset,
             closed=tuple(closed),
             active=active,
-            remote=tuple(ledger.segments()),
-            usable=self._usable.of(ledger.finished(), log.epochs, log.log_end_offset, self._proofs.disproven),
+            ledger=ledger,
+            usable=self._usable,
             deleted_to=ledger.deleted_to(log.epochs.entries, log.log_start_offset),
             isr_log_start_min=leadership.isr_log_start_min() if leadership else log.log_start_offset,
             policy=self.policy,
             copy_deadline=self._services.config.copy_deadline,
             in_flight=frozenset() if self._copying is None else frozenset({self._copying}),
-            proven=frozenset(self._proofs.proven),
-            disproven=frozenset(self._proofs.disproven),
+            proven=self._proofs.proven,
+            disproven=self._proofs.disproven,
         )
+
+
+def _segments_of(
+    planned: Sequence[Upkeep], ledger: RemoteLogLedger
+) -> dict[RemoteLogSegmentId, RemoteLogSegmentMetadata]:
+    """Return the segments that `planned` names, as they are in the ledger when it is planned."""
+    found: dict[RemoteLogSegmentId, RemoteLogSegmentMetadata] = {}
+    for action in planned:
+        match action:
+            case AbandonOrphan(segment_id):
+                segment_ids: tuple[RemoteLogSegmentId, ...] = (segment_id,)
+            case DeleteRemote(segment_ids) | Prove(segment_ids):
+                pass
+            case _:
+                segment_ids = ()
+        for segment_id in segment_ids:
+            segment = ledger.get(segment_id)
+            assert segment is not None, (action, segment_id)
+            found[segment_id] = segment
+    return found
 
 
 def _local_segment(segment: LogSegment) -> LocalSegment:

@@ -59,7 +59,7 @@ from ...fetcher.core.leader_replicas import FollowerFetch
 from ...log.core import index
 from ...log.replica.state import LogOffsets
 from ...log.segment.slices import LogSlice
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.fetch.leader_sessions import AskedPartition
 from ...protocol.fetch.messages import (
     LOCAL_LOG_START_NOT_TOLD,
@@ -302,14 +302,14 @@ class FetchReads:
                 if found is not None:
                     return found
             raise KafkaError(ErrorCode.not_leader_or_follower, f"{topic}-{number}: retention overtakes every read")
-        except (KafkaError, OSError) as error:
+        except OUTSIDE as error:
             return self._answer_of_error(asked, error)
 
     async def _answer_after(self, read: _TierRead) -> FetchPartitionResponse:
         """Answer the partition of a read of the tier that has ended."""
         try:
             found = self._from_tier(read)
-        except (KafkaError, OSError) as error:
+        except OUTSIDE as error:
             return self._answer_of_error(read.asked, error)
         # The offset became local meanwhile. The tier is not waited for again: the reads have one deadline.
         return found or await self._answer(read.asked, may_wait=False)
@@ -321,7 +321,7 @@ class FetchReads:
             self.must_answer = True
         return _response(read.asked.wanted, read.view)
 
-    def _answer_of_error(self, asked: AskedPartition, error: KafkaError | OSError) -> FetchPartitionResponse:
+    def _answer_of_error(self, asked: AskedPartition, error: Exception) -> FetchPartitionResponse:
         topic, number = asked.key
         if isinstance(error, KafkaError):
             return self._failed(topic, number, error.code)

@@ -2,6 +2,8 @@
 
 segment      declares ids, metadata events and states (KIP-405).
 ledger       applies events, rejects illegal transitions, and finds the segment that holds an offset.
+packed       keeps a readable segment as one short byte string.
+usable       keeps which segments count for one replica, as they and its log change.
 epoch_index  orders the readable segments of one leader epoch.
 lineage      decides which segments belong to a leader's history, and how far they reach.
 records      encodes and decodes the records of `__remote_log_metadata`.

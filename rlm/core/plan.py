@@ -24,14 +24,18 @@ Rules that hold for every view and plan:
 * "Usable" is FINISHED, whole on this replica's epoch lineage, and not found missing. What straddles a divergence
   counts for nothing.
 * A plan is repeated after its actions were done; they make the next view, and a view that needs nothing plans nothing.
+* One plan takes a bounded number of steps of each kind, and costs O(log n) in the number of remote segments, plus what
+  it decides about. The ledger and the usable segments are asked for what is at their ends, never walked through.
 
 Does not know who performs the actions, how long they take, or why one failed: a failure is the same view again.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from ...remote.core.ledger import RemoteLogLedger
 from ...remote.core.offset_runs import OffsetRuns
@@ -40,12 +44,16 @@ from .retention import breached_local_segments, breached_remote_segments
 from .view import LocalSegment, PartitionView, TierMode
 
 PROOFS_MAX = 64
-"""How many remote segments one plan asks to prove, so that local deletion goes on in between."""
-
-NO_EPOCH = -1
+"""How many remote segments one plan asks to prove, so that local deletion continues in between."""
 
 DELETIONS_MAX = 256
-"""How many remote segments one plan asks to delete, so that everything else goes on in between."""
+"""How many remote segments one plan asks to delete, so that everything else continues in between."""
+
+EXPIRED_MAX = 512
+"""How many remote segments one plan expires; the next one continues there."""
+
+LOCAL_DELETIONS_MAX = 512
+"""How many local segments one plan looks at for proofs, the oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,24 +137,26 @@ def is_deposed(view: PartitionView) -> bool:
     """Return whether a leader of a newer epoch has already written to the tier."""
     if view.leader_epoch is None:
         return False
-    return any(segment.segment_leader_epochs[-1].epoch > view.leader_epoch for segment in view.remote)
+    return view.ledger.newest_epoch > view.leader_epoch
 
 
 def pending_copies(view: PartitionView) -> list[LocalSegment]:
-    """The closed segments that are to be copied, in order, the one under way included.
+    """Return the closed segments that must be copied, in order, the one under way included.
 
-    A segment is pending unless usable segments hold all its offsets: a new leader goes on where the old one stopped,
-    also where its segments begin elsewhere, and what went missing in the tier is copied again while it is still here.
+    A segment is pending unless usable segments hold all its offsets: a new leader continues where the old one stopped,
+    even if its segments begin elsewhere, and what went missing in the tier is copied again while it is still here.
     """
     if not view.is_leader or view.policy.mode is not TierMode.COPYING or is_deposed(view):
         return []
-    coverage = OffsetRuns.of(view.usable)
+    # Mostly the tier has all from the log start on up to some offset: segments up to there need no further look.
+    tiered_to = view.usable.end_of_run(view.log_start_offset)
+    first = bisect_right(view.closed, tiered_to, key=lambda part: part.end_offset)
     return [
         part
-        for part in view.closed
+        for part in view.closed[first:]
         if part.size_bytes > 0
         and view.log_start_offset < part.end_offset <= view.last_stable_offset
-        and not coverage.holds(max(view.log_start_offset, part.base_offset), part.end_offset)
+        and not view.usable.holds(max(view.log_start_offset, part.base_offset), part.end_offset)
     ]
 
 
@@ -164,16 +174,19 @@ def is_overtaken(ledger: RemoteLogLedger, attempt: RemoteLogSegmentId) -> bool:
 
 
 def _abandon_orphans(view: PartitionView, now_ms: int) -> list[Upkeep]:
-    """Another broker's attempt is given the time that its upload may take: what arrives after the deletion would stay
-    for ever.
+    """Return the deletions of copies that will never finish.
+
+    Another broker's attempt is given the time that its upload may take: what arrives after the deletion would stay for
+    ever, because no ledger names it.
     """
     orphans: list[Upkeep] = []
-    for segment in view.remote:
-        if segment.state is not RemoteLogSegmentState.COPY_SEGMENT_STARTED or segment.segment_id in view.in_flight:
+    for segment in view.ledger.segments(RemoteLogSegmentState.COPY_SEGMENT_STARTED):
+        if segment.segment_id in view.in_flight:
             continue
         age_ms = now_ms - segment.event_timestamp_ms
-        is_mine = segment.broker_id == view.broker_id
-        if is_mine or age_ms > view.copy_deadline.of_size_ms(segment.segment_size_in_bytes):
+        # A copy of this broker that is not in flight died with an earlier attempt or process: nothing can still arrive.
+        is_own = segment.broker_id == view.broker_id
+        if is_own or age_ms > view.copy_deadline.of_size_ms(segment.segment_size_in_bytes):
             orphans.append(AbandonOrphan(segment.segment_id))
     return orphans
 
@@ -202,18 +215,20 @@ def _expired(view: PartitionView, now_ms: int) -> int:
 
 
 def _expired_in_tier(view: PartitionView, now_ms: int) -> int:
-    """Where the log starts once retention has taken the oldest remote segments."""
-    live = [segment for segment in view.usable if segment.end_offset >= view.log_start_offset]
-    tiered_to = max((segment.end_offset + 1 for segment in live), default=view.log_start_offset)
+    """Return where the log starts once retention has taken the oldest remote segments, at most EXPIRED_MAX of them."""
+    tiered_to = view.log_start_offset if view.usable.end_offset is None else view.usable.end_offset
+    local_only = (part.size_bytes for part in (*view.closed, view.active) if part.base_offset >= tiered_to)
     breached = breached_remote_segments(
-        live,
-        local_only_bytes=sum(part.size_bytes for part in (*view.closed, view.active) if part.base_offset >= tiered_to),
+        islice(view.usable.with_sizes(), EXPIRED_MAX),
+        total_bytes=view.usable.size_bytes + sum(local_only),
         retention_bytes=view.policy.retention_bytes,
         retention_ms=view.policy.retention_ms,
         now_ms=now_ms,
     )
     expired_to = view.log_start_offset
-    for segment in live[:breached]:
+    for segment in breached:
+        # A gap in the tier that only the local log fills is not retention's to jump over: those offsets are younger
+        # than what was expired, and may not be copied yet.
         skips_local_offsets = segment.start_offset > max(expired_to, view.local_log_start_offset)
         if skips_local_offsets or segment.end_offset >= view.high_watermark:
             break
@@ -242,22 +257,23 @@ def _breached_locally(view: PartitionView, parts: Sequence[LocalSegment], now_ms
 
 
 def _first_offset_anywhere(view: PartitionView) -> int:
-    """The first offset that some tier still holds, as far as the ledger tells of deletions.
+    """Return the first offset that some tier still holds, as far as the ledger knows of deletions.
 
     Above the log start only if the last leader deleted and the raised start did not survive on this replica. What the
     ledger merely does not name may be there all the same: its events are lost, and the log start stays.
     """
     if view.deleted_to <= view.log_start_offset:
         return view.log_start_offset
-    finished = (s for s in view.remote if s.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED)
-    held = (segment.start_offset for segment in finished if segment.end_offset >= view.log_start_offset)
-    return max(view.log_start_offset, min([view.deleted_to, view.local_log_start_offset, *held]))
+    held = view.ledger.lowest_start_from(view.log_start_offset)
+    bounds = [view.deleted_to, view.local_log_start_offset, *([] if held is None else [held])]
+    return max(view.log_start_offset, min(bounds))
 
 
 def first_offset_of_tier(view: PartitionView) -> int:
-    """The log start of a replica that lost its own: where its history begins in the tier, or else locally."""
-    starts = [segment.start_offset for segment in view.usable]
-    return min([*starts, view.closed[0].base_offset if view.closed else view.active.base_offset])
+    """Return the log start of a replica that lost its own: where its history begins in the tier, or else locally."""
+    local_start = view.closed[0].base_offset if view.closed else view.active.base_offset
+    first = next(iter(view.usable), None)
+    return local_start if first is None else min(first.start_offset, local_start)
 
 
 def _delete_remote(view: PartitionView) -> list[Upkeep]:
@@ -272,28 +288,26 @@ def _delete_remote(view: PartitionView) -> list[Upkeep]:
 
 
 def _unneeded_segments(view: PartitionView) -> list[RemoteLogSegmentMetadata]:
-    """Return the segments that no replica and no reader needs, those with a begun deletion included, in their order."""
+    """Return segments that no replica and no reader needs, those with a begun deletion included, by their start
+    offsets: at least DELETIONS_MAX of them, if there are so many, beside what is in flight.
+    """
+    count = DELETIONS_MAX + len(view.in_flight)
     # A member of the ISR with a lower log start may lead next, and would then name what was deleted.
     start = min(view.log_start_offset, view.isr_log_start_min)
     isr_has_start = start == view.log_start_offset
-    is_emptied = isr_has_start and _is_tier_emptied(view)
-    # Epochs below the lineage's first one end below the log start, or were lost in an unclean election.
-    first_epoch = view.epochs[0].epoch if view.epochs and isr_has_start else NO_EPOCH
-    has_disproven = bool(view.disproven)  # spares the look-up, which hashes an id, for each of many segments
-
-    def is_unneeded(segment: RemoteLogSegmentMetadata) -> bool:
-        if segment.end_offset < start or is_emptied or segment.segment_leader_epochs[-1].epoch < first_epoch:
-            return True
-        # A missing or damaged copy is deleted only once other copies hold all its offsets.
-        return has_disproven and segment.segment_id in view.disproven and _is_replaced(view, segment)
-
-    return [
-        segment
-        for segment in view.remote
-        # A deletion that was begun, by this leader or an earlier one, must end: no reader finds the segment.
-        if segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED
-        or (segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED and is_unneeded(segment))
-    ]
+    # A deletion that was begun, by this leader or an earlier one, must end: no reader finds the segment.
+    unneeded = view.ledger.first_of(RemoteLogSegmentState.DELETE_SEGMENT_STARTED, count)
+    # Offsets below the log start are no longer the log's. Nothing that ends at or above it goes for that reason, on
+    # whatever lineage it is: whoever leads next may have that lineage.
+    unneeded += view.ledger.first_before(start, count)
+    if isr_has_start and _is_tier_emptied(view):
+        unneeded += view.ledger.first_of(RemoteLogSegmentState.COPY_SEGMENT_FINISHED, count)
+    if isr_has_start and view.epochs:
+        # Epochs below the lineage's first one end below the log start, or were lost in an unclean election.
+        unneeded += view.ledger.first_of_epochs_before(view.epochs[0].epoch, count)
+    unneeded += _replaced(view)
+    by_id = {segment.segment_id: segment for segment in unneeded}
+    return sorted(by_id.values(), key=lambda segment: (segment.start_offset, segment.end_offset, segment.segment_id.id))
 
 
 def _is_tier_emptied(view: PartitionView) -> bool:
@@ -301,9 +315,18 @@ def _is_tier_emptied(view: PartitionView) -> bool:
     return view.policy.mode is TierMode.DELETING and view.log_start_offset >= view.local_log_start_offset
 
 
-def _is_replaced(view: PartitionView, segment: RemoteLogSegmentMetadata) -> bool:
-    """Whether other copies hold all its offsets."""
-    return OffsetRuns.of(view.usable).holds(segment.start_offset, segment.end_offset + 1)
+def _replaced(view: PartitionView) -> list[RemoteLogSegmentMetadata]:
+    """Return the missing or damaged copies of which other copies hold all offsets. Until then they stay: what is left
+    of them may be all that there is.
+    """
+    found = (view.ledger.get(segment_id) for segment_id in view.disproven)
+    return [
+        segment
+        for segment in found
+        if segment is not None
+        and segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+        and view.usable.holds(segment.start_offset, segment.end_offset + 1)
+    ]
 
 
 def _shrink_local(view: PartitionView, now_ms: int) -> list[Upkeep]:
@@ -313,7 +336,8 @@ def _shrink_local(view: PartitionView, now_ms: int) -> list[Upkeep]:
     actions: list[Upkeep] = []
     breached = _breached_locally(view, kept, now_ms)
     if view.policy.mode is TierMode.COPYING:
-        wanted = committed[len(below) : len(below) + breached]
+        # Only the oldest are looked at: what is proven of them goes, and the next plan continues there.
+        wanted = committed[len(below) : len(below) + min(breached, LOCAL_DELETIONS_MAX)]
         proofs, proven = _proven(view, wanted)
         actions += proofs
         below += proven
@@ -332,11 +356,11 @@ def _proven(view: PartitionView, wanted: Sequence[LocalSegment]) -> tuple[list[U
     if not wanted:
         return [], []
     start = max(view.log_start_offset, wanted[0].base_offset)
-    covered = OffsetRuns.of(view.usable).end_of_run(start)
+    covered = view.usable.end_of_run(start)
     wanted = [part for part in wanted if part.end_offset <= covered]
     if not wanted:
         return [], []
-    needed = [s for s in view.usable if s.end_offset >= start and s.start_offset < wanted[-1].end_offset]
+    needed = view.usable.overlapping(start, wanted[-1].end_offset)
     unproven = tuple(s.segment_id for s in needed if s.segment_id not in view.proven)
     proven_to = OffsetRuns.of(s for s in needed if s.segment_id in view.proven).end_of_run(start)
     proofs: list[Upkeep] = [Prove(unproven[:PROOFS_MAX])] if unproven else []

@@ -1,12 +1,12 @@
-"""What retention asks to go, by size and by time, computed as Kafka computes it. Asks only: the plan decides.
+"""What breaches retention, by size and by time, computed as Kafka computes it; the plan decides what goes.
 
-Both functions look at a log from its oldest end and stop at the first segment that may stay, so an old segment behind
+Both functions look at a log from its oldest end and stop at the first segment that may stay, so an old segment after
 a young one stays too. A limit of -1 is breached by nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ...remote.core.segment import RemoteLogSegmentMetadata
 from .view import LocalSegment
@@ -15,7 +15,7 @@ from .view import LocalSegment
 def breached_local_segments(
     segments: Sequence[LocalSegment], *, retention_bytes: int, retention_ms: int, now_ms: int
 ) -> int:
-    """How many of the oldest `segments` breach: first by the size of all of them, then by the age of what is left.
+    """Return how many of the oldest `segments` breach: first by the size of all of them, then by the age of the rest.
 
     A segment goes by size only as a whole, that is while the rest still holds `retention_bytes` or more.
     """
@@ -32,40 +32,26 @@ def breached_local_segments(
 
 
 def breached_remote_segments(
-    segments: Sequence[RemoteLogSegmentMetadata],
+    oldest: Iterable[tuple[RemoteLogSegmentMetadata, int]],
     *,
-    local_only_bytes: int,
+    total_bytes: int,
     retention_bytes: int,
     retention_ms: int,
     now_ms: int,
-) -> int:
-    """How many of the oldest remote `segments` breach the retention of the whole log.
+) -> list[RemoteLogSegmentMetadata]:
+    """Return the remote segments that breach the retention of the whole log, which has `total_bytes`.
 
-    The log's size is theirs plus `local_only_bytes`, what lies in local segments that are not in the tier. Bytes that
-    several segments hold because leaders copied the same offsets count once.
+    `oldest` gives them by their start offsets, each with its size without what an earlier one holds: bytes that several
+    segments hold, because several leaders copied the same offsets, count once, here and in the total. It is read up to
+    the first segment that may stay.
     """
-    sizes = _sizes_without_overlaps(segments) if retention_bytes >= 0 else []
-    surplus = sum(sizes) + local_only_bytes - retention_bytes
-    count = 0
-    for segment in segments:
+    surplus = total_bytes - retention_bytes
+    breached = []
+    for segment, size_bytes in oldest:
         too_old = retention_ms >= 0 and segment.max_timestamp_ms <= now_ms - retention_ms
-        too_much = retention_bytes >= 0 and surplus >= sizes[count]
+        too_much = retention_bytes >= 0 and surplus >= size_bytes
         if not too_old and not too_much:
             break
-        surplus -= sizes[count] if sizes else 0
-        count += 1
-    return count
-
-
-def _sizes_without_overlaps(segments: Sequence[RemoteLogSegmentMetadata]) -> list[int]:
-    """The size of each segment, in proportion to the offsets that no earlier one holds."""
-    sizes = []
-    next_offset = 0
-    for segment in segments:
-        start, end = segment.start_offset, segment.end_offset + 1
-        if start >= next_offset:
-            sizes.append(segment.segment_size_in_bytes)
-        else:
-            sizes.append(segment.segment_size_in_bytes * max(0, end - next_offset) // (end - start))
-        next_offset = max(next_offset, end)
-    return sizes
+        surplus -= size_bytes
+        breached.append(segment)
+    return breached

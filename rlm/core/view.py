@@ -1,24 +1,23 @@
 """What the plan looks at: one hosted partition, frozen at one moment.
 
-Everything is a value, taken between two awaits, so that a plan never mixes two moments. Offsets named `end_offset` are
+Everything is of one moment, so that a plan never mixes two: values, and the ledger and its usable segments as they are
+between two awaits (a partition may have many thousands of segments, too many for a copy at each look). A view is not
+kept across an await. Offsets named `end_offset` are
 exclusive here, except in remote segment metadata, whose `end_offset` is inclusive (Kafka's record says so).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
-from uuid import UUID
 
 from ...log.core.config import UNLIMITED, LogConfig
-from ...log.core.epochs import EpochEntry, LeaderEpochCache
+from ...log.core.epochs import EpochEntry
 from ...protocol.topics import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
-from ...remote.core.lineage import is_within_lineage
-from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-
-VERDICTS_MIN: Final = 100
+from ...remote.core.ledger import RemoteLogLedger
+from ...remote.core.segment import RemoteLogSegmentId
+from ...remote.core.usable import UsableSegments
 
 
 class TierMode(Enum):
@@ -31,7 +30,7 @@ class TierMode(Enum):
     | DELETING  | false                 | any          | true              |
     | UNTIERED  | false                 | any          | false             |
 
-    Internal and compacted topics are UNTIERED whatever else they say. An UNTIERED log is no matter of ours at all.
+    Internal and compacted topics are UNTIERED whatever else they say. The remote log manager ignores an UNTIERED log.
     """
 
     COPYING = auto()
@@ -44,7 +43,7 @@ class TierMode(Enum):
 class TierPolicy:
     """The part of a topic's configuration that the plan needs; -1 is no limit.
 
-    Where nothing (more) is copied, local retention is the retention of the whole log. A topic whose cleanup policy is
+    Where nothing is copied, local retention is the retention of the whole log. A topic whose cleanup policy is
     empty has no limit but the local one.
     """
 
@@ -97,11 +96,11 @@ class PartitionView:
     """One replica of a partition, and the part of the ledger that concerns it.
 
     `leader_epoch` is None on a follower. `closed` are all local segments but the active one, in order, without a gap.
-    `remote` are the ledger's segments in any state, by start offset; `usable`, the finished ones that lie whole on this
-    replica's lineage and are not known to be missing. `deleted_to` is the end of what the ledger tells to have been
-    deleted from the log start on, the log start itself if nothing was. `isr_log_start_min` is the lowest log start
-    offset that a member of the ISR, the leader included, is known to have. `in_flight` is what this node's copier is
-    at; `proven` segments were found in the store with their stated size, `disproven` ones absent or with another size.
+    `ledger` has all remote segments in any state; `usable`, the finished ones at or above the log start that lie whole
+    on this replica's lineage and are not known to be missing. `deleted_to` is the end of what the ledger knows to have
+    been deleted from the log start on, the log start itself if nothing was. `isr_log_start_min` is the lowest log start
+    offset that a member of the ISR, the leader included, is known to have. `in_flight` is what this node's copier works
+    on; `proven` segments were found in the store with their stated size, `disproven` ones absent or with another size.
     """
 
     partition: TopicIdPartition
@@ -115,57 +114,16 @@ class PartitionView:
     log_end_offset: int
     closed: tuple[LocalSegment, ...]
     active: LocalSegment
-    remote: tuple[RemoteLogSegmentMetadata, ...]
-    usable: tuple[RemoteLogSegmentMetadata, ...]
+    ledger: RemoteLogLedger
+    usable: UsableSegments
     deleted_to: int
     isr_log_start_min: int
     policy: TierPolicy
     copy_deadline: CopyDeadline
-    in_flight: frozenset[RemoteLogSegmentId] = frozenset()
-    proven: frozenset[RemoteLogSegmentId] = frozenset()
-    disproven: frozenset[RemoteLogSegmentId] = frozenset()
+    in_flight: AbstractSet[RemoteLogSegmentId] = frozenset()
+    proven: AbstractSet[RemoteLogSegmentId] = frozenset()
+    disproven: AbstractSet[RemoteLogSegmentId] = frozenset()
 
     @property
     def is_leader(self) -> bool:
         return self.leader_epoch is not None
-
-
-class UsableSegments:
-    """Which finished segments lie whole on a replica's lineage, remembered from one view to the next: a partition may
-    have many thousands, and few change.
-    """
-
-    __slots__ = ("_epochs", "_epochs_version", "_verdicts")
-
-    def __init__(self) -> None:
-        self._epochs: LeaderEpochCache | None = None
-        self._epochs_version = -1
-        self._verdicts: dict[UUID, bool] = {}
-
-    def of(
-        self,
-        finished: Sequence[RemoteLogSegmentMetadata],
-        epochs: LeaderEpochCache,
-        log_end_offset: int,
-        disproven: Collection[RemoteLogSegmentId] = (),
-    ) -> tuple[RemoteLogSegmentMetadata, ...]:
-        """Return the segments of `finished` that are whole on the lineage and not `disproven`, in their order."""
-        has_same_history = epochs is self._epochs and epochs.version == self._epochs_version
-        if not has_same_history or len(self._verdicts) > 2 * len(finished) + VERDICTS_MIN:
-            self._epochs, self._epochs_version = epochs, epochs.version
-            self._verdicts.clear()
-        usable = tuple(
-            segment
-            for segment in finished
-            if segment.end_offset < log_end_offset and self._is_whole(segment, epochs, log_end_offset)
-        )
-        if not disproven:
-            return usable
-        return tuple(segment for segment in usable if segment.segment_id not in disproven)
-
-    def _is_whole(self, segment: RemoteLogSegmentMetadata, epochs: LeaderEpochCache, log_end_offset: int) -> bool:
-        key = segment.segment_id.id
-        verdict = self._verdicts.get(key)
-        if verdict is None:
-            verdict = self._verdicts[key] = is_within_lineage(segment, epochs, log_end_offset)
-        return verdict

@@ -93,9 +93,13 @@ def _from_known_state(
 
 
 def _by_end(ledger: RemoteLogLedger, view: ThinView) -> dict[int, RemoteLogSegmentMetadata]:
-    """The segments on the lineage by where they end (exclusive); of several the one that begins lowest."""
+    """Return the segments on the lineage that reach the log start, by where they end (exclusive); of several the one
+    that begins lowest.
+    """
     found: dict[int, RemoteLogSegmentMetadata] = {}
-    for segment in ledger.finished():
+    # The lowest one may begin below the log start: what ends where it begins has the producer state of that point.
+    lowest = ledger.lowest_start_from(view.log_start_offset)
+    for segment in () if lowest is None else ledger.finished_from(lowest - 1):
         if segment.start_offset >= view.local_log_start_offset:
             break
         if is_within_lineage(segment, view.epochs, view.log_end_offset):

@@ -8,6 +8,7 @@ import pytest
 
 from tierfetch.remote.core.ledger import IllegalTransitionError
 from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
+from tierfetch.remote.core.usable import Bounds, UsableSegments
 from tierfetch.rlm.core.plan import RollActive
 from tierfetch.rlm.deadlines import MetadataWriter
 from tierfetch.rlm.expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter
@@ -16,8 +17,9 @@ from tierfetch.tests.fakes.disk import MemoryDisk
 from tierfetch.tests.fakes.remote_metadata import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.log.logs import append, open_log
+from tierfetch.tests.remote.builders import epochs_of
 
-from .views import DELETING, FINISHED, PARTITION, STARTED, remote, segment_id
+from .views import DELETING, FINISHED, PARTITION, STARTED, ledger_of, remote, segment_id
 
 pytestmark = pytest.mark.virtual_time
 
@@ -128,24 +130,28 @@ async def test_segment_that_was_rolled_meanwhile_is_not_rolled_again(
     log = await open_log(MemoryDisk())
     await append(log, 2)
     deleter = RemoteSegmentDeleter(MemoryRemoteStorage(), writer_of(metadata), 1)
-    upkeep = PartitionUpkeep(PARTITION, log, deleter, RemoteLogCounters(), Proofs(1.0))
+    upkeep = PartitionUpkeep(PARTITION, log, deleter, RemoteLogCounters(), Proofs(UsableSegments(), 1.0))
     await upkeep.perform(RollActive(0), {})
     await append(log, 2)
     await upkeep.perform(RollActive(0), {})
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
-async def test_proofs_follow_the_ledger_and_bad_ones_fade(metadata: InMemoryRemoteLogMetadataManager) -> None:
-    writer = writer_of(metadata)
-    ledger = metadata.ledger(PARTITION)
-    assert ledger is not None
-    for number in (1, 2):
-        await writer.start_copy(remote(number, 0, 10, state=STARTED))
-    proofs = Proofs(disproven_for_s=10)
-    proofs.proven |= {segment_id(1), segment_id(3)}
-    for number in (2, 3):
-        proofs.disprove(segment_id(number), now_s=100)
-    proofs.forget(ledger, now_s=110)
-    assert (proofs.proven, set(proofs.disproven)) == ({segment_id(1)}, {segment_id(2)})
-    proofs.forget(ledger, now_s=111)
-    assert set(proofs.disproven) == set()
+def test_good_findings_go_with_the_local_segments_and_bad_ones_fade() -> None:
+    """What is found missing does not count as usable as long as the finding holds."""
+    tiered = [remote(number, 10 * number, 10 * number + 10) for number in (1, 2, 3)]
+    usable = UsableSegments.of(ledger_of(*tiered), Bounds(epochs_of((0, 0)), 0, 100))
+    proofs = Proofs(usable, disproven_for_s=10)
+    for segment in tiered:
+        proofs.prove(segment)
+    proofs.disprove(segment_id(2), now_s=100)
+    proofs.disprove(segment_id(3), now_s=101)
+    assert (set(proofs.proven), set(proofs.disproven)) == ({segment_id(1)}, {segment_id(2), segment_id(3)})
+    assert list(usable) == tiered[:1]
+    proofs.forget_old(now_s=110)
+    proofs.forget_below(19)
+    assert (set(proofs.proven), set(proofs.disproven)) == ({segment_id(1)}, {segment_id(2), segment_id(3)})
+    proofs.forget_old(now_s=111)
+    proofs.forget_below(20)
+    assert (set(proofs.proven), set(proofs.disproven)) == (set(), {segment_id(3)})
+    assert list(usable) == tiered[:2]

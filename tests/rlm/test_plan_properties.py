@@ -198,7 +198,9 @@ class Cluster:
     def delete_remote(self, segment_id: RemoteLogSegmentId, *, dies: bool) -> None:
         segment = self.tier[segment_id]
         if segment.state is FINISHED and segment_id in self.stored:
-            live = [r for r in self.replicas if segment in self.look(r).usable and r.log_start <= segment.end_offset]
+            live = [
+                r for r in self.replicas if segment in list(self.look(r).usable) and r.log_start <= segment.end_offset
+            ]
             assert not live or self.is_local_everywhere(segment) or self.policy.mode is TierMode.DELETING
         if segment.state is not DELETING:
             self.note(segment_id, DELETING)

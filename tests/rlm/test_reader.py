@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ from tierfetch.tests.log.logs import (
 
 from .brokers import PARTITION, Broker, until
 from .reading import Readers, at, close_readers, consume, flip_bit, make_readers, read, tier_all
+from .views import ledger_of
 
 
 class TestRead:
@@ -122,8 +124,8 @@ class TestRead:
 
 def deny_no_transaction_index(broker: Broker) -> None:
     """Metadata as of Kafka before 4.0."""
-    for segment in broker.ledger.finished():
-        object.__setattr__(segment, "txn_index_empty", False)
+    tiered = [replace(segment, txn_index_empty=False) for segment in broker.ledger.finished()]
+    broker.metadata._book._pages[PARTITION].ledger = ledger_of(*tiered, partition=PARTITION)
 
 
 class TestAborted:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import Any
 
 from tierfetch.log.core.config import UNLIMITED
 from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
-from tierfetch.rlm.core.view import CopyDeadline, LocalSegment, PartitionView, TierMode, TierPolicy, UsableSegments
+from tierfetch.remote.core.ledger import RemoteLogLedger
+from tierfetch.remote.core.segment import (
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+)
+from tierfetch.remote.core.usable import Bounds, UsableSegments
+from tierfetch.rlm.core.view import CopyDeadline, LocalSegment, PartitionView, TierMode, TierPolicy
 
 PARTITION = TopicIdPartition(uuid.UUID(int=7), "orders", 0)
 ME = 1
@@ -81,10 +89,26 @@ def view(**changes: Any) -> PartitionView:
     values.setdefault("log_end_offset", values["active"].end_offset)
     values.setdefault("isr_log_start_min", values["log_start_offset"])
     values.setdefault("deleted_to", values["log_start_offset"])
-    finished = [segment for segment in values["remote"] if segment.state is FINISHED]
-    epochs = LeaderEpochCache(values["epochs"])
-    values["usable"] = UsableSegments().of(finished, epochs, values["log_end_offset"], values.get("disproven", ()))
+    values["ledger"] = ledger = ledger_of(*values.pop("remote"))
+    bounds = Bounds(LeaderEpochCache(values["epochs"]), values["log_start_offset"], values["log_end_offset"])
+    values["usable"] = UsableSegments.of(ledger, bounds)
+    for missing in values.get("disproven", ()):
+        values["usable"].exclude(missing)
     return PartitionView(**values)
+
+
+def ledger_of(*segments: RemoteLogSegmentMetadata, partition: TopicIdPartition = PARTITION) -> RemoteLogLedger:
+    """Each in its state."""
+    ledger = RemoteLogLedger(partition)
+    for segment in segments:
+        ledger.apply(replace(segment, state=STARTED))
+        if segment.state is not STARTED:
+            ledger.apply(
+                RemoteLogSegmentMetadataUpdate(
+                    segment.segment_id, segment.state, segment.event_timestamp_ms, segment.broker_id
+                )
+            )
+    return ledger
 
 
 def ids(*numbers: int) -> tuple[RemoteLogSegmentId, ...]:
@@ -93,6 +117,7 @@ def ids(*numbers: int) -> tuple[RemoteLogSegmentId, ...]:
 
 def changed(before: PartitionView, **changes: Any) -> PartitionView:
     """`before` with other values, and what follows from them."""
-    fields = {name: getattr(before, name) for name in before.__slots__ if name != "usable"}
+    fields = {name: getattr(before, name) for name in before.__slots__ if name not in {"ledger", "usable"}}
+    fields["remote"] = before.ledger.segments()
     fields["epochs"] = tuple((entry.epoch, entry.start_offset) for entry in before.epochs)
     return view(**{**fields, **changes})

@@ -27,10 +27,12 @@ BY_TIME = (3_000, 6_000)
 def crosses_the_limit() -> Iterator[None]:
     original = plan.breached_remote_segments
 
-    def breached(segments, *, retention_bytes, **kwargs):
-        count = original(segments, retention_bytes=retention_bytes, **kwargs)
-        total = sum(each.segment_size_in_bytes for each in segments[count:]) + kwargs["local_only_bytes"]
-        return count + (count < len(segments) and UNLIMITED < retention_bytes < total)
+    def breached(oldest, *, retention_bytes, total_bytes, **kwargs):
+        oldest = list(oldest)
+        taken = original(oldest, retention_bytes=retention_bytes, total_bytes=total_bytes, **kwargs)
+        total = total_bytes - sum(size for _, size in oldest[: len(taken)])
+        crosses = UNLIMITED < retention_bytes < total
+        return [segment for segment, _ in oldest[: len(taken) + crosses]]
 
     with patch.object(plan, "breached_remote_segments", breached):
         yield
@@ -46,9 +48,10 @@ def crosses_the_limit() -> Iterator[None]:
 def one_too_many() -> Iterator[None]:
     original = plan.breached_remote_segments
 
-    def breached(segments, *, retention_ms, **kwargs):
-        count = original(segments, retention_ms=retention_ms, **kwargs)
-        return min(len(segments), count + 1) if count and retention_ms >= 0 else count
+    def breached(oldest, *, retention_ms, **kwargs):
+        oldest = list(oldest)
+        count = len(original(oldest, retention_ms=retention_ms, **kwargs))
+        return [segment for segment, _ in oldest[: count + (count > 0 and retention_ms >= 0)]]
 
     with patch.object(plan, "breached_remote_segments", breached):
         yield
@@ -66,8 +69,8 @@ def one_too_many() -> Iterator[None]:
 def size_alone_is_overlooked() -> Iterator[None]:
     original = plan.breached_remote_segments
 
-    def breached(segments, *, retention_ms, **kwargs):
-        return 0 if retention_ms < 0 else original(segments, retention_ms=retention_ms, **kwargs)
+    def breached(oldest, *, retention_ms, **kwargs):
+        return [] if retention_ms < 0 else original(oldest, retention_ms=retention_ms, **kwargs)
 
     with patch.object(plan, "breached_remote_segments", breached):
         yield
@@ -144,10 +147,9 @@ def expired_and_left() -> Iterator[None]:
 
     def delete_remote(view):
         doomed = [segment for action in original(view) for segment in action.segment_ids]
-        ends = {each.segment_id: each.end_offset for each in view.remote}
-        finished = {
-            each.segment_id for each in view.remote if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-        }
+        segments = view.ledger.segments()
+        ends = {each.segment_id: each.end_offset for each in segments}
+        finished = {each.segment_id for each in segments if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED}
         kept = [each for each in doomed if each not in finished or ends[each] + 1 < view.log_start_offset]
         return [plan.DeleteRemote(tuple(kept))] if kept else []
 
