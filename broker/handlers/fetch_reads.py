@@ -206,7 +206,7 @@ class FetchReads:
         """Where a look finds nothing to serve, to commit, or to change of the ISR, and nothing to repeat."""
         log, replicas = partition.log, leadership.replicas
         if self._isolation is FetchIsolation.TXN_COMMITTED:
-            return wanted.fetch_offset >= log.last_stable_offset
+            return wanted.fetch_offset >= log.offsets.last_stable_offset
         if self._isolation is FetchIsolation.HIGH_WATERMARK:
             return wanted.fetch_offset >= log.high_watermark
         if wanted.can_raise_to(log.high_watermark, log.log_start_offset):

@@ -59,13 +59,18 @@ class LogKeeper(Protocol):
 
 
 class LogOffsets(NamedTuple):
-    """The offsets of one log at one instant: where it begins, also locally, and how far it may be read."""
+    """The offsets of one log at one instant: where it begins, how far it may be read, and how far it is durable."""
 
     log_start_offset: int
     local_log_start_offset: int
+    first_unstable_offset: int | None
+    """The first offset of the oldest open transaction; None without one."""
     last_stable_offset: int
     high_watermark: int
     log_end_offset: int
+    recovery_point: int
+    settled_end_offset: int
+    """The log end, unless `flush.messages` or more records below it are not durable yet."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -145,12 +150,17 @@ class LogState:
     def offsets(self) -> LogOffsets:
         """The offsets at this instant."""
         log_start_offset, first_base_offset = self.log_start_offset, self.segments.first_base_offset
+        first_unstable_offset = self.first_unstable_offset if self.producers.has_unstable else None
+        high_watermark = self.high_watermark
         return LogOffsets(
             log_start_offset,
             first_base_offset if first_base_offset > log_start_offset else log_start_offset,
-            self.last_stable_offset if self.producers.has_unstable else self.high_watermark,
-            self.high_watermark,
+            first_unstable_offset,
+            high_watermark if first_unstable_offset is None else min(first_unstable_offset, high_watermark),
+            high_watermark,
             self.log_end_offset,
+            self.recovery_point,
+            self.settled_end_offset,
         )
 
     def check_usable(self) -> None:

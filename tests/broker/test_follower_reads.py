@@ -217,7 +217,7 @@ class TestFollower:
     async def test_R4_gives_what_is_in_the_tier(self, host: Host, handler: FetchHandler) -> None:
         partition = await followed(host, 4, 4)
         await partition.log.delete_local_segments(3)
-        assert partition.log.local_log_start_offset == 3
+        assert partition.log.offsets.local_log_start_offset == 3
         assert (await fetched(handler, 1)).records == b"tiered"
         assert await offsets_of(await fetched(handler, 3, isolation=READ_COMMITTED)) == [3]
 

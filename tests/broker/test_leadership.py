@@ -82,7 +82,7 @@ async def test_a_deposed_leader_tells_its_log_end_only_once_it_is_flushed_as_wan
     assert not stepping_down.done(), "its fetcher would tell the new leader of a record that a crash may take"
     may_sync.set()
     await stepping_down
-    assert partition.log.settled_end_offset == 1
+    assert partition.log.offsets.settled_end_offset == 1
     await host.close()
 
 

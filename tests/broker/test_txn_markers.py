@@ -43,7 +43,7 @@ async def begin(host: Host, name: str) -> Any:
     partition = await host.topic(name, 1)
     data = batch(b"a", producer_id=PRODUCER_ID, sequence=0, transactional=True)
     await partition.append(data, AppendOrigin.CLIENT, acks_all=False)
-    assert partition.log.last_stable_offset == 0
+    assert partition.log.offsets.last_stable_offset == 0
     return partition
 
 
