@@ -52,7 +52,7 @@ async def begin(host: Host, name: str) -> Any:
 async def test_marker_ends_the_transaction(host: Host, version: int, commit: bool) -> None:
     partition = await begin(host, "t")
     assert await write(host, "t", commit=commit, version=version) == {"t": ErrorCode.none}
-    assert partition.log.last_stable_offset == 2
+    assert partition.log.offsets.last_stable_offset == 2
     aborted = await partition.log.aborted_transactions(0, 2)
     assert aborted == ([] if commit else [AbortedTransaction(PRODUCER_ID, 0, 1, 2)])
 
