@@ -331,20 +331,25 @@ class PartitionLog:
         await state.disk.remove(state.directory / mark)
         await state.disk.sync_directory(state.directory)
 
-    @run_to_completion
     async def delete_local_segments(self, up_to_offset: int) -> int:
-        """Remove closed segments wholly below `up_to_offset`: the caller has proven them in the tier. How many."""
-        return await self._trimming.delete_local_segments(up_to_offset)
+        """Remove closed segments wholly below `up_to_offset`: the caller has proven them in the tier. Return how many.
 
-    @run_to_completion
+        This and the next two take them out of the log at once, and return when their files are unlinked. A cancelled
+        call leaves the unlinking to `reap`.
+        """
+        count = await self._trimming.delete_local_segments(up_to_offset)
+        await self._state.unlink_deleted()
+        return count
+
     async def delete_old_segments_by_log_start(self) -> int:
-        """Remove closed segments wholly below the log start. How many."""
-        return await self._trimming.delete_old_segments_by_log_start()
+        """Remove closed segments wholly below the log start. Return how many."""
+        return await self.delete_local_segments(self._state.log_start_offset)
 
-    @run_to_completion
     async def delete_old_segments(self) -> int:
-        """Remove what retention lets go of (`retention`). How many."""
-        return await self._trimming.delete_old_segments()
+        """Remove the segments that retention has expired (`retention`). Return how many."""
+        count = await self._trimming.delete_old_segments()
+        await self._state.unlink_deleted()
+        return count
 
     # Compaction.
 
@@ -438,9 +443,15 @@ class PartitionLog:
         """Whether a reader still holds a removed segment."""
         return bool(self._state.retired)
 
+    @property
+    def has_deleted_files(self) -> bool:
+        """Whether files of removed segments are not unlinked yet."""
+        return bool(self._state.deleted_files)
+
     async def reap(self) -> None:
-        """Close removed segments that their last reader has let go of."""
+        """Close the removed segments that their last reader has released, and unlink the files of removed segments."""
         await self._state.reap()
+        await self._state.unlink_deleted()
 
     @run_to_completion
     async def close(self) -> None:

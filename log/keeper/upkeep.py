@@ -83,7 +83,7 @@ class LogUpkeep:
         for log in self._logs():
             if self._is_flush_due(log, now):
                 self._flush_wanted.set()
-            if log.has_readers:
+            if log.has_deleted_files or log.has_readers:
                 self._removal_wanted.set()
         if self._removals.are_due(now):
             self._removal_wanted.set()
@@ -136,7 +136,8 @@ class LogUpkeep:
     async def remove_due(self) -> None:
         """Remove deleted directories whose delay is over, and close the segments that readers have released."""
         await self._removals.remove_directories()
-        for log in [log for log in (*self._logs(), *self._removals.logs) if log.has_readers]:
+        logs = (*self._logs(), *self._removals.logs)
+        for log in [log for log in logs if log.has_deleted_files or log.has_readers]:
             await self._attempt(log, log.reap())
         self._removals.logs = [log for log in self._removals.logs if log.has_readers]
 
