@@ -17,6 +17,7 @@ startup      measures process start and idle memory.
 election     measures the election of a controller after a SIGKILL.
 failover     measures a failover of many partitions with real controllers.
 append       measures appends to the metadata quorum.
+expiry       measures what appends wait for while retention removes segments.
 voter        runs a replica of the quorum as a process, for `append`.
 controller   measures a controller's image and decisions for large clusters.
 images       measures what a new image costs a broker.

@@ -17,6 +17,7 @@ from . import (
     consume,
     controller,
     election,
+    expiry,
     failover,
     images,
     kill,
@@ -52,6 +53,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "planner": planner.run,
     "simulation": simulation.run,
     "kill": kill.run,
+    "expiry": expiry.run,
 }
 SUITES = {"model": "model.command", "spark": "spark.command"}
 """The benchmarks with options of their own: `python -m bench model --help`."""

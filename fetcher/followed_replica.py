@@ -15,7 +15,8 @@ from enum import Enum
 from random import Random
 
 from .core.bootstrap import Trigger
-from .ports import FollowerPartition, PartitionToFetch
+from .core.partition_fetch import PartitionToFetch
+from .ports import FollowerPartition
 
 DOUBLINGS_MAX = 30
 

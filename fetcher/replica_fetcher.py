@@ -41,10 +41,11 @@ from .bootstrap_runner import Attempt, Bootstrapper, ReadyToAdopt
 from .core.bootstrap import AdoptFromTier, Decision, ResumeFetch, RetryLater, StartAt, Trigger, TruncateTo
 from .core.fetch_outcome import BackOff, Begin, Cut, Stop, outcome_of
 from .core.fetched_records import base_offset_of, whole_batches
+from .core.partition_fetch import FetchedPartition, FetchLimits
 from .core.replication_quota import FollowerThrottle, NoThrottle
 from .followed_replica import FollowedReplica, ReplicaProgress, ReplicaState, back_off_delay_s
 from .long_fetch import LongFetch
-from .ports import Arrived, FetchedPartition, FetchLimits, FollowerPartition, LeaderEndpoint
+from .ports import Arrived, FollowerPartition, LeaderEndpoint
 from .wanted_partitions import WantedPartitions
 
 _log = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from ..protocol.topics import TopicIdPartition
+from .core.partition_fetch import PartitionToFetch
 from .core.replication_quota import FollowerThrottle
 from .followed_replica import FollowedReplica, ReplicaState
-from .ports import PartitionToFetch
 
 HELD_BACK_S_MAX: Final = 1.0
 """After this long a throttle is asked again: it may have been changed."""

@@ -74,7 +74,7 @@ class PartitionLog:
         return log
 
     def __repr__(self) -> str:
-        return f"PartitionLog({self.topic_partition}, [{self.local_log_start_offset}, {self.log_end_offset}))"
+        return f"PartitionLog({self.topic_partition}, [{self.offsets.local_log_start_offset}, {self.log_end_offset}))"
 
     # What it is.
 
@@ -127,7 +127,8 @@ class PartitionLog:
         """Size of the appends that the failure took along; 0 if it was none."""
         return self._state.failed_append_bytes
 
-    # Offsets.
+    # Offsets. `offsets` has all of them. The log start, the log end and the high watermark, which every request and
+    # every append reads alone, are properties too: a tuple of eight for each look would cost more than the look.
 
     @property
     def log_start_offset(self) -> int:
@@ -153,12 +154,8 @@ class PartitionLog:
         return self._state.is_thin
 
     @property
-    def local_log_start_offset(self) -> int:
-        return self._state.local_log_start_offset
-
-    @property
     def offsets(self) -> LogOffsets:
-        """All of those above and below at this instant."""
+        """All offsets of the log at this instant."""
         return self._state.offsets
 
     @property
@@ -168,28 +165,6 @@ class PartitionLog:
     @property
     def high_watermark(self) -> int:
         return self._state.high_watermark
-
-    @property
-    def last_stable_offset(self) -> int:
-        return self._state.last_stable_offset
-
-    @property
-    def first_unstable_offset(self) -> int | None:
-        return self._state.first_unstable_offset
-
-    @property
-    def recovery_point(self) -> int:
-        return self._state.recovery_point
-
-    @property
-    def settled_end_offset(self) -> int:
-        """The log end, unless more than `flush.messages` - 1 records below it are not durable yet."""
-        return self._state.settled_end_offset
-
-    @property
-    def latest_epoch(self) -> int:
-        """-1 if no epoch is known."""
-        return self._state.epochs.latest_epoch
 
     @property
     def epochs(self) -> LeaderEpochCache:
@@ -356,20 +331,25 @@ class PartitionLog:
         await state.disk.remove(state.directory / mark)
         await state.disk.sync_directory(state.directory)
 
-    @run_to_completion
     async def delete_local_segments(self, up_to_offset: int) -> int:
-        """Remove closed segments wholly below `up_to_offset`: the caller has proven them in the tier. How many."""
-        return await self._trimming.delete_local_segments(up_to_offset)
+        """Remove closed segments wholly below `up_to_offset`: the caller has proven them in the tier. Return how many.
 
-    @run_to_completion
+        This and the next two take them out of the log at once, and return when their files are unlinked. A cancelled
+        call leaves the unlinking to `reap`.
+        """
+        count = await self._trimming.delete_local_segments(up_to_offset)
+        await self._state.unlink_deleted()
+        return count
+
     async def delete_old_segments_by_log_start(self) -> int:
-        """Remove closed segments wholly below the log start. How many."""
-        return await self._trimming.delete_old_segments_by_log_start()
+        """Remove closed segments wholly below the log start. Return how many."""
+        return await self.delete_local_segments(self._state.log_start_offset)
 
-    @run_to_completion
     async def delete_old_segments(self) -> int:
-        """Remove what retention lets go of (`retention`). How many."""
-        return await self._trimming.delete_old_segments()
+        """Remove the segments that retention has expired (`retention`). Return how many."""
+        count = await self._trimming.delete_old_segments()
+        await self._state.unlink_deleted()
+        return count
 
     # Compaction.
 
@@ -468,9 +448,15 @@ class PartitionLog:
         """Whether a reader still holds a removed segment."""
         return bool(self._state.retired)
 
+    @property
+    def has_deleted_files(self) -> bool:
+        """Whether files of removed segments are not unlinked yet."""
+        return bool(self._state.deleted_files)
+
     async def reap(self) -> None:
-        """Close removed segments that their last reader has let go of."""
+        """Close the removed segments that their last reader has released, and unlink the files of removed segments."""
         await self._state.reap()
+        await self._state.unlink_deleted()
 
     @run_to_completion
     async def close(self) -> None:

@@ -288,7 +288,7 @@ class PartitionTask:
         """Called for every append: cheap, and wakes only for what can matter to a copy."""
         has_rolled = self._log.active_segment.base_offset != self._seen_active_base_offset
         awaited = self._awaited_stable_offset
-        if has_rolled or (awaited is not None and self._log.last_stable_offset >= awaited):
+        if has_rolled or (awaited is not None and self._log.offsets.last_stable_offset >= awaited):
             self._copy_wake.set()
 
     def _look(self) -> PartitionView | None:
@@ -310,9 +310,9 @@ class PartitionTask:
             leader_epoch=leadership.leader_epoch if leadership else None,
             epochs=log.epochs.entries,
             log_start_offset=log.log_start_offset,
-            local_log_start_offset=log.local_log_start_offset,
+            local_log_start_offset=log.offsets.local_log_start_offset,
             high_watermark=log.high_watermark,
-            last_stable_offset=log.last_stable_offset,
+            last_stable_offset=log.offsets.last_stable_offset,
             log_end_offset=log.log_end_offset,
             closed=tuple(closed),
             active=active,

@@ -126,7 +126,7 @@ class RemoteLogReader:
 
     def _place(self, request: RemoteRead) -> _Place | None:
         log, offset = request.log, request.offset
-        if offset >= log.local_log_start_offset:
+        if offset >= log.offsets.local_log_start_offset:
             return None
         if offset < log.log_start_offset:
             raise KafkaError(
@@ -206,7 +206,7 @@ class RemoteLogReader:
         following_offset = segment.end_offset + 1
         ledger = self._metadata.ledger(request.partition)
         epoch = request.log.epochs.epoch_for_offset(following_offset)
-        if following_offset < request.log.local_log_start_offset and ledger is not None and epoch is not None:
+        if following_offset < request.log.offsets.local_log_start_offset and ledger is not None and epoch is not None:
             following = ledger.find(epoch, following_offset)
             if following is not None:
                 self._chunks.fetch_first(following)
@@ -227,7 +227,7 @@ class RemoteLogReader:
             found |= dict.fromkeys(each for each in aborted if each.last_offset < next_offset)
             if is_complete and next_offset > segment.end_offset:
                 break
-            if next_offset >= request.log.local_log_start_offset:
+            if next_offset >= request.log.offsets.local_log_start_offset:
                 local = await request.log.aborted_transactions(request.offset, end_offset)
                 found |= dict.fromkeys(local)
                 break

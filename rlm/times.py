@@ -67,7 +67,7 @@ class OffsetsByTime:
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 while True:
-                    log_start_offset, local_log_start_offset = log.log_start_offset, log.local_log_start_offset
+                    log_start_offset, local_log_start_offset = log.log_start_offset, log.offsets.local_log_start_offset
                     try:
                         found = await search()
                     except RemoteResourceNotFoundError:
@@ -75,7 +75,7 @@ class OffsetsByTime:
                             raise
                         continue
                     is_there = found is None or found.offset >= log.log_start_offset
-                    if is_there and log.local_log_start_offset == local_log_start_offset:
+                    if is_there and log.offsets.local_log_start_offset == local_log_start_offset:
                         return found
         except TimeoutError as error:
             raise KafkaError(
@@ -91,7 +91,7 @@ class OffsetsByTime:
         start_offset = log.log_start_offset
         candidates = with_timestamp_from(ledger, log.epochs, log.log_end_offset, start_offset, timestamp_ms)
         for segment in list(candidates):
-            if segment.start_offset >= log.local_log_start_offset:
+            if segment.start_offset >= log.offsets.local_log_start_offset:
                 break
             found = await self._first_from(segment, start_offset, timestamp_ms)
             if found is not None:

@@ -31,7 +31,7 @@ async def load(partition: Partition, shard: Shard) -> int:
     committed = partition.committed(end_offset, partition.leader().leader_epoch)
     if committed is not None:
         await committed
-    offset, records = log.local_log_start_offset, 0
+    offset, records = log.offsets.local_log_start_offset, 0
     while offset < end_offset:
         with await log.read(offset, max_bytes=READ_BYTES, max_offset=end_offset) as piece:
             data = await piece.read()

@@ -267,7 +267,7 @@ class FetchReads:
         """Return whether a look would find nothing to serve, to commit or to repeat, and no ISR change."""
         log, replicas = partition.log, leadership.replicas
         if self._isolation is FetchIsolation.TXN_COMMITTED:
-            return wanted.fetch_offset >= log.last_stable_offset
+            return wanted.fetch_offset >= log.offsets.last_stable_offset
         if self._isolation is FetchIsolation.HIGH_WATERMARK:
             return wanted.fetch_offset >= log.high_watermark
         if wanted.can_raise_to(log.high_watermark, log.log_start_offset):

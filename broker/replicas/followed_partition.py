@@ -39,7 +39,7 @@ class FollowedPartition:
 
     @property
     def local_log_start_offset(self) -> int:
-        return self._partition.log.local_log_start_offset
+        return self._partition.log.offsets.local_log_start_offset
 
     @property
     def log_end_offset(self) -> int:

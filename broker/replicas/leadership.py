@@ -23,6 +23,7 @@ from typing import Final
 from ...controller.core.state import LOST_DIRECTORY
 from ...fetcher.core.epoch_fetch import LeaderView
 from ...fetcher.core.leader_replicas import FollowerFetch, LeaderReplicas
+from ...log.core.epochs import LeaderEpochCache
 from ...log.partition_log import PartitionLog
 from ...log.replica.state import LogOffsets
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
@@ -52,6 +53,27 @@ _log = logging.getLogger(__name__)
 def monotonic_ms() -> int:
     """The event loop's clock in ms."""
     return int(asyncio.get_running_loop().time() * 1000)
+
+
+def view_of(
+    leader_epoch: int,
+    epochs: LeaderEpochCache,
+    offsets: LogOffsets,
+    epoch_start_offset: int,
+    followers: Mapping[int, int],
+) -> LeaderView:
+    """Return a replica at one instant, as the decisions of a Fetch need it."""
+    return LeaderView(
+        leader_epoch,
+        epochs,
+        offsets.log_start_offset,
+        offsets.local_log_start_offset,
+        offsets.last_stable_offset,
+        offsets.high_watermark,
+        offsets.log_end_offset,
+        epoch_start_offset,
+        followers,
+    )
 
 
 class Leadership:
@@ -106,10 +128,8 @@ class Leadership:
         return self.view_at(self._log.offsets)
 
     def view_at(self, offsets: LogOffsets) -> LeaderView:
-        """Return the same for a caller that has read the offsets already."""
-        return LeaderView(
-            self.leader_epoch, self._log.epochs, *offsets, self.replicas.epoch_start_offset, self._followers
-        )
+        """Return the same for a caller that has the offsets already."""
+        return view_of(self.leader_epoch, self._log.epochs, offsets, self.replicas.epoch_start_offset, self._followers)
 
     def advance_high_watermark(self) -> None:
         """Raise it as far as the replicas allow now. Followers flush before they fetch on; what this replica has not
@@ -124,7 +144,7 @@ class Leadership:
         if candidate is None or candidate <= log.high_watermark:
             return
         # Our own copy counts only as far as it is flushed: else a power failure here could take what is acknowledged.
-        candidate = min(candidate, log.settled_end_offset)
+        candidate = min(candidate, log.offsets.settled_end_offset)
         if candidate > log.high_watermark and log.update_high_watermark(candidate):
             self._on_high_watermark()
 
@@ -159,7 +179,7 @@ class Leadership:
         replicas, now_ms = self.replicas, monotonic_ms()
         self.resting.note_positions()
         brokers = {id_: broker for id_, broker in self._view.image.brokers.items() if broker.may_join_isr}
-        thin = replicas.thin_followers(self._log.local_log_start_offset)
+        thin = replicas.thin_followers(self._log.offsets.local_log_start_offset)
         followers = [
             ReadReplica(
                 id_, brokers[id_].rack, follower.log_end_offset, now_ms - (follower.last_caught_up_time_ms or 0)

@@ -31,7 +31,7 @@ from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..cluster.view import ClusterView, PartitionRegistration
 from ..core.recompression import KEEP, recompressed
 from .delayed import OffsetWaiters, Sleepers
-from .leadership import Leadership
+from .leadership import Leadership, view_of
 
 
 class WallClock(Protocol):
@@ -125,7 +125,7 @@ class Partition:
         is_about_to_lead = registration is not None and registration.leader == self._services.node_id
         if registration is None or is_about_to_lead or self.is_log_being_replaced or not log.log_start_known:
             raise self._not_leader()
-        return LeaderView(registration.leader_epoch, log.epochs, *log.offsets, epoch_start_offset=log.log_end_offset)
+        return view_of(registration.leader_epoch, log.epochs, log.offsets, log.log_end_offset, {})
 
     # -- roles --------------------------------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class Partition:
             on_high_watermark=self._on_high_watermark,
             on_low_watermark=self._on_low_watermark,
         )
-        self._ends = (self.log.log_end_offset, self.log.settled_end_offset)
+        self._ends = (self.log.log_end_offset, self.log.offsets.settled_end_offset)
         self.note_registration(registration)
         self._on_high_watermark()
 
@@ -259,7 +259,7 @@ class Partition:
                 self.high_watermark_news.wake()
             return
         leadership.resting.wake()
-        before, self._ends = self._ends, (log.log_end_offset, log.settled_end_offset)
+        before, self._ends = self._ends, (log.log_end_offset, log.offsets.settled_end_offset)
         if self._ends == before:
             return
         leadership.advance_high_watermark()

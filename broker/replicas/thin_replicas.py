@@ -67,7 +67,8 @@ class ThinReplicas:
         log, name = partition.log, partition.partition.topic_partition
         if log.is_adopted:
             # Reported before it can join the ISR: the controller must elect it last from its first moment there.
-            self._thin[name] = _Since(log.local_log_start_offset, None)
+            # Reported before it can join the ISR: the controller must elect it last from its first moment there.
+            self._thin[name] = _Since(log.offsets.local_log_start_offset, None)
         elif log.is_thin and name not in self._thin:
             self.joined(partition)
         else:
@@ -78,8 +79,8 @@ class ThinReplicas:
         """A replica that began above the log start has joined its ISR, or was thin in an earlier run."""
         log, name = partition.log, partition.partition.topic_partition
         self._marked[name] = None
-        if log.local_log_start_offset > log.log_start_offset:
-            self._thin[name] = _Since(log.local_log_start_offset, self._now_ms())
+        if log.offsets.local_log_start_offset > log.log_start_offset:
+            self._thin[name] = _Since(log.offsets.local_log_start_offset, self._now_ms())
         else:
             self._thin.pop(name, None)
 
@@ -87,12 +88,16 @@ class ThinReplicas:
         """Where the local log of a replica that is thin, or not in sync yet, begins; None for a full one."""
         log = partition.log
         if log.is_adopted:
-            return log.local_log_start_offset if log.local_log_start_offset > log.log_start_offset else None
+            return (
+                log.offsets.local_log_start_offset
+                if log.offsets.local_log_start_offset > log.log_start_offset
+                else None
+            )
         since = self._thin.get(partition.partition.topic_partition) if self._thin else None
         if since is None or not _is_thin(log, since):
             return None
         is_warm = log.size_bytes >= self.limits.bytes_min or self._age_ms(since) >= self.limits.time_ms
-        return None if is_warm else log.local_log_start_offset
+        return None if is_warm else log.offsets.local_log_start_offset
 
     def warm_in_ms(self) -> dict[TopicPartition, int]:
         """How long at most each thin replica is from being warm, if it is in sync from now on."""
@@ -113,7 +118,7 @@ class ThinReplicas:
         name = partition.partition.topic_partition
         since = self._thin.pop(name, None)
         if since is not None and not is_full:
-            self._thin[name] = _Since(partition.log.local_log_start_offset, since.joined_ms)
+            self._thin[name] = _Since(partition.log.offsets.local_log_start_offset, since.joined_ms)
         elif since is not None:
             self.on_change()
 
@@ -140,7 +145,7 @@ class ThinReplicas:
             ThinReplica(
                 topic_id=self._hosted[name].partition.topic_id,
                 partition_index=name.partition,
-                local_start_offset=self._hosted[name].log.local_log_start_offset,
+                local_start_offset=self._hosted[name].log.offsets.local_log_start_offset,
                 local_bytes=self._hosted[name].log.size_bytes,
                 age_ms=self._age_ms(since),
             )
@@ -153,4 +158,4 @@ class ThinReplicas:
 
 def _is_thin(log: PartitionLog, since: _Since) -> bool:
     """Local retention has not raised its start (the warmer may have lowered it), and there is something below."""
-    return since.local_start_offset >= log.local_log_start_offset > log.log_start_offset
+    return since.local_start_offset >= log.offsets.local_log_start_offset > log.log_start_offset

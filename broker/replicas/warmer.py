@@ -182,7 +182,7 @@ class Warmer:
         view = ThinView(
             epochs=log.epochs,
             log_start_offset=log.log_start_offset,
-            local_log_start_offset=log.local_log_start_offset,
+            local_log_start_offset=log.offsets.local_log_start_offset,
             log_end_offset=log.log_end_offset,
             local_bytes=log.size_bytes,
             policy=TierPolicy.of(partition.partition.topic, log.config),

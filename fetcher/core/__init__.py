@@ -1,5 +1,6 @@
 """The decisions of one validated Fetch, on the leader's and on the follower's side, and of a bootstrap. Pure.
 
+partition_fetch    declares the request and the response of one partition.
 epoch_fetch        decides the leader's answer to a Fetch, and where the follower truncates (KIP-101, KIP-595).
 fetch_outcome      decides what a follower does with an answer that disagrees with its log.
 policies           chooses where an empty follower begins: one generator for each bootstrap policy.

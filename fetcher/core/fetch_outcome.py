@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from ...log.core.epochs import LeaderEpochCache
 from ...protocol.errors import ErrorCode
-from ..ports import FetchedPartition
 from .bootstrap import Trigger
 from .epoch_fetch import truncation_for
+from .partition_fetch import FetchedPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from ...protocol.errors import OUTSIDE
 from ...protocol.topics import TopicPartition
-from ..core.config import INT64_MAX
-from ..partition_log import PartitionLog
-from .cleaning import Throttle
+from ..core.config import INT64_MAX, LogConfig
+from .cleaning import Cleaned, Throttle
 from .core.plan import DirtyRange, is_worth_cleaning
 
 RETRY_S: Final = 60.0
@@ -38,10 +37,31 @@ class CleanerSettings:
     io_bytes_per_second_max: float = float("inf")
 
 
+class CleanableLog(Protocol):
+    """A log as the cleaner sees it; `PartitionLog` is one."""
+
+    @property
+    def topic_partition(self) -> TopicPartition: ...
+
+    @property
+    def config(self) -> LogConfig: ...
+
+    @property
+    def failure(self) -> str | None: ...
+
+    def now_ms(self) -> int: ...
+
+    def dirty_range(self) -> DirtyRange: ...
+
+    async def oldest_dirty_ms(self, dirty_range: DirtyRange) -> int | None: ...
+
+    async def clean(self, map_bytes_max: int, throttle: Throttle) -> Cleaned: ...
+
+
 class LogCleaner:
     """The cleaner of a node. `logs` returns the node's open logs; the owner runs `run` in a task."""
 
-    def __init__(self, logs: Callable[[], Mapping[TopicPartition, PartitionLog]], settings: CleanerSettings) -> None:
+    def __init__(self, logs: Callable[[], Mapping[TopicPartition, CleanableLog]], settings: CleanerSettings) -> None:
         self._logs = logs
         self._settings = settings
         self._throttle = Throttle(settings.io_bytes_per_second_max)
@@ -78,10 +98,10 @@ class LogCleaner:
             )
         return True
 
-    async def _dirtiest(self) -> PartitionLog | None:
+    async def _dirtiest(self) -> CleanableLog | None:
         now = asyncio.get_running_loop().time()
         self._retry_at = {partition: until for partition, until in self._retry_at.items() if until > now}
-        candidates: list[tuple[float, PartitionLog]] = []
+        candidates: list[tuple[float, CleanableLog]] = []
         for partition, log in self._logs().items():
             if not log.config.is_compacted or log.failure is not None or partition in self._retry_at:
                 continue
@@ -90,7 +110,7 @@ class LogCleaner:
                 candidates.append((dirty_range.ratio, log))
         return max(candidates, key=lambda candidate: candidate[0])[1] if candidates else None
 
-    async def _is_worth_cleaning(self, log: PartitionLog, dirty_range: DirtyRange) -> bool:
+    async def _is_worth_cleaning(self, log: CleanableLog, dirty_range: DirtyRange) -> bool:
         oldest_ms = None
         if dirty_range.dirty_bytes and log.config.max_compaction_lag_ms < INT64_MAX:
             try:

@@ -206,6 +206,7 @@ class _Rewriting:
         await self.segment.save_indexes()
         await self._state.keeper.save_recovery_points()
         await self._swap()
+        await self._state.unlink_deleted()
         return self._position
 
     async def _take(self, file: DiskFile, header: BatchHeader, data: Buffer, at: int) -> None:
@@ -249,8 +250,8 @@ class _Rewriting:
                 await self._hold_open(pins)
                 async with state.all_or_failed():
                     await self.segment.commit()
-                    for segment in self._group:
-                        await segment.remove_files()
+                    # Renamed, not unlinked: appends wait for the gate meanwhile.
+                    await state.set_aside(list(self._group))
                     await self.segment.make_live()
                     for offset in state.snapshots.offsets:
                         # A producer snapshot belongs to a segment's base offset, and these segments are gone.

@@ -8,9 +8,17 @@ from typing import Final
 
 from ..disk.port import DirectoryEntry
 from .checkpoints import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, RECOVERY_POINT_CHECKPOINT
-from .file_names import ADOPTED_FILE, INDEX_SUFFIXES, LOG_SUFFIX, THIN_FILE, UNSYNCED_FILE, parse_offset_file
+from .file_names import (
+    ADOPTED_FILE,
+    DELETED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    THIN_FILE,
+    UNSYNCED_FILE,
+    parse_offset_file,
+)
 
-LEFTOVER_SUFFIXES: Final = (".deleted", ".cleaned", ".tmp")
+LEFTOVER_SUFFIXES: Final = (DELETED_SUFFIX, ".cleaned", ".tmp")
 OWN_NAMES: Final = frozenset(
     {
         LEADER_EPOCH_CHECKPOINT,

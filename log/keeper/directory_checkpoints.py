@@ -181,7 +181,7 @@ class DirectoryCheckpoints:
 
     def _recovery_points(self) -> Offsets:
         offsets = self._with_kept(RECOVERY_POINT_CHECKPOINT)
-        return offsets | {partition: log.recovery_point for partition, log in self._logs.items()}
+        return offsets | {partition: log.offsets.recovery_point for partition, log in self._logs.items()}
 
     def _high_watermarks(self) -> Offsets:
         offsets = self._with_kept(REPLICATION_OFFSET_CHECKPOINT)

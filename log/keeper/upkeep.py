@@ -121,7 +121,7 @@ class _DirectoryUpkeep:
         for log in self._logs():
             if self._is_flush_due(log, now):
                 self._directory.flush_wanted.set()
-            if log.has_readers:
+            if log.has_deleted_files or log.has_readers:
                 self._removal_wanted.set()
         if self._directory.removals.are_due(now):
             self._removal_wanted.set()
@@ -178,7 +178,8 @@ class _DirectoryUpkeep:
     async def remove_due(self) -> None:
         removals = self._directory.removals
         await removals.remove_directories()
-        for log in [log for log in (*self._logs(), *removals.logs) if log.has_readers]:
+        logs = (*self._logs(), *removals.logs)
+        for log in [log for log in logs if log.has_deleted_files or log.has_readers]:
             await self._attempt(log, log.reap())
         removals.logs = [log for log in removals.logs if log.has_readers]
 

@@ -104,8 +104,9 @@ class Reader:
             except _Moved:
                 continue
             except (FileNotFoundError, CorruptRecordError):
-                # A file or batch may be missing because it was removed during the attempt: that is not damage.
-                if removals == state.removals:
+                # A file or batch may be missing because it was removed during the attempt, or by a truncation that
+                # had begun before and has not ended: that is not damage.
+                if removals == state.removals and state.read_limit is None:
                     raise
         raise KafkaError(ErrorCode.not_leader_or_follower, f"{state.topic_partition} is being truncated: retry")
 

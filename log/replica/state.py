@@ -14,13 +14,16 @@ Offsets, and what holds after every change:
 * `settled_end_offset`: the offset after the last record that counts as stored here under `flush.messages`.
 
 Locks: the structure (segments, epochs, producer state, roll, truncation, removal) changes only under `gate`; files of
-closed segments and snapshots change only under `flush_lock`, taken after the gate. A log with a `failure` rejects every
+closed segments and snapshots change only under `flush_lock`, taken after the gate. Appends wait for the gate, so
+nothing that takes time with size is done under it: a removal releases it before it touches a file (`locked`), and
+unlinks after both locks (`unlink_deleted`). A log with a `failure` rejects every
 append and read: its memory may be ahead of its files, or its files cannot be trusted.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -40,6 +43,8 @@ from ..segment.open_limit import OpenSegments
 from ..segment.segment import LogSegment, Published
 from ..segment.segment_list import LogSegments
 from ..segment.snapshot_files import ProducerSnapshots
+
+logger = logging.getLogger(__name__)
 
 
 class LogKeeper(Protocol):
@@ -63,13 +68,18 @@ class LogKeeper(Protocol):
 
 
 class LogOffsets(NamedTuple):
-    """The offsets of one log at one instant: where it begins, also locally, and how far it may be read."""
+    """The offsets of one log at one instant: where it begins, how far it may be read, and how far it is durable."""
 
     log_start_offset: int
     local_log_start_offset: int
+    first_unstable_offset: int | None
+    """The first offset of the oldest open transaction; None without one."""
     last_stable_offset: int
     high_watermark: int
     log_end_offset: int
+    recovery_point: int
+    settled_end_offset: int
+    """The log end, unless `flush.messages` or more records below it are not durable yet."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -113,6 +123,8 @@ class LogState:
     """The number of removals of segments or bytes so far: a look-up that a removal overtakes is repeated."""
     retired: list[LogSegment] = field(default_factory=list)
     """The removed segments that a reader still holds."""
+    deleted_files: list[Path] = field(default_factory=list)
+    """The files that were renamed to `.deleted` and are not unlinked yet."""
     names_changed: int = 0
     """The number of names created in the directory so far."""
     names_synced: int = 0
@@ -149,13 +161,36 @@ class LogState:
     def offsets(self) -> LogOffsets:
         """The offsets at this instant."""
         log_start_offset, first_base_offset = self.log_start_offset, self.segments.first_base_offset
+        first_unstable_offset = self.first_unstable_offset if self.producers.has_unstable else None
+        high_watermark = self.high_watermark
         return LogOffsets(
             log_start_offset,
             first_base_offset if first_base_offset > log_start_offset else log_start_offset,
-            self.last_stable_offset if self.producers.has_unstable else self.high_watermark,
-            self.high_watermark,
+            first_unstable_offset,
+            high_watermark if first_unstable_offset is None else min(first_unstable_offset, high_watermark),
+            high_watermark,
             self.log_end_offset,
+            self.recovery_point,
+            self.settled_end_offset,
         )
+
+    @asynccontextmanager
+    async def locked(self) -> AsyncIterator[Callable[[], None]]:
+        """Hold the gate and then the flush lock; the value releases the gate early, so that appends continue."""
+        await self.gate.acquire()
+        is_gate_held = True
+
+        def release_gate() -> None:
+            nonlocal is_gate_held
+            if is_gate_held:
+                is_gate_held = False
+                self.gate.release()
+
+        try:
+            async with self.flush_lock:
+                yield release_gate
+        finally:
+            release_gate()
 
     def check_usable(self) -> None:
         """Raise KAFKA_STORAGE_ERROR if the log has failed or was closed."""
@@ -235,6 +270,21 @@ class LogState:
         path = self.directory / LEADER_EPOCH_CHECKPOINT
         await self.disk.write_file(path, encode_leader_epochs(self.epochs.entries))
         self.epochs_saved = version
+
+    async def set_aside(self, removed: list[LogSegment]) -> None:
+        """Take the files of removed segments out of the log, in this order; the caller holds the flush lock."""
+        for segment in removed:
+            self.deleted_files += await segment.set_aside()
+
+    async def unlink_deleted(self) -> None:
+        """Unlink the files that were set aside; the caller holds no lock, as this takes time with their size."""
+        while self.deleted_files:
+            path = self.deleted_files.pop(0)
+            try:
+                await self.disk.remove(path)
+            except OSError as error:
+                # Not retried: nothing depends on it but space, and the next start removes it.
+                logger.error("%s could not be deleted: %s; the next start tries again", path, error)
 
     async def retire(self, removed: list[LogSegment]) -> None:
         """Close removed segments, now or when their last reader releases them."""

@@ -3,12 +3,27 @@
 * The log start is durable before anything below it is removed, and before the call returns: the expiry of the tier
   relies on it. Only retention of an untiered log writes it afterwards: there the first segment gives the log start,
   and a full disk must not keep retention from freeing it.
-* Segments are removed oldest first, so that a crash leaves no hole; remaining files of a segment are swept at the next
-  start. A segment that cannot be removed fails the log: no later one may be removed before it.
 * The new beginning of the log is durable before the removal: a tiered log is flushed up to there with its producer
   state, because nothing else records where the local log continues; an untiered log's state is saved if there is room.
 * The local log start follows the segments; the log start follows them only if the log is not tiered.
 * Readers keep the slices that they hold.
+
+A removal, and what the next start finds after a crash in each step (KIP-405's local retention and DeleteRecords alike):
+
+| step | locks | a crash in it leaves |
+|---|---|---|
+| 1 flush a tiered log up to the new beginning | flush lock | the log as it was |
+| 2 detach the segments, in memory | both | the log as it was; the next removal repeats this one |
+| 3 rename their files to `.deleted`, oldest first | flush lock | a log that begins at one of these segments |
+| 4 remove the snapshots below | flush lock | snapshots below the log, which are never read |
+| 5 save the log start of an untiered log | - | an older log start; the first segment gives the new one |
+| 6 unlink the `.deleted` files | - | `.deleted` files |
+
+The next start removes `.deleted` files, and indexes without their log.
+Appends wait for the gate, so only step 2 holds them up, for a time that does not depend on sizes or counts. Whatever
+may create a file of the same name (truncation to a new start, warming, the swap of a compaction) needs the flush lock,
+and so waits for step 3, whose renames take no time with size. Step 6 removes names that no log uses. A segment that can
+be neither renamed nor unlinked in step 3 fails the log: no later one may be removed before it.
 """
 
 from __future__ import annotations
@@ -17,6 +32,8 @@ from contextlib import suppress
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..core.retention import Expired, below_log_start, expired
+from ..disk.run_to_completion import run_to_completion
+from ..segment.segment import LogSegment
 from .appender import Appender
 from .flusher import Flusher
 from .state import LogState
@@ -68,20 +85,23 @@ class Trimming:
     async def delete_local_segments(self, up_to_offset: int) -> int:
         """Remove the closed segments wholly below `up_to_offset`; the log start stays. Return how many."""
         state = self._state
-        async with state.gate, state.flush_lock:
-            state.check_usable()
-            # First the segments whose successors are flushed: removing them needs no write, and the disk may be full.
-            removed = await self._remove_below(min(up_to_offset, state.recovery_point - 1))
-            return removed + await self._remove_below(up_to_offset)
+        # First the segments whose successors are flushed: removing them needs no write, and the disk may be full.
+        removed = await self._remove_below(up_to_offset, is_flushed=True)
+        segments = state.segments.as_tuple()
+        if count := below_log_start(segments, up_to_offset).count:
+            # The flush may need the room that these have taken.
+            await state.unlink_deleted()
+            # Before the gate is taken: an fsync takes time with what is dirty.
+            async with state.flush_lock:
+                await self._flush_up_to(segments[count].base_offset)
+            removed += await self._remove_below(up_to_offset, is_flushed=False)
+        return removed
 
-    async def delete_old_segments_by_log_start(self) -> int:
-        """Remove the closed segments wholly below the log start. Return how many."""
-        return await self.delete_local_segments(self._state.log_start_offset)
-
+    @run_to_completion
     async def delete_old_segments(self) -> int:
         """Remove the segments that retention has expired. Return how many."""
         state = self._state
-        async with state.gate, state.flush_lock:
+        async with state.locked() as release_gate:
             state.check_usable()
             decision = self._expired()
             if decision.roll_first:
@@ -89,16 +109,29 @@ class Trimming:
                     await self._appender.roll_locked()
             count = min(decision.count, len(state.segments) - 1)
             # A tiered log keeps its log start: the removed records are still readable from the tier.
-            if count == 0 or state.config.remote_storage_enable:
-                return await self._remove_first(count)
-            self._note_log_start(max(state.log_start_offset, state.segments.as_tuple()[count].base_offset))
-            await self._remove_first(count)
+            is_start_kept = count == 0 or state.config.remote_storage_enable
+            if not is_start_kept:
+                self._note_log_start(max(state.log_start_offset, state.segments.as_tuple()[count].base_offset))
+            removed = await self._detach_first(count)
+            release_gate()
+            await self._remove_files(removed)
+        if not is_start_kept:
+            # Not before: the first segment gives this start, and a full disk must not stop the removal.
             await state.keeper.save_log_start_offsets()
             await state.save_epochs()
-            return count
+        return count
 
-    async def _remove_below(self, offset: int) -> int:
-        return await self._remove_first(below_log_start(self._state.segments.as_tuple(), offset).count)
+    @run_to_completion
+    async def _remove_below(self, offset: int, *, is_flushed: bool) -> int:
+        """Remove the closed segments wholly below `offset`; with `is_flushed` only those below the recovery point."""
+        state = self._state
+        async with state.locked() as release_gate:
+            state.check_usable()
+            limit = min(offset, state.recovery_point - 1) if is_flushed else offset
+            removed = await self._detach_first(below_log_start(state.segments.as_tuple(), limit).count)
+            release_gate()
+            await self._remove_files(removed)
+        return len(removed)
 
     def _expired(self) -> Expired:
         state = self._state
@@ -138,29 +171,35 @@ class Trimming:
         state.notify()
 
     async def _flush_up_to(self, base_offset: int) -> None:
-        """Flush up to a base offset; almost always the roll of the segment before has done so."""
+        """Flush up to a base offset; nothing is left to do unless the log has rolled since the caller's flush."""
         state = self._state
         if state.recovery_point < base_offset or state.snapshots.is_staged(base_offset):
             await self._flusher.flush_locked(min(base_offset, state.log_end_offset))
 
-    async def _remove_first(self, count: int) -> int:
+    async def _detach_first(self, count: int) -> list[LogSegment]:
+        """Take the oldest `count` segments out of the log, in memory; return them oldest first."""
         state = self._state
         assert count < len(state.segments), (state.topic_partition, count, len(state.segments))
         if count == 0:
-            return 0
+            return []
         # After the removal no file says where a tiered log began: its log start must be durable before.
         if state.config.remote_storage_enable:
             await state.keeper.ensure_log_start_saved(state.topic_partition)
             await self._flush_up_to(state.segments.as_tuple()[count].base_offset)
-        else:
+        removed = state.segments.remove_first(count)
+        state.removals += 1
+        state.recovery_point = max(state.recovery_point, state.segments.first_base_offset)
+        return removed
+
+    async def _remove_files(self, removed: list[LogSegment]) -> None:
+        """Remove detached segments from the directory, oldest first; the caller holds the flush lock alone."""
+        state = self._state
+        if not removed:
+            return
+        if not state.config.remote_storage_enable:
             with suppress(OSError):
                 await state.snapshots.save()
         async with state.all_or_failed():
-            removed = state.segments.remove_first(count)
-            state.removals += 1
-            state.recovery_point = max(state.recovery_point, state.segments.first_base_offset)
-            for segment in removed:
-                await segment.remove_files()
-            await state.snapshots.remove_below(state.segments.first_base_offset)
+            await state.set_aside(removed)
+            await state.snapshots.remove_below(removed[-1].next_offset)
             await state.retire(removed)
-        return count

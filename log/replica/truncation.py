@@ -140,9 +140,9 @@ class Truncation:
         await state.keeper.save_recovery_points()
 
     async def _remove(self, removed: list[LogSegment]) -> None:
-        """Remove the files of segments, newest first, so that a crash leaves no hole."""
-        for segment in removed:
-            await segment.remove_files()
+        """Remove segments from the directory, newest first, so that a crash leaves no hole."""
+        # Renamed, not unlinked, as all of it is under the gate; the log's upkeep unlinks them (`reap`).
+        await self._state.set_aside(removed)
         await self._state.retire(removed)
 
     async def _wait_for_readers(self, segment: LogSegment, position: int) -> None:

@@ -5,7 +5,7 @@
 | active | open | in memory, ahead of their files | grow at the end; cut by truncation |
 | closed, indexes unsaved | open | in memory | immutable |
 | closed | opened on demand, parked by `OpenSegments` | loaded on demand | immutable |
-| removed | unlinked; open until the last pin goes | - | - |
+| removed | renamed to `.deleted`, later unlinked; open until the last pin goes | - | - |
 
 Invariants:
 
@@ -29,7 +29,7 @@ from ...protocol.records import LOG_OVERHEAD, BatchHeader
 from ...protocol.values import value
 from ..core.config import LogConfig
 from ..core.errors import CorruptFileError
-from ..core.file_names import INDEX_SUFFIXES, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, offset_file
+from ..core.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, offset_file
 from ..core.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX, AbortedTransaction, TransactionIndex
 from ..core.recent_batches import RecentBatches
 from ..core.segment_indexes import SegmentIndexes
@@ -482,8 +482,30 @@ class LogSegment:
         if file is not None:
             await file.close()
 
+    async def set_aside(self) -> list[Path]:
+        """Rename the log, then its indexes, to `.deleted`: for the log it is a removal. Return the new names.
+
+        Unlinking takes time with the size of a file; renaming does not. An index without a log is swept at the next
+        start.
+        """
+        self._open_segments.forget(self)
+        aside: list[Path] = []
+        for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
+            path = self._path(suffix)
+            deleted = path.with_name(path.name + DELETED_SUFFIX)
+            try:
+                await self._disk.rename(path, deleted)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                # A full disk may have no block for the longer name: then only unlinking frees space.
+                await self._disk.remove(path)
+            else:
+                aside.append(deleted)
+        return aside
+
     async def remove_files(self) -> None:
-        """Unlink the log, then its indexes: an index without a log is swept at the next start."""
+        """Unlink the log, then its indexes, of a log that is not open yet."""
         self._open_segments.forget(self)
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
             await self._disk.remove(self._path(suffix))

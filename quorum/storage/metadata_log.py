@@ -77,7 +77,7 @@ class _RecoveryPoint:
 
     async def opened(self) -> None:
         """After recovery, which may have cut the log."""
-        if self.log.recovery_point != self._saved:
+        if self.log.offsets.recovery_point != self._saved:
             await self._save(sync=True)
 
     async def save_log_start_offsets(self) -> None:
@@ -91,7 +91,7 @@ class _RecoveryPoint:
 
     async def flushed(self) -> None:
         """After a flush."""
-        if self.log.recovery_point - self._saved >= RECOVERY_POINT_EVERY:
+        if self.log.offsets.recovery_point - self._saved >= RECOVERY_POINT_EVERY:
             await self._save(sync=False)
 
     def segment_closed(self) -> None:
@@ -103,7 +103,7 @@ class _RecoveryPoint:
         return True
 
     async def _save(self, *, sync: bool) -> None:
-        point = self.log.recovery_point
+        point = self.log.offsets.recovery_point
         await self._disk.write_file(self._path, encode_offsets({METADATA_PARTITION: point}), sync=sync)
         self._saved = point
 
@@ -175,7 +175,7 @@ class MetadataLog:
     @property
     def flushed_end_offset(self) -> int:
         """Below it everything survives a crash of the machine."""
-        return self._log.recovery_point
+        return self._log.offsets.recovery_point
 
     @property
     def high_watermark(self) -> int:
@@ -190,7 +190,7 @@ class MetadataLog:
     def last_epoch(self) -> int:
         """The epoch of the last record, in the log or in the latest snapshot; 0 of an empty log, as in Kafka."""
         latest = self.snapshots.latest
-        return max(self._log.latest_epoch, 0 if latest is None else latest.epoch)
+        return max(self._log.epochs.latest_epoch, 0 if latest is None else latest.epoch)
 
     @property
     def failure(self) -> str | None:
@@ -207,7 +207,7 @@ class MetadataLog:
         """Make everything durable that was appended; where that ends."""
         await self._log.flush()
         await self._keeper.flushed()
-        return self._log.recovery_point
+        return self._log.offsets.recovery_point
 
     async def truncate_to(self, offset: int) -> int:
         """Cut every batch that holds `offset` or more; the new log end, durable."""

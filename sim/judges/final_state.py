@@ -103,7 +103,7 @@ def _replica_state(node_id: int, partition: Partition, files: SimFilesystem, dir
         node_id=node_id,
         partition=str(log.topic_partition),
         log_start_offset=log.log_start_offset,
-        local_log_start_offset=log.local_log_start_offset,
+        local_log_start_offset=log.offsets.local_log_start_offset,
         high_watermark=log.high_watermark,
         log_end_offset=log.log_end_offset,
         epochs=log.epochs.entries,

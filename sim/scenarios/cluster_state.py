@@ -87,7 +87,7 @@ def _of_tier(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, str]]
     """Everything that is closed and stable is copied, or has expired."""
     for name, _, log, ledger in _ledgers(truth, brokers):
         tiered_end = max([log.log_start_offset, *(each.end_offset + 1 for each in ledger.finished())])
-        wanted = min(log.active_segment.base_offset, log.last_stable_offset)
+        wanted = min(log.active_segment.base_offset, log.offsets.last_stable_offset)
         if tiered_end < wanted:
             yield str(name.topic_partition), f"is tiered up to {tiered_end}, closed segments end at {wanted}"
 

@@ -330,7 +330,7 @@ async def tiered(host: Host) -> Partition:
     await append(partition, *(batch(b"a" * 30) for _ in range(4)))
     await partition.log.increment_log_start_offset(1)
     await partition.log.delete_local_segments(3)
-    assert (partition.log.log_start_offset, partition.log.local_log_start_offset) == (1, 3)
+    assert (partition.log.log_start_offset, partition.log.offsets.local_log_start_offset) == (1, 3)
     return partition
 
 
@@ -568,12 +568,12 @@ async def test_bootstrap_rule_12_a_consumer_misses_nothing_whenever_local_retent
 
     async def retain() -> None:
         if rng.random() < 0.5:
-            await log.delete_local_segments(min(log.local_log_start_offset + 1, 11))
+            await log.delete_local_segments(min(log.offsets.local_log_start_offset + 1, 11))
 
     class MovingTier:
         async def read(self, asked: RemoteRead) -> RemoteRecords | None:
             await retain()
-            if asked.offset >= log.local_log_start_offset:
+            if asked.offset >= log.offsets.local_log_start_offset:
                 return None
             return RemoteRecords(memoryview(stored[asked.offset]), asked.offset + 1)
 
@@ -591,4 +591,4 @@ async def test_bootstrap_rule_12_a_consumer_misses_nothing_whenever_local_retent
         assert answer.error_code in (ErrorCode.none, ErrorCode.not_leader_or_follower)
         consumed += offsets
     assert consumed == list(range(12))
-    assert log.local_log_start_offset > 0
+    assert log.offsets.local_log_start_offset > 0

@@ -18,6 +18,7 @@ from tierfetch.broker.replicas.thin_replicas import ThinReplicas, WarmingLimits
 from tierfetch.fetcher.core.leader_replicas import FollowerFetch
 from tierfetch.log.core.config import LogConfig
 from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.replica.state import LogOffsets
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch.leader_sessions import FetchSessionCache
@@ -37,6 +38,11 @@ from tierfetch.tests.broker.requests import context_of
 from tierfetch.tests.broker.waiting import until
 
 FOLLOWER_EPOCH = 0
+
+
+def local_from(offset: int) -> LogOffsets:
+    """Return the offsets of a log of `[0, 50)` whose local part begins at `offset`."""
+    return LogOffsets(0, offset, None, 50, 50, 50, 50, 50)
 
 
 class Tier:
@@ -217,7 +223,7 @@ class TestFollower:
     async def test_R4_gives_what_is_in_the_tier(self, host: Host, handler: FetchHandler) -> None:
         partition = await followed(host, 4, 4)
         await partition.log.delete_local_segments(3)
-        assert partition.log.local_log_start_offset == 3
+        assert partition.log.offsets.local_log_start_offset == 3
         assert (await fetched(handler, 1)).records == b"tiered"
         assert await offsets_of(await fetched(handler, 3, isolation=READ_COMMITTED)) == [3]
 
@@ -265,16 +271,16 @@ class TestThinReplicas:
 
     async def test_F11_a_heartbeat_before_the_warmer_has_said_what_came_changes_nothing(self, host: Host) -> None:
         partition = await followed(host, 4, 4)
-        log, clock = SimpleNamespace(log_start_offset=0, local_log_start_offset=30, size_bytes=9, is_adopted=False), [0]
+        log, clock = SimpleNamespace(log_start_offset=0, offsets=local_from(30), size_bytes=9, is_adopted=False), [0]
         replica: Any = SimpleNamespace(partition=partition.partition, log=log)
         thin = ThinReplicas(lambda: clock[0], {partition.partition.topic_partition: replica}, self.LIMITS)
         thin.joined(replica)
-        log.local_log_start_offset = 20  # a segment came in
+        log.offsets = local_from(20)  # a segment came in
         assert [each.local_start_offset for each in thin.report()] == [20]
         assert thin.local_start_of(replica) == 20
         thin.warmed(replica, is_full=False)
         assert thin.partitions() == [replica]
-        log.local_log_start_offset = 0
+        log.offsets = local_from(0)
         assert thin.local_start_of(replica) is None, "nothing is missing"
         assert thin.report() == []
 
@@ -290,7 +296,7 @@ class TestThinReplicas:
 
         clock = [0]
         log = SimpleNamespace(
-            log_start_offset=0, local_log_start_offset=30, size_bytes=9, is_adopted=False, confirm_warmed=confirm_warmed
+            log_start_offset=0, offsets=local_from(30), size_bytes=9, is_adopted=False, confirm_warmed=confirm_warmed
         )
         replica: Any = SimpleNamespace(partition=partition.partition, log=log)
         hosted = {partition.partition.topic_partition: replica}

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.replicas.leader_endpoint import BrokerEndpoint
-from tierfetch.fetcher.ports import FetchedPartition, FetchLimits, PartitionToFetch
+from tierfetch.fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch.leader_sessions import FetchSessionCache

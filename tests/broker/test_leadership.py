@@ -18,7 +18,7 @@ from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.fetcher.core.leader_replicas import FollowerFetch
 from tierfetch.log.core.config import LogConfig
 from tierfetch.log.core.producer_state import AppendOrigin
-from tierfetch.log.partition_log import PartitionLog
+from tierfetch.log.replica.state import LogState
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.tests.broker.hosting import Host, append, batch
@@ -82,7 +82,7 @@ async def test_a_deposed_leader_tells_its_log_end_only_once_it_is_flushed_as_wan
     assert not stepping_down.done(), "its fetcher would tell the new leader of a record that a crash may take"
     may_sync.set()
     await stepping_down
-    assert partition.log.settled_end_offset == 1
+    assert partition.log.offsets.settled_end_offset == 1
     await host.close()
 
 
@@ -246,7 +246,7 @@ async def test_C7_what_the_leader_has_not_flushed_as_it_should_is_not_committed(
     """Not even when all followers have it: they may lose it with the leader."""
     partition = await host.topic("flushed", 1, config=LogConfig(flush_messages=1))
     with monkeypatch.context() as flushing:
-        flushing.setattr(PartitionLog, "settled_end_offset", property(lambda log: log.log_end_offset - 1))
+        flushing.setattr(LogState, "settled_end_offset", property(lambda log: log.log_end_offset - 1))
         await partition.append(batch(b"a", b"b"), AppendOrigin.CLIENT, acks_all=True)
         assert partition.log.high_watermark == 1
     partition.leader().advance_high_watermark()

@@ -111,7 +111,7 @@ async def test_restarted_leader_leads_under_a_new_epoch_and_keeps_its_data(nodes
     await nodes.start(1)
     assert nodes.registration("t").leader_epoch == 1
     log = nodes.partition(1, "t").log
-    assert (log.log_end_offset, log.latest_epoch) == (2, 1)
+    assert (log.log_end_offset, log.epochs.latest_epoch) == (2, 1)
     await produce(nodes, 1, "t", b"c")
     await same_logs(nodes, "t", 1, 2)
 

@@ -9,6 +9,7 @@ import pytest
 
 from tierfetch.broker.replicas.partition import Partition
 from tierfetch.broker.replicas.thin_replicas import ThinReplicas, WarmingLimits
+from tierfetch.log.replica.state import LogOffsets
 from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
 
 KEY = TopicIdPartition(UUID(int=7), "t", 0)
@@ -23,6 +24,11 @@ class Log:
     log_start_offset: int = 0
     local_log_start_offset: int = 100
     size_bytes: int = 10
+
+    @property
+    def offsets(self) -> LogOffsets:
+        start, local_start, end = self.log_start_offset, self.local_log_start_offset, 200
+        return LogOffsets(start, local_start, None, end, end, end, end, end)
 
     async def confirm_warmed(self) -> None:
         self.is_thin = False

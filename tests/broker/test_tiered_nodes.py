@@ -133,7 +133,7 @@ async def test_F6_empty_follower_begins_at_the_next_upload_and_holds_the_leaders
     assert start > 20
     await replace(nodes, 2)
     log = nodes.partition(2, "t").log
-    assert (log.log_start_offset, log.local_log_start_offset) == (0, start)
+    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (0, start)
     assert nodes.log_bytes(1, "t").endswith(nodes.log_bytes(2, "t"))
     assert log.epochs.entries == nodes.partition(1, "t").log.epochs.entries
 
@@ -153,7 +153,7 @@ async def test_bootstrap_rule_7_replica_that_restarts_before_it_was_in_the_isr_c
     tiered_to = await all_closed_segments_tiered(nodes, 1)
     await nodes.start(2)
     await until(lambda: nodes.registration("t").isr == (1, 2))
-    assert nodes.partition(2, "t").log.local_log_start_offset == tiered_to
+    assert nodes.partition(2, "t").log.offsets.local_log_start_offset == tiered_to
     await until(lambda: not marker.exists())
 
 
@@ -211,7 +211,7 @@ async def test_bootstrap_rule_4_a_broker_whose_metadata_log_lost_its_end_forgets
     nodes.views[2] = LateView(nodes.cluster, old)
     await nodes.start(2)
     log = nodes.partition(2, "t").log
-    assert (log.log_start_offset, log.log_start_known, log.local_log_start_offset) == (0, True, begin)
+    assert (log.log_start_offset, log.log_start_known, log.offsets.local_log_start_offset) == (0, True, begin)
     assert log.config.remote_storage_enable
 
 
@@ -223,7 +223,7 @@ async def test_R5_a_filesystem_of_fsspec_carries_a_bootstrap(tmp_path: Path, sch
     await produce(nodes, 1, 40)
     start = await all_closed_segments_tiered(nodes, 1)
     await replace(nodes, 2)
-    assert nodes.partition(2, "t").log.local_log_start_offset == start
+    assert nodes.partition(2, "t").log.offsets.local_log_start_offset == start
     assert nodes.log_bytes(1, "t").endswith(nodes.log_bytes(2, "t"))
     assert await consume(nodes, 1) == list(range(40))
     await nodes.close()
@@ -235,7 +235,7 @@ async def test_F1_option_off_copies_all_that_is_local(nodes: Nodes) -> None:
     await all_closed_segments_tiered(nodes, 1)
     await nodes.operator.alter_broker_configs("default", {OPTION: "false"})
     await replace(nodes, 2)
-    assert nodes.partition(2, "t").log.local_log_start_offset == 0
+    assert nodes.partition(2, "t").log.offsets.local_log_start_offset == 0
     assert nodes.log_bytes(1, "t") == nodes.log_bytes(2, "t")
 
 
@@ -247,7 +247,7 @@ async def test_F3_where_all_is_local_only_tier_first_asks_before_it_fetches(node
     await produce(nodes, 1, 40)
     assert await all_closed_segments_tiered(nodes, 1) > 20
     await replace(nodes, 2)
-    assert nodes.partition(2, "t").log.local_log_start_offset == 0
+    assert nodes.partition(2, "t").log.offsets.local_log_start_offset == 0
     assert nodes.log_bytes(1, "t") == nodes.log_bytes(2, "t")
 
 
@@ -260,7 +260,7 @@ async def test_F3_replica_that_restarts_with_its_log_goes_on_where_it_was(nodes:
     await produce(nodes, 1, 40)
     await nodes.start(2)
     await until(lambda: nodes.registration("t").isr == (1, 2) and nodes.partition(2, "t").log.log_end_offset == 80)
-    assert nodes.partition(2, "t").log.local_log_start_offset == 0
+    assert nodes.partition(2, "t").log.offsets.local_log_start_offset == 0
     assert nodes.log_bytes(1, "t") == nodes.log_bytes(2, "t")
 
 
@@ -268,10 +268,10 @@ async def test_F8_tiering_off_and_on_again_leaves_a_newcomer_the_local_log(nodes
     await nodes.topic("t", 1, 2, **TIERED, local_retention_bytes="2000")
     await produce(nodes, 1, 40)
     leader = nodes.partition(1, "t").log
-    await until(lambda: leader.local_log_start_offset > 10)
+    await until(lambda: leader.offsets.local_log_start_offset > 10)
     off = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
     await nodes.operator.alter_topic_configs("t", off)
-    await until(lambda: leader.log_start_offset == leader.local_log_start_offset > 0)
+    await until(lambda: leader.log_start_offset == leader.offsets.local_log_start_offset > 0)
     await until(lambda: not list((nodes.base / "tier").rglob("*.log")))
     await nodes.operator.alter_topic_configs(
         "t", {"remote.storage.enable": "true", "remote.log.copy.disable": "true", "local.retention.bytes": None}
@@ -281,7 +281,7 @@ async def test_F8_tiering_off_and_on_again_leaves_a_newcomer_the_local_log(nodes
     assert pending(nodes, 1) == start
     await replace(nodes, 2)
     log = nodes.partition(2, "t").log
-    assert (log.log_start_offset, log.local_log_start_offset) == (start, start)
+    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (start, start)
     assert nodes.log_bytes(1, "t").endswith(nodes.log_bytes(2, "t"))
     assert log.log_end_offset == 40
 
@@ -291,12 +291,12 @@ async def test_F5_option_off_and_moved_to_the_tier_begins_at_the_local_log_start
     await produce(nodes, 1, 40)
     await all_closed_segments_tiered(nodes, 1)
     leader = nodes.partition(1, "t").log
-    await until(lambda: leader.local_log_start_offset > 0 and leader.size_bytes < 3000)
+    await until(lambda: leader.offsets.local_log_start_offset > 0 and leader.size_bytes < 3000)
     await nodes.operator.alter_broker_configs("default", {OPTION: "false"})
-    local_start = leader.local_log_start_offset
+    local_start = leader.offsets.local_log_start_offset
     await replace(nodes, 2)
     log = nodes.partition(2, "t").log
-    assert (log.log_start_offset, log.local_log_start_offset) == (0, local_start)
+    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (0, local_start)
 
 
 async def test_idle_partition_that_is_wholly_tiered_gets_its_replica_back(nodes: Nodes) -> None:
@@ -308,7 +308,7 @@ async def test_idle_partition_that_is_wholly_tiered_gets_its_replica_back(nodes:
     await until(lambda: pending(nodes, 1) == 10)
     await replace(nodes, 2)
     log = nodes.partition(2, "t").log
-    assert (log.log_start_offset, log.local_log_start_offset, log.log_end_offset) == (0, 10, 10)
+    assert (log.log_start_offset, log.offsets.local_log_start_offset, log.log_end_offset) == (0, 10, 10)
 
 
 async def test_R1_new_leader_goes_on_uploading_and_serves_what_it_never_had(nodes: Nodes) -> None:
@@ -318,7 +318,7 @@ async def test_R1_new_leader_goes_on_uploading_and_serves_what_it_never_had(node
     await replace(nodes, 2)
     await nodes[1].view.elect_leader(topic.id_partition(0), 2)
     await until(lambda: nodes.partition(2, "t").leadership is not None)
-    assert nodes.partition(2, "t").log.local_log_start_offset == start
+    assert nodes.partition(2, "t").log.offsets.local_log_start_offset == start
     await produce(nodes, 2, 40)
     assert await all_closed_segments_tiered(nodes, 2) > start
     await until(lambda: nodes.partition(2, "t").log.high_watermark == 80)
@@ -333,7 +333,7 @@ async def test_F10_duplicate_of_a_batch_that_is_in_the_tier_only_is_refused_by_t
     await replace(nodes, 2)
     await nodes[1].view.elect_leader(topic.id_partition(0), 2)
     await until(lambda: nodes.partition(2, "t").leadership is not None)
-    assert nodes.partition(2, "t").log.local_log_start_offset == 5
+    assert nodes.partition(2, "t").log.offsets.local_log_start_offset == 5
     handler = ProduceHandler(nodes[2].hosted)
     answers = []
     for sequence in (4, 7, 5):
@@ -478,9 +478,9 @@ async def test_F11_the_warmer_fills_a_thin_replica_from_the_tier_until_it_is_ful
     replica, thin = nodes.partition(2, "t"), nodes[2].thin
     await until(lambda: thin.local_start_of(replica) == begin and not replica.log.is_adopted)
     (report,) = thin.report()
-    assert (report.local_start_offset, replica.log.local_log_start_offset) == (begin, begin)
+    assert (report.local_start_offset, replica.log.offsets.local_log_start_offset) == (begin, begin)
     await nodes.operator.alter_broker_configs("2", {"thin.replica.warmer.enable": "true"})
-    await until(lambda: replica.log.local_log_start_offset == 0)
+    await until(lambda: replica.log.offsets.local_log_start_offset == 0)
     await until(lambda: (thin.local_start_of(replica), thin.report()) == (None, []))
     assert nodes.log_bytes(2, "t") == nodes.log_bytes(1, "t")
     assert await consume(nodes, 2) == list(range(replica.log.high_watermark))

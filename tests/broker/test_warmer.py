@@ -13,6 +13,7 @@ from tierfetch.broker.replicas.thin_replicas import WarmingLimits
 from tierfetch.broker.replicas.warmer import Warmer, WarmerSettings
 from tierfetch.log.core.config import LogConfig
 from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.replica.state import LogOffsets
 from tierfetch.log.replica.warming import SegmentToWarm
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.topics import TopicIdPartition
@@ -38,6 +39,11 @@ class Log:
         self.size_bytes = 10
         self.failures: list[Exception] = []
         self.taken: list[SegmentToWarm] = []
+
+    @property
+    def offsets(self) -> LogOffsets:
+        start, local_start, end = self.log_start_offset, self.local_log_start_offset, self.log_end_offset
+        return LogOffsets(start, local_start, None, end, end, end, end, end)
 
     async def prepend(self, source: SegmentToWarm) -> int:
         if self.failures:

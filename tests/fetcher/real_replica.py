@@ -18,7 +18,8 @@ from tierfetch.fetcher.core.epoch_fetch import (
     validate_fetch,
 )
 from tierfetch.fetcher.core.leader_offsets import special_offset
-from tierfetch.fetcher.ports import Arrived, FetchedPartition, FetchLimits, PartitionToFetch
+from tierfetch.fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
+from tierfetch.fetcher.ports import Arrived
 from tierfetch.log.core.config import LogConfig
 from tierfetch.log.core.epochs import EpochEnd, LeaderEpochCache
 from tierfetch.log.core.producer_state import AppendOrigin
@@ -131,8 +132,8 @@ class RealLeader:
             leader_epoch=self.leader_epoch,
             epochs=log.epochs,
             log_start_offset=log.log_start_offset,
-            local_log_start_offset=log.local_log_start_offset,
-            last_stable_offset=log.last_stable_offset,
+            local_log_start_offset=log.offsets.local_log_start_offset,
+            last_stable_offset=log.offsets.last_stable_offset,
             high_watermark=log.high_watermark,
             log_end_offset=log.log_end_offset,
             epoch_start_offset=0,
@@ -219,7 +220,7 @@ class RealReplica:
 
     @property
     def local_log_start_offset(self) -> int:
-        return self.log.local_log_start_offset
+        return self.log.offsets.local_log_start_offset
 
     @property
     def log_end_offset(self) -> int:

@@ -15,7 +15,8 @@ from tierfetch.fetcher.core.epoch_fetch import (
     validate_fetch,
 )
 from tierfetch.fetcher.core.leader_offsets import special_offset
-from tierfetch.fetcher.ports import Arrived, FetchedPartition, FetchLimits, PartitionToFetch
+from tierfetch.fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
+from tierfetch.fetcher.ports import Arrived
 from tierfetch.log.core.epochs import EpochEnd
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition

@@ -117,7 +117,7 @@ async def check_equal(node: Node, leader: RealLeader) -> None:
     assert (mine.log_start_offset, mine.log_end_offset) == (theirs.log_start_offset, theirs.log_end_offset)
     assert mine.epochs.entries == theirs.epochs.entries == EPOCHS
     assert mine.producers.snapshot() == theirs.producers.snapshot()
-    start = mine.local_log_start_offset
+    start = mine.offsets.local_log_start_offset
     assert await local_bytes(mine, start) == await local_bytes(theirs, start)
 
 
@@ -125,7 +125,7 @@ async def test_F9_the_worked_scenario_on_real_logs() -> None:
     leader = await leader_with_tier()
     node = await Node.start(MemoryDisk(), leader)
     await node.catch_up(leader)
-    assert node.replica.log.local_log_start_offset == 6
+    assert node.replica.log.offsets.local_log_start_offset == 6
     await check_equal(node, leader)
     assert next(call for call in leader.calls if call.startswith("fetch")) == "fetch 6"
 
@@ -137,7 +137,7 @@ async def test_F9_what_was_adopted_survives_a_crash() -> None:
     node.disk.crashed = True
     restarted = await Node.start(node.disk.restart(), leader)
     log = restarted.replica.log
-    assert (log.log_start_offset, log.local_log_start_offset) == (0, 6)
+    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (0, 6)
     assert log.epochs.entries[:3] == EPOCHS[:3]
     await restarted.catch_up(leader)
     await check_equal(restarted, leader)
@@ -167,13 +167,13 @@ async def test_bootstrap_rule_6_a_transaction_open_below_the_start_stays_open_un
     node = await Node.start(MemoryDisk(), leader)
     await node.catch_up(leader)
     log = node.replica.log
-    assert log.local_log_start_offset == 2
-    assert log.last_stable_offset == 0
+    assert log.offsets.local_log_start_offset == 2
+    assert log.offsets.last_stable_offset == 0
 
     marker = await leader.abort(7)
     async with node.following(leader):
         await until(lambda: log.high_watermark > marker.last_offset)
-    assert log.last_stable_offset == log.log_end_offset
+    assert log.offsets.last_stable_offset == log.log_end_offset
     aborted = await log.aborted_transactions(0, log.log_end_offset)
     assert [(each.producer_id, each.first_offset) for each in aborted] == [(7, 0)]
 
@@ -291,11 +291,11 @@ async def test_a_crash_at_every_disk_effect_leaves_the_old_replica_or_the_new_on
 
 
 def what_is_left(log: PartitionLog) -> str:
-    if log.local_log_start_offset == 0:
+    if log.offsets.local_log_start_offset == 0:
         assert log.log_end_offset == 0, "half of a bootstrap"
         assert log.epochs.entries == ()
         return "old"
-    assert (log.log_start_offset, log.local_log_start_offset) == (0, 6)
+    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (0, 6)
     assert log.epochs.entries[:3] == EPOCHS[:3]
     assert set(log.producers.entries) >= set(range(100, 106))
     return "new"

@@ -49,7 +49,7 @@ async def test_a_java_broker_serves_what_we_wrote(cluster: KafkaCluster, disk: O
     log.update_high_watermark(log.log_end_offset)
     written = await read_bytes(log)
     aborted = await log.aborted_transactions(0, log.log_end_offset)
-    end_offset, stable_offset = log.log_end_offset, log.last_stable_offset
+    end_offset, stable_offset = log.log_end_offset, log.offsets.last_stable_offset
     max_timestamp = await log.max_timestamp_offset()
     open_transaction = next(
         each for each in log.producers.entries.values() if each.current_txn_first_offset is not None

@@ -140,7 +140,7 @@ async def test_java_serves_and_continues_what_we_tiered(cluster: KafkaCluster, d
     log.update_high_watermark(log.log_end_offset)
     written = await read_bytes(log)
     aborted = await log.aborted_transactions(0, log.log_end_offset)
-    end_offset, stable_offset = log.log_end_offset, log.last_stable_offset
+    end_offset, stable_offset = log.log_end_offset, log.offsets.last_stable_offset
     *tiered, left, _ = log.segments
     assert left.next_offset <= stable_offset
     events = [event for segment in tiered for event in await upload(log, segment, partition, storage)]

@@ -151,7 +151,7 @@ async def read_bytes(
     log: PartitionLog, start: int | None = None, end: int | None = None, *, max_bytes: int = 1 << 20
 ) -> bytes:
     """Everything visible from `start` on, fetch for fetch."""
-    offset = log.local_log_start_offset if start is None else start
+    offset = log.offsets.local_log_start_offset if start is None else start
     end = log.log_end_offset if end is None else end
     parts = []
     while offset < end:

@@ -58,20 +58,23 @@ async def node_with_old_replica(disk: MemoryDisk) -> LogManager:
 
 def is_new(log: PartitionLog) -> bool:
     """Whether this is the adopted replica; asserts that it is nothing in between."""
-    if log.local_log_start_offset != 6:
+    if log.offsets.local_log_start_offset != 6:
         return False
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (2, 6, 6)
     assert log.log_start_known
     assert log.epochs.entries == EPOCHS
     assert log.topic_id == TOPIC_ID
     assert log.producers.entries[9].last_sequence == 5
-    assert log.first_unstable_offset == 4
+    assert log.offsets.first_unstable_offset == 4
     return True
 
 
 async def check_old(log: PartitionLog) -> None:
-    assert offsets_of(await read_bytes(log, log.local_log_start_offset)) == [0, 1, 2, 3][log.local_log_start_offset :]
-    assert (log.log_end_offset, log.latest_epoch, log.local_log_start_offset in {0, 2}) == (4, 7, True)
+    assert (
+        offsets_of(await read_bytes(log, log.offsets.local_log_start_offset))
+        == [0, 1, 2, 3][log.offsets.local_log_start_offset :]
+    )
+    assert (log.log_end_offset, log.epochs.latest_epoch, log.offsets.local_log_start_offset in {0, 2}) == (4, 7, True)
     assert not log.producers.entries
 
 
@@ -94,7 +97,7 @@ async def test_F6_F9_the_adopted_replica_is_in_place_and_goes_on() -> None:
     await manager.close()
     again = (await loaded(disk, config=TIERED)).get(TP)
     assert again is not None
-    assert (again.log_start_offset, again.local_log_start_offset, again.log_end_offset) == (2, 6, 8)
+    assert (again.log_start_offset, again.offsets.local_log_start_offset, again.log_end_offset) == (2, 6, 8)
 
 
 async def test_F10_a_duplicate_of_a_batch_that_lies_in_the_tier_only_is_still_refused() -> None:
@@ -110,10 +113,10 @@ async def test_bootstrap_rule_6_a_transaction_that_began_in_the_tier_stays_open_
     manager = await node_with_old_replica(MemoryDisk())
     log = await adopt(manager, TP, STATE)
     assert log.expire_producers() == 0
-    assert log.last_stable_offset == 4
+    assert log.offsets.last_stable_offset == 4
     await log.append_as_follower(marker_batch(ControlType.ABORT, base_offset=6, epoch=3, producer_id=9))
     log.update_high_watermark(7)
-    assert log.last_stable_offset == 7
+    assert log.offsets.last_stable_offset == 7
     (aborted,) = await log.aborted_transactions(6, 7)
     assert (aborted.first_offset, aborted.last_offset) == (4, 6)
 
@@ -360,7 +363,7 @@ async def test_bootstrap_rule_5_the_high_watermark_is_the_start_after_a_crash_to
         disk.put(LOG_DIR / "replication-offset-checkpoint", damage)
     log = (await loaded(disk, config=TIERED)).get(TP)
     assert log is not None
-    assert (log.high_watermark, log.last_stable_offset) == (6, 4)
+    assert (log.high_watermark, log.offsets.last_stable_offset) == (6, 4)
 
 
 async def test_bootstrap_rule_5_an_open_transaction_below_the_local_start_is_never_looked_up_here() -> None:
@@ -368,8 +371,8 @@ async def test_bootstrap_rule_5_an_open_transaction_below_the_local_start_is_nev
     log = await adopt(await node_with_old_replica(MemoryDisk()), TP, STATE)
     await log.append_as_follower(data_batch(2, base_offset=6, epoch=2))
     log.update_high_watermark(8)
-    assert log.last_stable_offset == 4 < log.local_log_start_offset
-    with await log.read(6, max_bytes=1 << 20, max_offset=log.last_stable_offset) as nothing:
+    assert log.offsets.last_stable_offset == 4 < log.offsets.local_log_start_offset
+    with await log.read(6, max_bytes=1 << 20, max_offset=log.offsets.last_stable_offset) as nothing:
         assert nothing.size == 0
     assert await log.aborted_transactions(6, 8) == []
 
@@ -381,14 +384,14 @@ async def test_bootstrap_rule_6_neither_a_restart_nor_an_expired_producer_ends_a
     log.producers.expire(2**62)
     await log.append_as_follower(data_batch(base_offset=6, epoch=3))
     log.update_high_watermark(7)
-    assert log.last_stable_offset == 4
+    assert log.offsets.last_stable_offset == 4
     await manager.close()
     again = (await loaded(disk.restart(), config=TIERED)).get(TP)
     assert again is not None
-    assert (again.high_watermark, again.last_stable_offset) == (7, 4)
+    assert (again.high_watermark, again.offsets.last_stable_offset) == (7, 4)
     await again.append_as_follower(marker_batch(ControlType.COMMIT, base_offset=7, epoch=3, producer_id=9))
     again.update_high_watermark(8)
-    assert again.last_stable_offset == 8
+    assert again.offsets.last_stable_offset == 8
 
 
 async def test_bootstrap_rule_6_a_marker_that_is_cut_off_again_leaves_the_transaction_open() -> None:
@@ -396,5 +399,5 @@ async def test_bootstrap_rule_6_a_marker_that_is_cut_off_again_leaves_the_transa
     await log.append_as_follower(data_batch(base_offset=6, epoch=3))
     await log.append_as_follower(marker_batch(ControlType.ABORT, base_offset=7, epoch=3, producer_id=9))
     await log.truncate_to(7)
-    assert log.first_unstable_offset == 4
-    assert log.last_stable_offset == 4
+    assert log.offsets.first_unstable_offset == 4
+    assert log.offsets.last_stable_offset == 4

@@ -156,7 +156,7 @@ async def test_an_open_transaction_holds_the_cleaner_back() -> None:
     await History(log).apply(put("k", f"{i}") for i in range(20))
     await settled(log)
     await clean(log)
-    assert log.clean_end_offset <= log.last_stable_offset == 20
+    assert log.clean_end_offset <= log.offsets.last_stable_offset == 20
     values = [record.value for record in await uncommitted_view(log)]
     assert b"open" in values
 

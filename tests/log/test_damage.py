@@ -50,7 +50,7 @@ async def test_every_byte_is_kept_and_a_new_log_begins_with_nothing_of_it() -> N
     assert list(strays(disk.restart()).values()) == [before]
     assert damage_of(manager, TP) is None
     log = await manager.create(TP, TOPIC_ID)
-    assert (log.log_end_offset, log.high_watermark, log.recovery_point) == (0, 0, 0)
+    assert (log.log_end_offset, log.high_watermark, log.offsets.recovery_point) == (0, 0, 0)
     await manager.close()
     again = await loaded(disk)
     assert again.logs[TP].log_end_offset == 0

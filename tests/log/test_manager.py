@@ -63,7 +63,7 @@ async def test_a_clean_end_is_a_fast_start() -> None:
     manager = await loaded(disk)
     found = manager.get(TP)
     assert found is not None
-    assert (found.log_end_offset, found.high_watermark, found.recovery_point) == (10, 7, 10)
+    assert (found.log_end_offset, found.high_watermark, found.offsets.recovery_point) == (10, 7, 10)
     assert (found.recovery_report.scanned_segments, found.topic_id) == (0, TOPIC_ID)
     assert offsets_of(await read_bytes(found)) == list(range(10))
     assert LOG_DIR / ".kafka_cleanshutdown" not in disk.restart().files(), "gone, durably, before anything is appended"
@@ -144,7 +144,7 @@ async def test_a_damaged_checkpoint_counts_as_absent_and_is_written_anew(
     assert offsets_of(await read_bytes(found)) == list(range(10))
     assert found.high_watermark == (0 if name == "replication" else 7)
     assert str(path) in caplog.text
-    rewritten = {"log-start": {}, "recovery-point": {"t-0": found.recovery_point}, "replication": {"t-0": 0}}
+    rewritten = {"log-start": {}, "recovery-point": {"t-0": found.offsets.recovery_point}, "replication": {"t-0": 0}}
     assert checkpoint(disk, name) == rewritten[name]
 
 
@@ -167,7 +167,7 @@ async def test_bootstrap_rule_4_a_damaged_log_start_of_a_tiered_log_is_not_guess
     disk = MemoryDisk()
     manager, log = await with_data(disk, config=TIERED)
     await log.delete_local_segments(4)
-    assert log.local_log_start_offset > 0
+    assert log.offsets.local_log_start_offset > 0
     await manager.close()
     disk.put(LOG_DIR / "log-start-offset-checkpoint", b"nonsense")
     found = (await loaded(disk, config=TIERED)).get(TP)
@@ -198,7 +198,7 @@ async def test_a_real_broker_directory_of_kafka_opens() -> None:
         assert log is not None
         assert log.high_watermark == log.log_end_offset == expected[topic]["list_offsets_v11"]["-1"]["offset"]
         assert log.log_start_offset == expected[topic]["list_offsets_v11"]["-2"]["offset"]
-        assert log.local_log_start_offset == expected[topic]["list_offsets_v11"]["-4"]["offset"]
+        assert log.offsets.local_log_start_offset == expected[topic]["list_offsets_v11"]["-4"]["offset"]
         assert log.recovery_report.scanned_segments == 0
     assert manager.get(TopicPartition("__cluster_metadata", 0)) is None
     await manager.close()
@@ -441,7 +441,7 @@ async def test_a_crash_leaves_no_log_that_begins_below_what_is_known_of_it() -> 
         for unsynced in ("lost", "kept"):
             after = (await loaded(disk.restart(unsynced), config=TIERED)).get(TP)
             assert after is not None
-            outcomes.add((after.log_start_offset, after.local_log_start_offset))
+            outcomes.add((after.log_start_offset, after.offsets.local_log_start_offset))
     assert outcomes == {(0, 0), (20, 20)}
 
 
@@ -609,7 +609,7 @@ async def test_a_full_disk_is_freed_of_what_the_tier_has() -> None:
         with pytest.raises(OSError, match="No space left"):
             await raised
     assert await log.delete_local_segments(20) == 9
-    assert (log.log_start_offset, log.local_log_start_offset) == (0, 18)
+    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (0, 18)
     assert checkpoint(disk, "log-start") == {"t-0": 0, "u-1": 0}
     await manager.close()
     again = (await loaded(disk, config=TIERED)).get(TP)
@@ -626,7 +626,7 @@ async def test_a_log_start_that_may_not_be_on_the_disk_is_written_before_segment
         with pytest.raises(OSError, match=operation):
             await log.delete_local_segments(7)
     disk.faults = None
-    assert log.local_log_start_offset == 0
+    assert log.offsets.local_log_start_offset == 0
     assert await log.delete_local_segments(7) > 0
     assert checkpoint(disk, "log-start") == {"t-0": 0}
     await manager.close()
@@ -757,9 +757,9 @@ async def test_files_go_however_often_segments_are_rolled() -> None:
 async def test_flush_ms_flushes_the_active_segment_too() -> None:
     disk = MemoryDisk()
     manager, log = await with_data(disk, config=LogConfig(flush_ms=0))
-    assert log.recovery_point == 0
+    assert log.offsets.recovery_point == 0
     await manager.upkeep.flush_due()
-    assert log.recovery_point == 10
+    assert log.offsets.recovery_point == 10
     found = (await loaded(disk.restart(), config=LogConfig(flush_ms=0))).get(TP)
     assert found is not None
     assert found.log_end_offset == 10

@@ -266,9 +266,9 @@ async def test_upkeep_of_a_directory_waits_for_no_other_ones_disk() -> None:
     running = asyncio.create_task(manager.upkeep.run())
     well = [manager.logs[partition] for partition in sorted(names(manager, 0))]
     async with asyncio.timeout(10):
-        while any(log.has_unflushed_segments or log.log_start_offset == 0 for log in well):  # noqa: ASYNC110
+        while any(log.has_unflushed_segments or log.offsets.log_start_offset == 0 for log in well):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
-        while saved_recovery_points(disk) != {log.topic_partition: log.recovery_point for log in well}:  # noqa: ASYNC110
+        while saved_recovery_points(disk) != {log.topic_partition: log.offsets.recovery_point for log in well}:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     returns.set()
     running.cancel()

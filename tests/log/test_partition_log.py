@@ -45,7 +45,7 @@ async def test_a_leader_stamps_offset_and_epoch_into_the_buffer() -> None:
     header = parse_header(data)
     assert (header.base_offset, header.partition_leader_epoch) == (3, 4)
     assert disk.files(DIRECTORY)[DIRECTORY / "00000000000000000000.log"].endswith(bytes(data))
-    assert (log.log_end_offset, log.high_watermark, log.latest_epoch) == (5, 0, 4)
+    assert (log.log_end_offset, log.high_watermark, log.epochs.latest_epoch) == (5, 0, 4)
 
 
 async def test_log_append_time_is_stamped_and_answered() -> None:
@@ -134,7 +134,7 @@ async def test_E1_an_epoch_without_data_is_durable_before_it_is_reported() -> No
     await log.assign_epoch(3)
     after = disk.restart()
     assert after.files(DIRECTORY)[DIRECTORY / "leader-epoch-checkpoint"] == b"0\n2\n0 0\n3 2\n"
-    assert log.latest_epoch == 3
+    assert log.epochs.latest_epoch == 3
     assert [log.epochs.end_offset_for(epoch, log.log_end_offset).end_offset for epoch in (0, 3)] == [2, 2]
 
 
@@ -230,11 +230,11 @@ async def test_an_open_transaction_holds_the_last_stable_offset() -> None:
     await append(log, 2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     await append(log, 2)
     log.update_high_watermark(6)
-    assert (log.last_stable_offset, log.first_unstable_offset) == (2, 2)
+    assert (log.offsets.last_stable_offset, log.offsets.first_unstable_offset) == (2, 2)
     await end_transaction(log, ControlType.ABORT, 7)
-    assert log.last_stable_offset == 2, "the marker is not committed yet"
+    assert log.offsets.last_stable_offset == 2, "the marker is not committed yet"
     log.update_high_watermark(7)
-    assert (log.last_stable_offset, log.first_unstable_offset) == (7, None)
+    assert (log.offsets.last_stable_offset, log.offsets.first_unstable_offset) == (7, None)
     (aborted,) = await log.aborted_transactions(0, 7)
     assert (aborted.producer_id, aborted.first_offset, aborted.last_offset, aborted.last_stable_offset) == (7, 2, 6, 7)
     assert await log.aborted_transactions(0, 2) == []
@@ -285,7 +285,7 @@ async def test_a_follower_takes_all_or_nothing(data: bytes, message: str) -> Non
     await log.append_as_follower(data_batch(5, base_offset=0, epoch=2))
     with pytest.raises(KafkaError, match=message):
         await log.append_as_follower(data)
-    assert (log.log_end_offset, log.latest_epoch, log.failure) == (5, 2, None)
+    assert (log.log_end_offset, log.epochs.latest_epoch, log.failure) == (5, 2, None)
     await log.append_as_follower(data_batch(base_offset=5, epoch=2))
 
 

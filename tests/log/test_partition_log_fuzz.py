@@ -82,7 +82,7 @@ async def check_after_crash(disk: MemoryDisk, log: PartitionLog) -> None:
     """Not one batch more or less, and nothing that a recovery would call damaged."""
     await log.flush()
     found = await open_log(disk.restart("kept"), config=log.config)
-    assert (found.log_end_offset, found.latest_epoch) == (log.log_end_offset, log.latest_epoch)
+    assert (found.log_end_offset, found.epochs.latest_epoch) == (log.log_end_offset, log.epochs.latest_epoch)
     assert found.epochs.entries == log.epochs.entries
     assert found.recovery_report.cut_bytes == 0
     assert found.producers.snapshot() == log.producers.snapshot()

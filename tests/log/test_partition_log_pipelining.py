@@ -138,7 +138,7 @@ async def test_appends_are_durable_when_flush_messages_says_so() -> None:
     log = await open_log(disk, config=LogConfig(flush_messages=1, segment_bytes=300))
     tasks = [asyncio.create_task(append(log, value=bytes(50))) for _ in range(6)]
     await asyncio.gather(*tasks)
-    assert log.recovery_point == 6
+    assert log.offsets.recovery_point == 6
     again = await open_log(disk.restart())
     assert offsets_of(await read_bytes(again)) == list(range(6))
 
@@ -147,7 +147,7 @@ async def test_appends_are_durable_when_flush_messages_says_so() -> None:
 async def test_what_flush_messages_wants_flushed_is_settled_only_then(flush_messages: int, settled: list[int]) -> None:
     log = await open_log(MemoryDisk(), config=LogConfig(flush_messages=flush_messages))
     seen: list[int] = []
-    log.listeners.append(lambda: seen.append(log.settled_end_offset))
+    log.listeners.append(lambda: seen.append(log.offsets.settled_end_offset))
     await append(log)
     assert seen == settled
 
@@ -156,10 +156,10 @@ async def test_what_a_process_left_unflushed_is_settled_before_the_log_is_used()
     disk = MemoryDisk()
     log = await open_log(disk)
     await append(log, 3)
-    assert log.recovery_point == 0
+    assert log.offsets.recovery_point == 0
     await log.abandon()
     again = await open_log(disk, config=LogConfig(flush_messages=1))
-    assert again.settled_end_offset == again.recovery_point == 3
+    assert again.offsets.settled_end_offset == again.offsets.recovery_point == 3
 
 
 async def test_a_failed_sync_fails_the_log() -> None:

@@ -80,7 +80,7 @@ class Workload:
             self.epoch += 1
             self.log.reject_leaders_below(self.epoch)
             self.cutting += 1
-            offset = self.random.randrange(self.log.local_log_start_offset, self.log.log_end_offset + 1)
+            offset = self.random.randrange(self.log.offsets.local_log_start_offset, self.log.log_end_offset + 1)
             end = await self.log.truncate_to(offset)
             self.cutting += 1
             self.values = {offset: value for offset, value in self.values.items() if offset < end}
@@ -125,7 +125,7 @@ async def test_what_was_acknowledged_is_there(seed: int, monkeypatch: pytest.Mon
     data = await read_bytes(log)
     assert log.failure is None
     found = {record.offset: record.value for record in records_of(data)}
-    start = log.local_log_start_offset
+    start = log.offsets.local_log_start_offset
     assert {offset: value for offset, value in workload.values.items() if offset >= start}.items() <= found.items()
     assert set(found) == set(range(start, log.log_end_offset)) or log.log_end_offset == start
     await log.close()

@@ -59,10 +59,10 @@ async def test_every_partition_opens_and_reads_byte_for_byte(source: Path, is_cl
 @pytest.mark.parametrize("topic", [topic for topic in samples.TOPICS if topic != "s-trim"])
 async def test_records_are_those_of_kafkas_consumer(topic: str, is_clean: bool) -> None:
     log = await open_topic(topic, is_clean=is_clean)
-    data = await read_bytes(log, 0, log.last_stable_offset)
+    data = await read_bytes(log, 0, log.offsets.last_stable_offset)
     expected = samples.expected()[topic]
     assert samples.digest(records_of(data)) == expected["read_uncommitted"]
-    aborted = await log.aborted_transactions(0, log.last_stable_offset)
+    aborted = await log.aborted_transactions(0, log.offsets.last_stable_offset)
     assert samples.digest(committed_records_of(data, aborted)) == expected["read_committed"]
 
 
@@ -72,8 +72,8 @@ async def test_aborted_transactions_are_found_from_every_offset(topic: str) -> N
     log = await open_topic(topic, is_clean=True)
     kept = []
     offset = 0
-    while offset < log.last_stable_offset:
-        with await log.read(offset, max_bytes=20_000, max_offset=log.last_stable_offset) as piece:
+    while offset < log.offsets.last_stable_offset:
+        with await log.read(offset, max_bytes=20_000, max_offset=log.offsets.last_stable_offset) as piece:
             data = await piece.read()
         if not data:
             break
@@ -90,8 +90,8 @@ async def test_F2_list_offsets_answers_from_local_data(topic: str, is_clean: boo
     log = await open_topic(topic, is_clean=is_clean)
     answers = samples.expected()[topic]["list_offsets_v11"]
     assert log.high_watermark == log.log_end_offset == answers["-1"]["offset"]
-    assert log.last_stable_offset == log.log_end_offset
-    assert log.local_log_start_offset == answers["-4"]["offset"]
+    assert log.offsets.last_stable_offset == log.log_end_offset
+    assert log.offsets.local_log_start_offset == answers["-4"]["offset"]
     largest = await log.max_timestamp_offset()
     assert largest is not None
     assert (largest.timestamp, largest.offset, largest.leader_epoch) == (

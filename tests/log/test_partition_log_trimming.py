@@ -37,7 +37,7 @@ async def test_the_log_start_only_rises_and_is_durable_when_reported() -> None:
     calls: list[int] = []
     log.listeners.append(lambda: calls.append(log.log_start_offset))
     assert await log.increment_log_start_offset(5)
-    assert (log.log_start_offset, log.local_log_start_offset) == (5, 5)
+    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (5, 5)
     assert [(entry.epoch, entry.start_offset) for entry in log.epochs.entries] == [(1, 5), (2, 8)]
     assert keeper.calls[-1] == "log start"
     assert not await log.increment_log_start_offset(5)
@@ -115,7 +115,7 @@ async def test_bootstrap_rule_4_local_segments_of_a_tiered_log_go_and_its_log_st
     log = await log_of_twelve(config=TIERED, keeper=keeper)
     assert await log.delete_local_segments(7) == 1
     assert await log.delete_local_segments(100) == 1
-    assert (log.log_start_offset, log.local_log_start_offset) == (0, 8)
+    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (0, 8)
     assert "log start" in keeper.calls, "it is durable before the first local file is no longer a guess at it"
     assert [(entry.epoch, entry.start_offset) for entry in log.epochs.entries] == [(0, 0), (1, 4), (2, 8)]
     with pytest.raises(KafkaError, match=r"not in the local log \[8, 12\]"):
@@ -207,9 +207,9 @@ async def test_what_producers_have_done_below_a_removed_segment_survives_its_rem
     await log.roll()
     assert await log.delete_local_segments(4) == 1
     after = disk.restart(unsynced)
-    again = await open_log(after, config=TIERED, log_start_offset=0, recovery_point=log.recovery_point)
+    again = await open_log(after, config=TIERED, log_start_offset=0, recovery_point=log.offsets.recovery_point)
     assert again.log_end_offset == 4
-    assert again.first_unstable_offset == 0
+    assert again.offsets.first_unstable_offset == 0
     with pytest.raises(KafkaError) as raised:
         await append(again, producer_id=7, producer_epoch=0, base_sequence=5, is_transactional=True)
     assert raised.value.code is ErrorCode.out_of_order_sequence_number

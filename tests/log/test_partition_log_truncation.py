@@ -62,7 +62,7 @@ async def test_E1_everything_above_the_cut_goes(
     assert [segment.base_offset for segment in log.segments] == bases
     assert offsets_of(await read_bytes(log)) == list(range(end))
     assert epochs_of(log) == epochs
-    assert (log.high_watermark, log.recovery_point) == (min(7, end), end)
+    assert (log.high_watermark, log.offsets.recovery_point) == (min(7, end), end)
     assert keeper.calls[-1] == "recovery point"
     # All of it is durable: a crash right now finds the same, also the recovery point.
     after = await open_log(disk.restart(), config=SMALL, recovery_point=end)
@@ -87,9 +87,14 @@ async def test_bootstrap_rule_7_a_cut_below_the_local_log_start_empties_the_log(
     log.update_config(LogConfig(segment_bytes=400, remote_storage_enable=True))
     log.update_high_watermark(12)
     assert await log.delete_local_segments(8) == 2
-    assert (log.log_start_offset, log.local_log_start_offset) == (0, 8)
+    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (0, 8)
     assert await log.truncate_to(5) == 5
-    assert (log.log_start_offset, log.local_log_start_offset, log.log_end_offset, log.high_watermark) == (0, 5, 5, 5)
+    assert (log.log_start_offset, log.offsets.local_log_start_offset, log.log_end_offset, log.high_watermark) == (
+        0,
+        5,
+        5,
+        5,
+    )
     assert epochs_of(log) == []
     assert (await append(log, epoch=3)).first_offset == 5
 
@@ -103,11 +108,15 @@ async def test_truncate_fully_and_start_at(offset: int, log_start: int | None) -
     await log.flush()
     await log.truncate_fully_and_start_at(offset, log_start_offset=log_start)
     start = offset if log_start is None else log_start
-    assert (log.log_start_offset, log.local_log_start_offset, log.log_end_offset) == (start, offset, offset)
-    assert (log.high_watermark, log.recovery_point, epochs_of(log)) == (offset, offset, [])
+    assert (log.log_start_offset, log.offsets.local_log_start_offset, log.log_end_offset) == (start, offset, offset)
+    assert (log.high_watermark, log.offsets.recovery_point, epochs_of(log)) == (offset, offset, [])
     assert "log start" in keeper.calls
     after = await open_log(disk.restart(), config=config, log_start_offset=start, recovery_point=offset)
-    assert (after.log_start_offset, after.local_log_start_offset, after.log_end_offset) == (start, offset, offset)
+    assert (after.log_start_offset, after.offsets.local_log_start_offset, after.log_end_offset) == (
+        start,
+        offset,
+        offset,
+    )
     assert (await append(log, epoch=1)).first_offset == offset
     assert offsets_of(await read_bytes(log)) == [offset]
 
@@ -120,13 +129,13 @@ async def test_producer_state_is_truncated_with_the_log() -> None:
     await end_transaction(log, ControlType.ABORT, 1)
     await append(log, 1, producer_id=2, producer_epoch=0, base_sequence=0, value=bytes(50))
     log.update_high_watermark(log.log_end_offset)
-    assert log.first_unstable_offset is None
+    assert log.offsets.first_unstable_offset is None
     await log.truncate_to(6)
-    assert log.first_unstable_offset == 2, "the marker is gone: the transaction is open again"
+    assert log.offsets.first_unstable_offset == 2, "the marker is gone: the transaction is open again"
     assert set(log.producers.entries) == {1}
     assert await log.aborted_transactions(0, 6) == []
     await log.truncate_to(2)
-    assert log.first_unstable_offset is None
+    assert log.offsets.first_unstable_offset is None
     with pytest.raises(KafkaError, match="expected sequence 2"):
         await append(log, 1, producer_id=1, producer_epoch=0, base_sequence=7)
     again = await append(log, 2, producer_id=1, producer_epoch=0, base_sequence=0, value=bytes(50))
@@ -243,9 +252,9 @@ async def test_a_read_that_was_overtaken_is_decided_again(monkeypatch: pytest.Mo
 
 async def replicate(leader: PartitionLog, follower: PartitionLog) -> None:
     """One fetch: the follower asks where its latest epoch ended on the leader, cuts, and copies."""
-    if follower.latest_epoch >= 0:
-        end = leader.epochs.end_offset_for(follower.latest_epoch, leader.log_end_offset)
-        if end.end_offset < follower.log_end_offset or end.epoch < follower.latest_epoch:
+    if follower.epochs.latest_epoch >= 0:
+        end = leader.epochs.end_offset_for(follower.epochs.latest_epoch, leader.log_end_offset)
+        if end.end_offset < follower.log_end_offset or end.epoch < follower.epochs.latest_epoch:
             own = follower.epochs.end_offset_for(end.epoch, follower.log_end_offset)
             await follower.truncate_to(min(end.end_offset, own.end_offset))
             return

@@ -234,14 +234,14 @@ async def test_row_aborted_transactions_of_a_segment_that_was_flushed_before_it_
     await append(log, 2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True, value=bytes(100))
     await end_transaction(log, ControlType.ABORT, 7)
     await log.flush()
-    assert log.recovery_point == log.log_end_offset == 3
+    assert log.offsets.recovery_point == log.log_end_offset == 3
     await log.roll()
     if flushes_again:
         await append(log, value=bytes(10))
         await log.flush()
     after = disk.restart("lost" if flushes_again else "kept")
     assert (name_of("_0_txnindex") in after.files()) is flushes_again
-    again = await open_log(after, config=SMALL, recovery_point=log.recovery_point)
+    again = await open_log(after, config=SMALL, recovery_point=log.offsets.recovery_point)
     assert [aborted.first_offset for aborted in await again.aborted_transactions(0, 3)] == [0]
 
 
@@ -317,7 +317,7 @@ async def test_row_no_segment(log_start: int | None) -> None:
 async def test_row_recovery_point_above_the_end_is_lowered() -> None:
     disk = await changed()
     log = await open_log(disk, config=SMALL, recovery_point=100)
-    assert log.recovery_point == 8, "the active segment is not known to be flushed"
+    assert log.offsets.recovery_point == 8, "the active segment is not known to be flushed"
     assert "below its recovery point 100" in log.recovery_report.messages[0]
 
 
@@ -382,7 +382,7 @@ async def test_bootstrap_rule_4_row_tiered_without_a_log_start_entry_is_not_gues
     tiered = LogConfig(segment_bytes=400, remote_storage_enable=True)
     log = await open_log(disk, config=tiered, log_start_offset=log_start_offset)
     assert (log.log_start_offset, log.log_start_known) == (expected, known)
-    assert log.local_log_start_offset == max(first_base, expected)
+    assert log.offsets.local_log_start_offset == max(first_base, expected)
     if not known:
         await log.set_log_start_from_ledger(3)
         assert (log.log_start_offset, log.log_start_known, log.high_watermark) == (3, True, 4)
@@ -391,7 +391,7 @@ async def test_bootstrap_rule_4_row_tiered_without_a_log_start_entry_is_not_gues
 async def test_clean_shutdown_skips_the_scan() -> None:
     disk = await changed()
     log = await open_log(disk, config=SMALL, is_clean=True)
-    assert (log.recovery_report.scanned_segments, log.recovery_point) == (0, 12)
+    assert (log.recovery_report.scanned_segments, log.offsets.recovery_point) == (0, 12)
     assert [segment.max_timestamp_ms for segment in log.segments] == [
         segment.max_timestamp_ms for segment in (await open_log(disk, config=SMALL)).segments
     ]
@@ -410,7 +410,7 @@ async def test_a_marker_of_a_clean_shutdown_does_not_hide_a_torn_tail() -> None:
 async def test_only_what_was_not_flushed_is_scanned(recovery_point: int, scanned: int) -> None:
     log = await open_log(await changed(), config=SMALL, recovery_point=recovery_point)
     assert log.recovery_report.scanned_segments == scanned
-    assert log.recovery_point == log.segments[3 - scanned].base_offset
+    assert log.offsets.recovery_point == log.segments[3 - scanned].base_offset
     assert log.producers.entries[5].last_sequence == 11
 
 
@@ -425,7 +425,7 @@ async def flushed_then_rolled(disk: MemoryDisk) -> PartitionLog:
     )
     await end_transaction(log, ControlType.ABORT, 7)
     await log.flush()
-    assert log.recovery_point == 5
+    assert log.offsets.recovery_point == 5
     await log.roll()
     return log
 
@@ -444,7 +444,7 @@ async def test_a_segment_whose_name_a_process_left_to_the_kernel_is_durable_once
     await append(await flushed_then_rolled(disk))
     log = await open_log(disk, recovery_point=5)
     await log.flush()
-    assert log.recovery_point == 6
+    assert log.offsets.recovery_point == 6
     log = await open_log(disk.restart("lost"), recovery_point=6)
     assert log.log_end_offset == 6
 
@@ -488,7 +488,7 @@ async def crash_somewhere(random: Random) -> None:
             )
             sequence += count
     data, entries = await read_bytes(log), epochs_of(log)
-    recovery_point = random.choice([0, log.recovery_point])
+    recovery_point = random.choice([0, log.offsets.recovery_point])
     refused: CorruptLogError | None = None
     try:
         again = await open_log(disk.restart(random), config=SMALL, recovery_point=recovery_point)

@@ -97,7 +97,7 @@ def last_sequences(log: PartitionLog) -> dict[int, int]:
 
 async def check_whole(log: PartitionLog, source: Source) -> None:
     """What is local is the source's, byte for byte, with everything that belongs to it."""
-    start = log.local_log_start_offset
+    start = log.offsets.local_log_start_offset
     assert await read_bytes(log) == await read_bytes(source.log, start)
     assert (log.log_end_offset, log.epochs.entries) == (source.log.log_end_offset, source.log.epochs.entries)
     aborted = await log.aborted_transactions(start, log.log_end_offset)
@@ -112,7 +112,7 @@ async def test_the_log_grows_downwards_to_the_whole(source: Source) -> None:
     manager, log = await thin(MemoryDisk(), source)
     for base in reversed(source.bases[:-1]):
         assert await log.prepend(await source.segment(base)) > 0
-        assert log.local_log_start_offset == base
+        assert log.offsets.local_log_start_offset == base
         await check_whole(log, source)
     assert log.segments[0].max_timestamp_ms == source.log.segments[0].max_timestamp_ms
     found = await log.offset_for_timestamp(source.log.segments[1].max_timestamp_ms)
@@ -130,7 +130,7 @@ async def test_it_is_there_after_a_restart(source: Source, is_clean: bool) -> No
         await manager.close()
     again = (await loaded(disk.restart("lost"), config=TIERED)).get(TP)
     assert again is not None
-    assert again.local_log_start_offset == 0
+    assert again.offsets.local_log_start_offset == 0
     await check_whole(again, source)
 
 
@@ -185,7 +185,7 @@ async def test_a_segment_that_begins_below_is_taken_from_an_offset_on(
     *others, below, base, _ = source.bases
     assert len(others) >= 1
     assert await log.prepend(await joined(source, others[0], base)) == (await source.segment(base)).size_bytes
-    assert log.local_log_start_offset == base
+    assert log.offsets.local_log_start_offset == base
     await check_whole(log, source)
     for each in (below, *reversed(others)):
         await log.prepend(await source.segment(each))
@@ -209,7 +209,7 @@ async def test_what_lies_below_the_log_start_is_not_served(source: Source) -> No
     _, log = await thin(MemoryDisk(), source, log_start_offset=1)
     for base in reversed(source.bases[:-1]):
         await log.prepend(await source.segment(base))
-    assert (log.log_start_offset, log.local_log_start_offset) == (1, 1)
+    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (1, 1)
     assert offsets_of(await read_bytes(log, 1))[0] == 1
 
 
@@ -235,7 +235,7 @@ async def test_another_history_does_not_come_in(source: Source) -> None:
     assert foreign.base_offset <= base
     with pytest.raises(CorruptRecordError, match="leader epoch 1"):
         await log.prepend(foreign)
-    assert log.local_log_start_offset == source.bases[-1]
+    assert log.offsets.local_log_start_offset == source.bases[-1]
 
 
 async def test_a_gap_does_not_come_in(source: Source) -> None:
@@ -341,9 +341,9 @@ async def test_a_crash_at_every_effect_leaves_it_whole_or_not_at_all(source: Sou
         after = disk.restart(Random(fault.n) if unsynced == "some" else unsynced)  # type: ignore[arg-type]
         again = (await loaded(after, config=TIERED)).get(TP)
         assert again is not None
-        assert again.local_log_start_offset in (wanted.base_offset, source.bases[-1])
+        assert again.offsets.local_log_start_offset in (wanted.base_offset, source.bases[-1])
         await check_whole(again, source)
-        outcomes.append(again.local_log_start_offset == wanted.base_offset)
+        outcomes.append(again.offsets.local_log_start_offset == wanted.base_offset)
         assert not [path for path in after.files(LIVE) if path.suffix in {".cleaned", ".swap"}]
         if not outcomes[-1]:
             await again.prepend(wanted)
@@ -366,7 +366,7 @@ async def test_a_failure_of_every_effect_leaves_a_log_that_can_be_opened_anew(so
         if log.failure is not None:
             log = await manager.reopen(TP)
         await check_whole(log, source)
-        if log.local_log_start_offset != wanted.base_offset:
+        if log.offsets.local_log_start_offset != wanted.base_offset:
             await log.prepend(wanted)
         await check_whole(log, source)
 

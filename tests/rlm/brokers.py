@@ -170,7 +170,7 @@ def check_segment(storage: MemoryRemoteStorage, segment: RemoteLogSegmentMetadat
 
 async def everything(broker: Broker) -> bytes:
     """All batches from the log start on, from the tier and then from the local log."""
-    local_start = broker.log.local_log_start_offset
+    local_start = broker.log.offsets.local_log_start_offset
     parts: list[bytes] = []
     offset = broker.log.log_start_offset
     while offset < local_start:

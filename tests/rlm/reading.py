@@ -66,7 +66,7 @@ async def tier_all(broker: Broker) -> None:
     """Let everything but the active segment be in the tier alone."""
     broker.log.update_config(replace(broker.log.config, local_retention_bytes=1))
     broker.manager.config_changed(PARTITION)
-    await until(lambda: broker.log.local_log_start_offset == broker.active_base_offset)
+    await until(lambda: broker.log.offsets.local_log_start_offset == broker.active_base_offset)
 
 
 def at(broker: Broker, offset: int, **changes: object) -> RemoteRead:

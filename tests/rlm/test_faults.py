@@ -116,7 +116,7 @@ def each_step(at_nth: Callable[[], Awaitable[object]], width: int = 1) -> Iterat
 def is_done(broker: Broker) -> bool:
     ledger = broker.manager.ledger(PARTITION)
     return (
-        broker.log.local_log_start_offset == broker.active_base_offset
+        broker.log.offsets.local_log_start_offset == broker.active_base_offset
         and ledger is not None
         and len(ledger) == len(ledger.finished()) > 0
     )
@@ -270,7 +270,7 @@ async def test_R1_storage_that_stays_away_blocks_no_producer_and_loses_nothing(f
     broker.storage.fail_after_effect = fail_after_effect
     produced = await tier_two_segments(broker)
     await until(lambda: broker.manager.counters.errors["copy"] > 3)
-    assert broker.log.local_log_start_offset == 0
+    assert broker.log.offsets.local_log_start_offset == 0
     broker.storage.faults = None
     await check_outcome(broker, produced)
     await broker.close()

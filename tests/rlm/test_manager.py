@@ -242,7 +242,7 @@ class TestRetention:
         leader.log.update_config(replace(TIERED, local_retention_bytes=1))
         await leader.fill(3)
         before = await read_bytes(leader.log, 0)
-        await until(lambda: leader.log.local_log_start_offset == leader.active_base_offset == 18)
+        await until(lambda: leader.log.offsets.local_log_start_offset == leader.active_base_offset == 18)
         assert leader.log.log_start_offset == 0
         assert await everything(leader) == before
         sizes = [call for call in leader.storage.calls if call[0] == "log_segment_size"]
@@ -252,7 +252,7 @@ class TestRetention:
         leader.log.update_config(replace(TIERED, local_retention_ms=0))
         leader.clock.now_ms = NOW_MS + 1_000_000
         await leader.fill(1)
-        await until(lambda: leader.log.local_log_start_offset == leader.log.log_end_offset == 7)
+        await until(lambda: leader.log.offsets.local_log_start_offset == leader.log.log_end_offset == 7)
         check_tier(leader.storage, leader.ledger)
 
     async def test_R2_bootstrap_rule_9_follower_deletes_what_is_tiered_on_its_own_lineage(
@@ -261,7 +261,7 @@ class TestRetention:
         follower.log.update_config(replace(TIERED, local_retention_bytes=1))
         await leader.fill(2)
         await follower.replicate_from(leader)
-        await until(lambda: follower.log.local_log_start_offset == 12)
+        await until(lambda: follower.log.offsets.local_log_start_offset == 12)
         assert follower.log.log_start_offset == 0
         assert follower.tiered_to() == 12, "the follower knows the highest tiered offset"
 
@@ -314,7 +314,7 @@ class TestRetention:
         await leader.fill(3)
         leader.log.update_config(replace(TIERED, local_retention_bytes=1))
         leader.manager.config_changed(PARTITION)
-        await until(lambda: leader.log.local_log_start_offset == 18)
+        await until(lambda: leader.log.offsets.local_log_start_offset == 18)
         objects = dict(leader.storage.objects)
         await leader.manager.stop(PARTITION)
         first = next(e.segment_id for e in shared.events(PARTITION))
@@ -340,7 +340,7 @@ class TestRetention:
         before = await read_bytes(leader.log, 0)
         leader.log.update_config(replace(TIERED, local_retention_bytes=1))
         leader.manager.config_changed(PARTITION)
-        await until(lambda: leader.log.local_log_start_offset == 12)
+        await until(lambda: leader.log.offsets.local_log_start_offset == 12)
         await until(lambda: leader.ledger.get(lost.segment_id) is None)
         assert leader.manager.counters.disproven_segments
         assert await everything(leader) == before
@@ -384,7 +384,7 @@ class TestRetention:
     ) -> None:
         leader.log.update_config(replace(TIERED, local_retention_bytes=1))
         await leader.fill(2)
-        await until(lambda: leader.log.local_log_start_offset == 12)
+        await until(lambda: leader.log.offsets.local_log_start_offset == 12)
         await leader.log.increment_log_start_offset(6)
         await leader.log.close()
         await leader.close()
@@ -405,9 +405,9 @@ class TestRetention:
         await follower.replicate_from(leader)
         follower.manager.wake(PARTITION)
         await until(lambda: follower.manager.counters.disproven_segments)
-        assert follower.log.local_log_start_offset == 0
+        assert follower.log.offsets.local_log_start_offset == 0
         leader.storage.objects = hidden
-        await until(lambda: follower.log.local_log_start_offset == 6)
+        await until(lambda: follower.log.offsets.local_log_start_offset == 6)
 
     async def test_action_without_effect_is_not_repeated_at_once(
         self, leader: Broker, monkeypatch: pytest.MonkeyPatch
@@ -451,11 +451,11 @@ class TestDisable:
     ) -> None:
         leader.log.update_config(replace(TIERED, local_retention_bytes=1))
         await leader.fill(2)
-        await until(lambda: leader.log.local_log_start_offset == 12)
+        await until(lambda: leader.log.offsets.local_log_start_offset == 12)
         leader.log.update_config(LogConfig(remote_log_delete_on_disable=True))
         leader.manager.config_changed(PARTITION)
         await until(lambda: leader.storage.objects == {} and not leader.ledger.segments())
-        assert leader.log.log_start_offset == leader.log.local_log_start_offset == 12
+        assert leader.log.log_start_offset == leader.log.offsets.local_log_start_offset == 12
         await leader.fill(1)
         leader.log.update_config(TIERED)
         leader.manager.config_changed(PARTITION)
@@ -664,7 +664,7 @@ async def test_bootstrap_rule_11_internal_topics_are_never_tiered(
     assert storage.calls == []
     assert shared.events(internal) == []
     assert broker.manager.ledger(internal) is None
-    assert broker.log.local_log_start_offset == 0
+    assert broker.log.offsets.local_log_start_offset == 0
     await broker.close()
 
 
@@ -691,7 +691,7 @@ async def test_bootstrap_rule_11_nothing_counts_as_tiered_before_finished_is_com
     )
     assert pending is not None
     assert (pending.offset, leader.ledger.finished()) == (0, [])
-    assert leader.log.local_log_start_offset == 0
+    assert leader.log.offsets.local_log_start_offset == 0
     may_commit.set()
-    await until(lambda: leader.log.local_log_start_offset == 6)
+    await until(lambda: leader.log.offsets.local_log_start_offset == 6)
     assert leader.ledger.finished()[-1].end_offset == 5

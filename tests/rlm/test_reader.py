@@ -169,7 +169,7 @@ class TestAborted:
         await self.produce_transactions(broker)
         expected = {o: await broker.log.aborted_transactions(o, o + 1) for o in range(11)}
         await tier_all(broker)
-        for offset in range(broker.log.local_log_start_offset):
+        for offset in range(broker.log.offsets.local_log_start_offset):
             records = await read(readers, at(broker, offset, max_bytes=1, with_aborted=True))
             ((_, header),) = iter_batches(records.records)
             if header.is_control or not header.is_transactional:
@@ -356,7 +356,7 @@ class TestTimes:
 
         monkeypatch.setattr(*searched, search_late)
         found = await readers.times.offset_for_timestamp(PARTITION, broker.log, NOW_MS + 40)
-        assert broker.log.local_log_start_offset == 6
+        assert broker.log.offsets.local_log_start_offset == 6
         assert found is not None
         assert found.offset == 4
 

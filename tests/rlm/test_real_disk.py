@@ -45,7 +45,7 @@ async def test_R1_R4_through_the_tier_and_back(tmp_path: Path) -> None:
     produced = await read_bytes(log, 0)
     log.update_high_watermark(log.log_end_offset)
     manager.lead(PARTITION, log, 0, lambda: log.log_start_offset)
-    await until(lambda: log.local_log_start_offset == log.active_segment.base_offset > 0)
+    await until(lambda: log.offsets.local_log_start_offset == log.active_segment.base_offset > 0)
 
     objects = {
         path.suffix for path in (tmp_path / "tier" / STORAGE_DIRECTORY / partition_directory(PARTITION)).iterdir()

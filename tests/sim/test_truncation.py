@@ -75,7 +75,7 @@ class Pair:
     async def until_equal(self) -> None:
         def position(name: str) -> tuple[int, int, int]:
             log = self.replica(name).log
-            return log.latest_epoch, log.log_end_offset, log.high_watermark
+            return log.epochs.latest_epoch, log.log_end_offset, log.high_watermark
 
         await self.until(lambda: position(A) == position(B))
         assert self.content(A) == self.content(B)
