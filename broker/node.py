@@ -264,6 +264,7 @@ class _Composition:
             upkeep=UpkeepSettings(
                 checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
                 retention_check_interval_ms=config.log_retention_check_interval_ms,
+                producer_expiration_ms=config.producer_id_expiration_ms,
                 cleaner=CleanerSettings(
                     enabled=config.log_cleaner_enable,
                     backoff_ms=config.log_cleaner_backoff_ms,

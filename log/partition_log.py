@@ -16,6 +16,7 @@ files has failed. Every call on a failed or closed log raises KAFKA_STORAGE_ERRO
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Self
@@ -30,7 +31,7 @@ from .core.epochs import LeaderEpochCache
 from .core.file_names import ADOPTED_FILE, THIN_FILE
 from .core.index import AbortedTransaction
 from .core.producer_state import AppendOrigin
-from .core.producers import ProducerStateManager
+from .core.producers import PRODUCER_ID_EXPIRATION_MS, ProducerStateManager
 from .disk.port import Buffer
 from .disk.run_to_completion import run_to_completion
 from .replica.appender import Appender, LogAppendInfo
@@ -439,9 +440,13 @@ class PartitionLog:
             await self._appender.pipeline.drain()
             await self.flush()
 
-    def expire_producers(self) -> int:
-        """Forget the producers that wrote nothing for long; how many."""
-        return self._state.producers.expire(self._state.now_ms())
+    async def expire_producers(self, expiration_ms: int = PRODUCER_ID_EXPIRATION_MS) -> int:
+        """Forget the producers that wrote nothing for that long and have no open transaction. Return how many."""
+        expired = 0
+        for count in self._state.producers.expire_stepwise(self._state.now_ms(), expiration_ms):
+            expired += count
+            await asyncio.sleep(0)
+        return expired
 
     @property
     def has_readers(self) -> bool:
@@ -470,7 +475,7 @@ class PartitionLog:
             try:
                 await self._appender.pipeline.drain()
                 state.check_usable()
-                state.snapshots.stage(state.log_end_offset, state.producers.snapshot())
+                state.snapshots.stage(state.log_end_offset, state.producers.freeze())
                 state.segments.active.finish()
                 await self._flusher.flush_locked(state.log_end_offset)
                 await state.save_epochs()

@@ -178,6 +178,7 @@ class LogKeys(PropertyKeys):
     log_message_timestamp_before_max_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] = INT64_MAX
     log_message_timestamp_after_max_ms: Annotated[int, Field(ge=0, le=INT64_MAX)] = 3_600_000
     log_preallocate: Boolean = False
+    producer_id_expiration_ms: PositiveInt = 86_400_000
     log_segment_delete_delay_ms: Annotated[NaturalInt, ConfigType.LONG] = 60_000
     message_max_bytes: NaturalInt = 1024 * 1024 + 12
     compression_type: Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"] = "producer"

@@ -11,6 +11,8 @@ States of a transaction:
   from the open transactions alone.
 * `check` decides and changes nothing; `apply` changes and never rejects: it is the same live, on a follower and on
   replay. Between a check and its apply no other batch of this log may be applied.
+* At most `producers_max` producers write to a log: a client's new one is rejected above that, with a retriable error,
+  until idle ones have expired. What is replicated, and markers, are taken in any case.
 * A producer with an open transaction never expires. A snapshot that was adopted from the tier may hold transactions
   that began below the local log: they stay open until their marker is replicated.
 * Snapshot at an offset + replay of the log from there = replay of the whole log, except that of each producer only the
@@ -22,20 +24,33 @@ The judgement of a single batch is in `producer_state`, the file format in `prod
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import BatchHeader
 from ...protocol.records.control import ControlType, EndTransactionMarker
 from .errors import CorruptFileError
 from .index import AbortedTransaction
-from .producer_snapshot import decode_snapshot, encode_snapshot
-from .producer_state import AppendOrigin, BatchMetadata, ProducerStateEntry, check_batch, check_marker
+from .producer_snapshot import (
+    PackedEntry,
+    ProducerSnapshot,
+    decode_snapshot,
+    is_idle,
+    pack_entry,
+    unpack_entry,
+)
+from .producer_state import NO_EPOCH, AppendOrigin, BatchMetadata, ProducerStateEntry, check_batch, check_marker
 
 PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 """Kafka's default for `producer.id.expiration.ms`."""
+
+PRODUCERS_MAX: Final = 500_000
+"""The number of producers of one log above which a client's new producer is rejected: about 90 MB of memory."""
+
+EXPIRE_SLICE: Final = 2_048
+"""The number of producers whose age is looked at in one go: about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +70,40 @@ class CompletedTransaction:
         return AbortedTransaction(self.producer_id, self.first_offset, self.last_offset, self.last_stable_offset)
 
 
+class _Entries(Mapping[int, ProducerStateEntry]):
+    """The packed entries as values; each look-up unpacks one."""
+
+    __slots__ = ("_packed",)
+
+    def __init__(self, packed: Mapping[int, PackedEntry]) -> None:
+        self._packed = packed
+
+    def __getitem__(self, producer_id: int) -> ProducerStateEntry:
+        return unpack_entry(self._packed[producer_id])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+
 class ProducerStateManager:
     """The producers of one log up to `map_end_offset` (exclusive)."""
 
-    __slots__ = ("_entries", "_expiration_ms", "_map_end_offset", "_open", "_unreplicated")
+    __slots__ = ("_entries", "_expiration_ms", "_last", "_map_end_offset", "_open", "_producers_max", "_unreplicated")
 
-    def __init__(self, end_offset: int = 0, *, expiration_ms: int = PRODUCER_ID_EXPIRATION_MS) -> None:
-        self._entries: dict[int, ProducerStateEntry] = {}
+    def __init__(
+        self,
+        end_offset: int = 0,
+        *,
+        expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+        producers_max: int = PRODUCERS_MAX,
+    ) -> None:
+        self._entries: dict[int, PackedEntry] = {}
+        self._last: ProducerStateEntry | None = None
+        """The entry that was unpacked or stored last: a check is followed by its apply."""
+        self._producers_max = producers_max
         self._open: list[int] = []
         """First offsets of the open transactions, sorted."""
         self._unreplicated: list[tuple[int, int]] = []
@@ -86,7 +128,7 @@ class ProducerStateManager:
                 raise CorruptFileError(
                     f"{name}: producer {entry.producer_id} has offsets at or above the snapshot offset {end_offset}"
                 )
-            manager._entries[entry.producer_id] = entry
+            manager._entries[entry.producer_id] = pack_entry(entry)
             if entry.current_txn_first_offset is not None:
                 insort(manager._open, entry.current_txn_first_offset)
         return manager
@@ -98,7 +140,7 @@ class ProducerStateManager:
     @property
     def entries(self) -> Mapping[int, ProducerStateEntry]:
         """The state of each producer, by producer id."""
-        return MappingProxyType(self._entries)
+        return _Entries(self._entries)
 
     @property
     def first_undecided_offset(self) -> int | None:
@@ -133,8 +175,10 @@ class ProducerStateManager:
         """
         if header.producer_id < 0:
             return None
-        entry = self._entries.get(header.producer_id) or ProducerStateEntry(header.producer_id)
+        entry = self._entry(header.producer_id)
         if not header.is_control:
+            if entry.producer_epoch == NO_EPOCH and origin is AppendOrigin.CLIENT:
+                self._check_room(header)
             duplicate = entry.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
             if duplicate is None:
                 check_batch(entry, header, origin)
@@ -152,10 +196,11 @@ class ProducerStateManager:
         self._map_end_offset = header.next_offset
         if header.producer_id < 0:
             return None
-        entry = self._entries.get(header.producer_id) or ProducerStateEntry(header.producer_id)
+        entry = self._entry(header.producer_id)
         if header.is_control:
             return None if marker is None else self._apply_marker(entry, header, marker)
-        after = self._entries[header.producer_id] = entry.after_batch(header)
+        after = entry.after_batch(header)
+        self._store(after)
         if entry.current_txn_first_offset is None and after.current_txn_first_offset is not None:
             insort(self._open, after.current_txn_first_offset)
         return None
@@ -175,30 +220,63 @@ class ProducerStateManager:
         self.on_high_watermark(log_start_offset)
         self._map_end_offset = max(self._map_end_offset, log_start_offset)
 
-    def expire(self, now_ms: int) -> int:
+    def expire(self, now_ms: int, expiration_ms: int | None = None) -> int:
         """Forget the producers without an open transaction that wrote nothing for the expiration time; return how many.
 
         `now_ms` is a wall clock, because batches carry one; the caller lets it run on with the monotonic clock, so that
         a jump of the system's clock expires no producer.
         """
-        # Expiring an open transaction would release the last stable offset before its marker.
-        expired = [
-            entry.producer_id
-            for entry in self._entries.values()
-            if entry.current_txn_first_offset is None and now_ms - entry.last_timestamp_ms >= self._expiration_ms
-        ]
-        for producer_id in expired:
-            del self._entries[producer_id]
-        return len(expired)
+        return sum(self.expire_stepwise(now_ms, expiration_ms))
+
+    def expire_stepwise(self, now_ms: int, expiration_ms: int | None = None) -> Iterator[int]:
+        """Expire as `expire` does, in steps of `EXPIRE_SLICE`, between which producers may write; yield how many."""
+        until_ms = now_ms - (self._expiration_ms if expiration_ms is None else expiration_ms)
+        known = list(self._entries)
+        for start in range(0, len(known), EXPIRE_SLICE):
+            count = 0
+            for producer_id in known[start : start + EXPIRE_SLICE]:
+                packed = self._entries.get(producer_id)
+                # Expiring an open transaction would release the last stable offset before its marker.
+                if packed is not None and is_idle(packed, until_ms):
+                    del self._entries[producer_id]
+                    count += 1
+            self._last = None
+            yield count
+
+    def freeze(self) -> ProducerSnapshot:
+        """Return the snapshot at `map_end_offset`, to be encoded later: a copy of one reference to each producer."""
+        return ProducerSnapshot(list(self._entries.values()))
 
     def snapshot(self) -> bytes:
-        """The content of the file `<map_end_offset>.snapshot`."""
-        return encode_snapshot(self._entries.values())
+        """Return the content of the file `<map_end_offset>.snapshot`. Encodes all producers in one go."""
+        return self.freeze().encode()
+
+    def _entry(self, producer_id: int) -> ProducerStateEntry:
+        last = self._last
+        if last is not None and last.producer_id == producer_id:
+            return last
+        packed = self._entries.get(producer_id)
+        self._last = entry = ProducerStateEntry(producer_id) if packed is None else unpack_entry(packed)
+        return entry
+
+    def _store(self, entry: ProducerStateEntry) -> None:
+        self._last = entry
+        self._entries[entry.producer_id] = pack_entry(entry)
+
+    def _check_room(self, header: BatchHeader) -> None:
+        """Raise THROTTLING_QUOTA_EXCEEDED, which clients retry, if the log has no room for a new producer."""
+        if len(self._entries) >= self._producers_max:
+            raise KafkaError(
+                ErrorCode.throttling_quota_exceeded,
+                f"producer {header.producer_id} epoch {header.producer_epoch}: the partition has "
+                f"{len(self._entries)} producers, at most {self._producers_max} are allowed; idle ones expire after "
+                "producer.id.expiration.ms. Reuse producers, or lower that setting",
+            )
 
     def _apply_marker(
         self, entry: ProducerStateEntry, header: BatchHeader, marker: EndTransactionMarker
     ) -> CompletedTransaction | None:
-        self._entries[header.producer_id] = entry.after_marker(header, marker)
+        self._store(entry.after_marker(header, marker))
         first_offset = entry.current_txn_first_offset
         if first_offset is None:
             return None

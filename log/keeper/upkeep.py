@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 from ...protocol.errors import OUTSIDE
 from ..cleaner.cleaner import CleanerSettings, LogCleaner
 from ..core.config import INT64_MAX
+from ..core.producers import PRODUCER_ID_EXPIRATION_MS
 from ..partition_log import PartitionLog
 from .log_directory import LogDirectory
 
@@ -35,6 +36,7 @@ class UpkeepSettings:
     retention_check_interval_ms: int = 300_000
     look_interval_ms: int = 1_000
     producer_expiration_check_interval_ms: int = 600_000
+    producer_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
     cleaner: CleanerSettings = field(default_factory=CleanerSettings)
 
 
@@ -191,8 +193,8 @@ class _DirectoryUpkeep:
         return self._directory.logs.get(log.topic_partition) is log
 
     async def _expire_producers(self) -> None:
-        for log in self._logs():
-            log.expire_producers()
+        for log in list(self._logs()):
+            await log.expire_producers(self._settings.producer_expiration_ms)
 
     async def _whenever(self, event: asyncio.Event, action: Callable[[], Awaitable[None]]) -> None:
         while True:

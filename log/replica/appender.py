@@ -322,7 +322,7 @@ class Appender:
         segment = state.new_segment(base_offset)
         await segment.start()
         state.producers.advance_to(base_offset)
-        state.snapshots.stage(base_offset, state.producers.snapshot())
+        state.snapshots.stage(base_offset, state.producers.freeze())
         state.segments.active.deactivate(base_offset)
         state.segments.append(segment)
         state.names_changed += 1

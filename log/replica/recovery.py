@@ -306,7 +306,7 @@ class _Loader:
             file_bytes = segment.size_bytes
             if segment is not scan_from:
                 producers.advance_to(segment.base_offset)
-                snapshots.stage(segment.base_offset, producers.snapshot())
+                snapshots.stage(segment.base_offset, producers.freeze())
             with segment.pinned():
                 fault = await recover_segment(
                     segment,

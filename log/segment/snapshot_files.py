@@ -1,16 +1,19 @@
 """The `<offset>.snapshot` files of one log: the producer state at that offset.
 
-A roll takes a snapshot in memory (`stage`), because an append must not wait for a file; `save` makes it durable before
-the recovery point passes it. After a crash the newest one at or below the log's end is loaded, and the batches after
-it are replayed; one above the end describes deleted batches, and is removed before anything is appended.
+A roll takes a snapshot in memory (`stage`), because an append must not wait for a file; `save` encodes it, in slices
+between which the event loop is free, and makes it durable before the recovery point passes it. After a crash the newest
+one at or below the log's end is loaded, and the batches after it are replayed; one above the end describes deleted
+batches, and is removed before anything is appended.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
 from ..core.file_names import SNAPSHOT_SUFFIX, offset_file
+from ..core.producer_snapshot import ProducerSnapshot
 from ..disk.port import Disk
 
 
@@ -23,7 +26,7 @@ class ProducerSnapshots:
         self._disk = disk
         self._directory = directory
         self._offsets = set(offsets)
-        self._staged: dict[int, bytes] = {}
+        self._staged: dict[int, bytes | ProducerSnapshot] = {}
 
     @property
     def offsets(self) -> list[int]:
@@ -41,23 +44,25 @@ class ProducerSnapshots:
     def path(self, offset: int) -> Path:
         return offset_file(self._directory, offset, SNAPSHOT_SUFFIX)
 
-    def stage(self, offset: int, data: bytes) -> None:
-        self._staged[offset] = data
+    def stage(self, offset: int, snapshot: bytes | ProducerSnapshot) -> None:
+        self._staged[offset] = snapshot
 
     async def save(self) -> None:
         """Write every staged snapshot, durably."""
         for offset in sorted(self._staged):
-            data = self._staged[offset]
-            await self._disk.write_file(self.path(offset), data)
+            snapshot = self._staged.get(offset)
+            if snapshot is None:
+                continue  # removed while an earlier one was written
+            await self._disk.write_file(self.path(offset), await _encoded(snapshot))
             self._offsets.add(offset)
-            if self._staged.get(offset) is data:
+            if self._staged.get(offset) is snapshot:
                 del self._staged[offset]
 
     async def read(self, offset: int) -> bytes | None:
         """Return the snapshot at this offset, or None."""
         staged = self._staged.get(offset)
         if staged is not None:
-            return staged
+            return await _encoded(staged)
         if offset not in self._offsets:
             return None
         return await self._disk.read_file(self.path(offset))
@@ -78,3 +83,16 @@ class ProducerSnapshots:
         for snapshot in reversed(self.offsets):
             if snapshot > offset:
                 await self.remove(snapshot)
+
+
+async def _encoded(snapshot: bytes | ProducerSnapshot) -> bytes:
+    if isinstance(snapshot, bytes):
+        return snapshot
+    steps = snapshot.encode_stepwise()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            content: bytes = end.value
+            return content
+        await asyncio.sleep(0)

@@ -112,7 +112,7 @@ async def test_F10_a_duplicate_of_a_batch_that_lies_in_the_tier_only_is_still_re
 async def test_bootstrap_rule_6_a_transaction_that_began_in_the_tier_stays_open_until_its_marker() -> None:
     manager = await node_with_old_replica(MemoryDisk())
     log = await adopt(manager, TP, STATE)
-    assert log.expire_producers() == 0
+    assert await log.expire_producers() == 0
     assert log.offsets.last_stable_offset == 4
     await log.append_as_follower(marker_batch(ControlType.ABORT, base_offset=6, epoch=3, producer_id=9))
     log.update_high_watermark(7)

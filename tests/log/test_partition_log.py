@@ -9,6 +9,9 @@ import pytest
 from crc32c import crc32c
 
 from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.producer_snapshot import SLICE_ENTRIES, ProducerSnapshot, encode_snapshot, pack_entry
+from tierfetch.log.core.producer_state import ProducerStateEntry
+from tierfetch.log.segment.snapshot_files import ProducerSnapshots
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import TimestampType, check_batch, iter_records, parse_header
 from tierfetch.protocol.records.control import ControlType
@@ -374,3 +377,35 @@ async def test_a_snapshot_is_taken_at_each_roll_under_the_next_base_offset() -> 
     assert DIRECTORY / "00000000000000000003.snapshot" in disk.restart().files(DIRECTORY)
     assert await log.producer_snapshot_at(3) == log.producers.snapshot()
     assert await log.producer_snapshot_at(2) is None
+
+
+async def test_an_idle_producer_expires_though_no_snapshot_is_taken() -> None:
+    clock = Clock()
+    log = await open_log(MemoryDisk(), clock=clock)
+    await append(log, producer_id=5, producer_epoch=0, base_sequence=0)
+    clock.now_ms += 999
+    assert await log.expire_producers(1_000) == 0
+    clock.now_ms += 1
+    assert await log.expire_producers(1_000) == 1
+    assert len(log.producers.entries) == 0
+
+
+async def test_the_event_loop_is_free_while_a_large_producer_snapshot_is_encoded() -> None:
+    disk = MemoryDisk()
+    snapshots = ProducerSnapshots(disk, DIRECTORY)
+    await disk.make_directory(DIRECTORY)
+    producers = [ProducerStateEntry(i, 0) for i in range(5 * SLICE_ENTRIES)]
+    snapshots.stage(9, ProducerSnapshot([pack_entry(entry) for entry in producers]))
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while not any(effect.operation == "write_file" for effect in disk.effects):
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count_turns())
+    await snapshots.save()
+    await counting
+    assert turns >= 4, "one between each two slices"
+    assert disk.files()[snapshots.path(9)] == encode_snapshot(producers)

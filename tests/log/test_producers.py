@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from contextlib import suppress
 
 import pytest
@@ -12,9 +13,15 @@ from hypothesis import strategies as st
 
 from tierfetch.log.core.errors import CorruptFileError
 from tierfetch.log.core.index import AbortedTransaction, TransactionIndex
-from tierfetch.log.core.producer_snapshot import decode_snapshot, encode_snapshot
+from tierfetch.log.core.producer_snapshot import (
+    SLICE_ENTRIES,
+    decode_snapshot,
+    encode_snapshot,
+    pack_entry,
+    unpack_entry,
+)
 from tierfetch.log.core.producer_state import BatchMetadata, ProducerStateEntry
-from tierfetch.log.core.producers import AppendOrigin, CompletedTransaction, ProducerStateManager
+from tierfetch.log.core.producers import EXPIRE_SLICE, AppendOrigin, CompletedTransaction, ProducerStateManager
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import (
     CONTROL_BIT,
@@ -524,3 +531,95 @@ def test_the_last_stable_offset_agrees_with_a_list(steps, high_watermark):
     unstable = [*began.values(), *(first for first, last in transactions if last >= high_watermark)]
     if not log_from(steps) or high_watermark <= manager.map_end_offset:
         assert manager.first_unstable_offset == min(unstable, default=None)
+
+
+# Size: many producers.
+
+
+def test_an_entry_in_memory_keeps_all_that_a_check_needs():
+    manager = ProducerStateManager()
+    for i in range(7):
+        manager.apply(batch(10 * i, sequence=2 * i, records=2, timestamp=100 + i))
+    manager.apply(marker_batch(70, timestamp=999), marker=end(coordinator_epoch=4))
+    assert manager.entries[7] == ProducerStateEntry(
+        7, 0, 4, 999, None, tuple(BatchMetadata(2 * i + 1, 10 * i + 1, 1, 100 + i) for i in range(2, 7))
+    )
+    other = ProducerStateEntry(8, 32_767, -1, -1, 2**62, (BatchMetadata(2**31 - 1, 2**62, 2**31 - 1, 2**62),))
+    assert unpack_entry(pack_entry(other)) == other
+    empty = ProducerStateEntry(9, 3)
+    assert unpack_entry(pack_entry(empty)) == empty
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), max_size=60))
+def test_an_entry_is_the_same_packed_and_as_values(steps):
+    """Against the rules of `producer_state` alone, which pack nothing."""
+    manager, model = ProducerStateManager(), {}
+    for offset, (pid, kind) in enumerate(steps):
+        before = model.get(pid, ProducerStateEntry(pid))
+        if kind == 0:
+            header = marker_batch(offset, pid=pid, timestamp=offset)
+            model[pid] = before.after_marker(header, end(coordinator_epoch=offset))
+            manager.apply(header, marker=end(coordinator_epoch=offset))
+        else:
+            header = batch(offset, pid=pid, epoch=kind // 4, sequence=offset, timestamp=offset)
+            model[pid] = before.after_batch(header)
+            manager.apply(header)
+    assert dict(manager.entries) == model
+    assert manager.snapshot() == encode_snapshot(model.values())
+
+
+def test_a_frozen_snapshot_is_that_of_its_moment():
+    manager = producers(*(batch(i, pid=i) for i in range(3 * SLICE_ENTRIES)))
+    expected = manager.snapshot()
+    frozen = manager.freeze()
+    steps = frozen.encode_stepwise()
+    next(steps)
+    manager.apply(batch(3 * SLICE_ENTRIES, pid=1, sequence=1))
+    manager.expire(10**15)
+    assert len(manager.entries) == 0
+    content: list[bytes] = []
+
+    def rest():
+        content.append((yield from steps))
+
+    assert len(list(rest())) == 1
+    assert content == [expected]
+
+
+def test_an_idle_producer_expires_in_steps_and_one_that_writes_between_them_stays():
+    manager = ProducerStateManager(expiration_ms=100)
+    count = EXPIRE_SLICE + 2
+    for i in range(count):
+        manager.apply(batch(i, pid=i, timestamp=1000))
+    steps = manager.expire_stepwise(1100)
+    assert next(steps) == EXPIRE_SLICE
+    manager.apply(batch(count, pid=EXPIRE_SLICE, sequence=1, timestamp=1050))
+    assert list(steps) == [1]
+    assert list(manager.entries) == [EXPIRE_SLICE]
+    assert manager.expire(1100, expiration_ms=50) == 1
+
+
+def test_an_entry_takes_at_most_200_bytes():
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        manager = producers(*(batch(i, pid=2**32 + i) for i in range(50_000)))
+        used = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert len(manager.entries) == 50_000
+    assert used / 50_000 <= 200, "with one batch each"
+
+
+def test_a_new_producer_above_the_limit_is_rejected_and_the_known_ones_write_on():
+    manager = ProducerStateManager(producers_max=2, expiration_ms=100)
+    for i in range(2):
+        manager.apply(batch(i, pid=i, timestamp=1000))
+    assert refused(manager, batch(2, pid=9)) is ErrorCode.throttling_quota_exceeded
+    with pytest.raises(KafkaError, match="has 2 producers, at most 2 are allowed"):
+        manager.check(batch(2, pid=9), CLIENT)
+    assert manager.check(batch(2, pid=0, sequence=1), CLIENT) is None
+    assert manager.check(batch(2, pid=9), REPLICATION) is None, "what the leader took is a fact"
+    assert manager.check(marker_batch(2, pid=9), COORDINATOR, marker=end()) is None
+    manager.expire(1100)
+    assert manager.check(batch(2, pid=9), CLIENT) is None
