@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tierfetch.sim.machine.loop import make_loop
-from tierfetch.tests.distribution import SLOW_FOLDER, BySlowTest, FailuresAtOnce
+from tierfetch.tests.distribution import BySlowTest, FailuresAtOnce, stage_of
 
 # How long an example takes says nothing on a busy machine; pytest's timeout bounds each test.
 settings.register_profile("tierfetch", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,7 +30,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.nodeid.startswith(SLOW_FOLDER))
+    items.sort(key=lambda item: stage_of(item.nodeid))
 
 
 def pytest_collection_finish() -> None:

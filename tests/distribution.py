@@ -1,7 +1,8 @@
 """How `make test` spreads over workers, so that a failure shows early and no worker is left with a long file.
 
-Tests of real processes come last, and one by one where their module has no cluster of its own to share: they mostly
-wait. All else goes by file. A failure is printed at once, and again with its traceback at the end.
+First comes what is quick, then what simulates and searches. Tests of real processes come last, and one by one where
+their module has no cluster of its own to share: they mostly wait. All else goes by file. So most tests end in the first
+minute. A failure is printed at once, and again with its traceback at the end.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+SEARCHES: Final = ("tests/sim/", "tests/quorum/", "tests/pipeline/", "tests/controller/test_model.py")
+"""Of all tests that start no process a seventh, with three quarters of their time."""
 SLOW_FOLDER: Final = "tests/process/"
 
 
@@ -22,6 +25,11 @@ class BySlowTest(LoadFileScheduling):  # type: ignore[misc]  # xdist has no type
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
+
+
+def stage_of(nodeid: str) -> int:
+    """Return when a test runs: 0 if it is quick, 1 if it simulates or searches, 2 if it starts processes."""
+    return 2 if nodeid.startswith(SLOW_FOLDER) else int(nodeid.startswith(SEARCHES))
 
 
 def scope_of(nodeid: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.tests.distribution import FailuresAtOnce, scope_of
+from tierfetch.tests.distribution import SEARCHES, FailuresAtOnce, scope_of, stage_of
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,12 @@ from tierfetch.tests.distribution import FailuresAtOnce, scope_of
 def test_what_goes_to_a_worker_as_one_piece(nodeid: str, scope: str) -> None:
     assert (Path(__file__).parent.parent / nodeid.split("::")[0]).exists()
     assert scope_of(nodeid) == scope
+
+
+def test_what_is_quick_comes_first_and_processes_last() -> None:
+    nodes = ["tests/process/test_tier.py::t", "tests/sim/test_world.py::t", "tests/log/test_index.py::t"]
+    assert sorted(nodes, key=stage_of) == nodes[::-1]
+    assert all((Path(__file__).parent.parent / path).exists() for path in SEARCHES)
 
 
 class Terminal:

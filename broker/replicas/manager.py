@@ -271,6 +271,8 @@ class ReplicaManager:
         self, partition: Partition, registration: PartitionRegistration, reason: str
     ) -> None:
         self._failed.add(partition, reason)
+        # The next attempt begins at once and may recover the log for long: meanwhile it is offline, with this reason.
+        self._hosted.failures[partition.partition.topic_partition] = reason
         self._directories.report_lost(partition.partition, registration)
         await self._let_go(partition.partition)
 

@@ -126,6 +126,33 @@ async def test_D1_a_led_log_that_fails_moves_its_own_partition_only(
     assert others == before
 
 
+async def test_D1_a_failed_log_counts_as_offline_also_while_it_is_opened_again(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its recovery may take long: neither the metric nor a client may take the replica for a sound one meanwhile."""
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    is_opening, may_open, reopened = asyncio.Event(), asyncio.Event(), LogManager.reopen
+
+    async def reopen(logs: LogManager, name: TopicPartition) -> PartitionLog:
+        is_opening.set()
+        await may_open.wait()
+        return await reopened(logs, name)
+
+    monkeypatch.setattr(LogManager, "reopen", reopen)
+    full = FullLog(monkeypatch, nodes.directory(1) / "t-0")
+    with pytest.raises(KafkaError, match="File too large"):
+        await produce(nodes, 1, b"a")
+    await asyncio.wait_for(is_opening.wait(), 10)
+    hosted = nodes[1].hosted
+    assert hosted.out_of_service() == {TopicPartition("t", 0)}
+    with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
+        hosted.find("t", 0)
+    full.is_full = False
+    may_open.set()
+    await until(lambda: nodes.hosts(1, "t") and not hosted.out_of_service())
+
+
 async def test_D1_the_only_replica_that_cannot_append_waits_and_leads_again_when_it_can(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import resource
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -75,6 +76,13 @@ def wait_out_of_isr(cluster: LocalCluster, topic: str, broker: int) -> None:
             return
 
 
+def offline_replicas(cluster: LocalCluster, broker: int) -> float:
+    """What the broker's metrics say."""
+    with urllib.request.urlopen(cluster.metrics_url(broker), timeout=TIMEOUT_S) as answer:
+        lines = answer.read().decode().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("tierfetch_offline_replicas "))
+
+
 @dataclass
 class Stalls:
     """The longest time between two acknowledgements, looked at often."""
@@ -110,7 +118,9 @@ def test_D1_D2_one_log_that_takes_no_more_costs_its_own_replica_only(cluster: Lo
         with full(cluster, broker, "t"):
             stalls.watch(1500)
             wait_out_of_isr(cluster, "t", broker)
-            stalls.watch(500)
+            for _ in range(10):  # over several attempts to open it again
+                stalls.watch(50)
+                assert offline_replicas(cluster, broker) == 1.0
             during = registration(cluster, "t")
             assert set(during.isr) == set(BROKERS) - {broker}
             assert during.leader_epoch == before.leader_epoch + (role == "leader")

@@ -103,9 +103,10 @@ def test_a_leader_of_the_past_asks_for_what_it_likes() -> None:
     scene.asks(1.1, 2)
 
 
-def test_whoever_is_not_assigned_any_more_goes_at_once() -> None:
+@pytest.mark.parametrize("now", [image(1, 3, replicas=(1, 3)), image(1, 3)], ids=["not assigned", "out already"])
+def test_whoever_is_no_member_any_more_may_be_asked_out_by_a_leader_that_has_not_heard_of_it(now: ClusterImage) -> None:
     scene = Scene().at(1.0, 10, 10)
-    scene.image = image(1, 2, 3, replicas=(1, 3))
+    scene.image = now
     scene.asks(1.1, 2)
 
 

@@ -92,7 +92,8 @@ class IsrLeaversJudge:
         if led is None or registration is None:
             return
         led.asked |= set(leavers)
-        for member in sorted(led.members.intersection(leavers, registration.replicas)):
+        # Its leader may not have heard yet that a member is out: one that comes back shorter, say, from a crash.
+        for member in sorted(led.members.intersection(leavers, registration.isr)):
             assert led.level_s is not None, led
             since_ms = (self._now_s() - led.level_s) * 1000
             if since_ms < self._lag_time_max_ms - 1:
