@@ -15,7 +15,7 @@ SIM_START ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-spark test ci check format lint types layers wheel test-faults test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench clean
+.PHONY: help install demo demo-spark test ci check format lint types layers wheel test-faults test-abuse test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -49,6 +49,9 @@ ci: ## What CI runs: every suite below, what failed once more, one table at the 
 
 test-faults: install ## Brokers killed, frozen and starved while they serve (about 6 minutes)
 	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300
+
+test-abuse: install ## Hostile clients at a broker and a controller, an honest one beside them (about 3 minutes)
+	$(BIN)/python -m pytest -q tests/abuse -m abuse --timeout 300 -s
 
 test-interop: install ## Against Apache Kafka 4.3.0 (needs Java 17+ and Maven, or says why it skips)
 	$(BIN)/python -m pytest -q tests/interop -m interop --timeout 600

@@ -2,7 +2,8 @@
 
 The loop gets its turn after every metric family, however many partitions there are. What a peer may do is limited; it
 is disconnected when it sends more than `REQUEST_HEAD_MAX` bytes before its request is complete, when request and answer
-take longer than `SCRAPE_TIMEOUT_S`, and when `SCRAPES_MAX` others are served already.
+take longer than `SCRAPE_TIMEOUT_S`, when it is silent for `SILENCE_TIMEOUT_S` before its request is complete, and when
+`SCRAPES_MAX` others came later while it was silent. Only if so many are being answered is a new scrape refused.
 
 One request a connection; bodies are not read. There is no authentication: the default is to listen on loopback only.
 """
@@ -21,6 +22,7 @@ from prometheus_client.registry import Collector
 
 REQUEST_HEAD_MAX: Final = 16 * 1024
 SCRAPE_TIMEOUT_S: Final = 10.0
+SILENCE_TIMEOUT_S: Final = 3.0
 SCRAPES_MAX: Final = 8
 PATH: Final = "/metrics"
 
@@ -34,6 +36,8 @@ class MetricsEndpoint:
         self._families = families
         self._server: asyncio.Server | None = None
         self._scrapes: set[asyncio.Task[None]] = set()
+        self._silent: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        """Scrapes whose requests are not complete, the oldest first."""
 
     async def start(self, host: str, port: int) -> None:
         """Port 0 takes a free one; see `port`."""
@@ -55,23 +59,36 @@ class MetricsEndpoint:
             await asyncio.wait(self._scrapes)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._scrapes) >= SCRAPES_MAX and self._silent:
+            oldest, silent = next(iter(self._silent.items()))
+            self._ended_early(oldest)
+            silent.transport.abort()
+            oldest.cancel()
         if len(self._scrapes) >= SCRAPES_MAX:
             _log.warning("a metrics scrape was refused: %d are in progress, the limit", len(self._scrapes))
             writer.transport.abort()
             return
         scrape = asyncio.create_task(self._serve(reader, writer), name="metrics-scrape")
         self._scrapes.add(scrape)
+        self._silent[scrape] = writer
         scrape.add_done_callback(self._ended)
 
-    def _ended(self, scrape: asyncio.Task[None]) -> None:
+    def _ended_early(self, scrape: asyncio.Task[None]) -> None:
         self._scrapes.discard(scrape)
+        self._silent.pop(scrape, None)
+
+    def _ended(self, scrape: asyncio.Task[None]) -> None:
+        self._ended_early(scrape)
         if not scrape.cancelled() and (error := scrape.exception()) is not None:
             _log.error("internal error in a metrics scrape", exc_info=error)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(SCRAPE_TIMEOUT_S):
-                head = await reader.readuntil(b"\r\n\r\n")
+                async with asyncio.timeout(SILENCE_TIMEOUT_S):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                if (scrape := asyncio.current_task()) is not None:
+                    self._silent.pop(scrape, None)
                 status = _status(head.split(b"\r\n", 1)[0])
                 body = await self._text() if status is HTTPStatus.OK else b""
                 writer.write(_response_head(status, len(body)) + body)

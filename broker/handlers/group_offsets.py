@@ -41,6 +41,7 @@ from ...protocol.messages.offsets import (
     OffsetFetchResponseTopics,
 )
 from ...protocol.net.dispatch import RequestContext
+from ...protocol.net.slicing import SLICED_ELEMENTS_MIN, Split, answered_in_pieces
 from ...protocol.topics import TopicPartition
 from ..cluster.view import ClusterImage
 from ..groups.active_shard import ActiveShard
@@ -54,6 +55,8 @@ TOPIC_IDS_SINCE: Final = 10
 TOP_ERROR_SINCE: Final = 2
 """OffsetFetch before this version has no error but those of partitions."""
 INVALID_OFFSET: Final = -1
+
+GROUP_SPLIT: Final = Split("topics", "topics", "partition_indexes", "partitions", asks_only=True)
 
 T = TypeVar("T")
 
@@ -72,6 +75,10 @@ class _Asked:
     def topic_partition(self) -> TopicPartition:
         assert self.name is not None, self
         return TopicPartition(self.name, self.partition)
+
+
+def _is_large(group: OffsetFetchRequestGroup) -> bool:
+    return sum([1 + len(topic.partition_indexes) for topic in group.topics or ()]) >= SLICED_ELEMENTS_MIN
 
 
 class OffsetCommitHandlers:
@@ -145,8 +152,15 @@ class OffsetCommitHandlers:
     # Fetch.
 
     async def offset_fetch(self, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
-        version, require_stable = context.api_version, request.require_stable
-        groups = [self._fetch(group, version, require_stable=require_stable) for group in request.groups]
+        async def fetch(_: RequestContext, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+            return self._fetch(group, context.api_version, require_stable=request.require_stable)
+
+        groups = [
+            await answered_in_pieces(fetch, GROUP_SPLIT, context, group)
+            if _is_large(group)
+            else await fetch(context, group)
+            for group in request.groups
+        ]
         return OffsetFetchResponse(groups=tuple(groups))
 
     def _fetch(

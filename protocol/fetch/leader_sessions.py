@@ -12,7 +12,10 @@ with all the others when a request comes on other terms (another replica, isolat
 `foundation`. Requests thus cost what has changed, not what is asked for.
 
 Room: a new session takes a slot from one that was not used for `eviction_ms`, else from the least valuable of those
-older than `eviction_ms`, if it is less valuable itself: followers before consumers, larger before smaller.
+older than `eviction_ms`, if it is less valuable itself: followers before consumers, larger before smaller. The sessions
+of followers, and those of consumers, remember `PARTITIONS_MAX` partitions each, some 500 bytes a partition: beyond it a
+new session takes the room of the least recently used ones of its kind that are not smaller, or gets none. A session
+that grows beyond it is closed. A fetcher without a session names all its partitions in each request.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from ..errors import ErrorCode
@@ -41,6 +44,9 @@ from .messages import (
 )
 from .session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, next_epoch
 from .wire import TOPIC_ID_SINCE
+
+PARTITIONS_MAX: Final = 200_000
+"""Partitions that the sessions of one kind remember: of followers, or of consumers."""
 
 
 class PartitionKey(NamedTuple):
@@ -235,10 +241,18 @@ class FetchSessionCache:
     client must not guess of another.
     """
 
-    def __init__(self, *, draw_id: Callable[[], int], slots: int = 1000, eviction_ms: int = 120_000) -> None:
+    def __init__(
+        self,
+        *,
+        draw_id: Callable[[], int],
+        slots: int = 1000,
+        eviction_ms: int = 120_000,
+        partitions_max: int = PARTITIONS_MAX,
+    ) -> None:
         self._draw_id = draw_id
         self._slots = slots
         self._eviction_ms = eviction_ms
+        self._partitions_max = partitions_max
         self._sessions: dict[int, LeaderSession] = {}
 
     def __len__(self) -> int:
@@ -271,6 +285,9 @@ class FetchSessionCache:
         session.renew(terms, foundation)
         yield from session.want(request.topics)
         session.forget(request.forgotten_topics)
+        if len(session.partitions) > self._partitions_max:
+            self._close(session.id)
+            return FetchContext((), ErrorCode.fetch_session_id_not_found)
         if not session.partitions:
             self._close(session.id)
             return FetchContext(())
@@ -340,6 +357,25 @@ class FetchSessionCache:
         return session.id
 
     def _make_room(self, session: LeaderSession, now_ms: int) -> bool:
+        return self._has_memory_for(session) and self._has_slot_for(session, now_ms)
+
+    def _has_memory_for(self, session: LeaderSession) -> bool:
+        """Return whether the partitions of a new session fit, once the least recently used sessions are closed."""
+        size = len(session.partitions)
+        same_kind = [other for other in self._sessions.values() if other.is_follower == session.is_follower]
+        excess = sum(len(other.partitions) for other in same_kind) + size - self._partitions_max
+        victims = []
+        for other in sorted(same_kind, key=attrgetter("used_ms")) if excess > 0 else ():
+            if excess > 0 and len(other.partitions) >= size:
+                victims.append(other)
+                excess -= len(other.partitions)
+        if excess > 0:
+            return False
+        for victim in victims:
+            self._close(victim.id)
+        return True
+
+    def _has_slot_for(self, session: LeaderSession, now_ms: int) -> bool:
         if len(self._sessions) < self._slots:
             return True
         limit_ms = now_ms - self._eviction_ms

@@ -22,6 +22,8 @@ from ..wire.primitives import INT16, MalformedMessageError
 from .request_memory import SMALL_REQUEST_SIZE, RequestMemory
 from .server_limits import ServerLimits
 
+PRESSED: Final = 5
+"""While others wait for the memory, progress is judged so many times as often."""
 API_KEY_SIZE: Final = INT16.size
 
 
@@ -141,8 +143,9 @@ class Arrival:
         if self._window_start_s is None or (self.is_waiting and pending_bytes != 0):
             self._window_start_s, self._window_received = now_s, received
             return False
-        if now_s < self._window_start_s + self._limits.progress_window_s:
+        share = 1 / PRESSED if self._memory.waiting else 1.0
+        if now_s < self._window_start_s + self._limits.progress_window_s * share:
             return False
         came = received - self._window_received
         self._window_start_s, self._window_received = now_s, received
-        return came < self._limits.progress_bytes_min
+        return came < self._limits.progress_bytes_min * share

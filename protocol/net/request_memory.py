@@ -22,6 +22,10 @@ import logging
 from collections import deque
 from typing import Final, Protocol
 
+from ..wire import framing
+
+READ_SIZE_MAX: Final = framing.READ_SIZE_MAX
+"""What a connection may have read before it asks again."""
 SMALL_REQUEST_SIZE: Final = 64 * 1024
 """Requests up to this size count, and never wait."""
 WARNING_INTERVAL_S: Final = 10.0
@@ -107,8 +111,10 @@ class RequestMemory:
             self._grant()
 
     def _grant(self) -> None:
-        """Let those that wait read on: all while there is room, else one if no request could end otherwise."""
-        while self._queues and self.used < self.limit:
+        """Let those that wait read on: as many as have room to, else one if no request could end otherwise."""
+        room = self.limit - self.used
+        while self._queues and room > 0:
+            room -= READ_SIZE_MAX
             self._call(self._next())
         if self._queues and self._privileged is None and self.used == self._arriving:
             self._privileged = self._next()

@@ -189,6 +189,7 @@ class ServerConnection(StreamProtocol):
         elif self.frames.is_partial and self._arrival.stalled(self.pending_bytes(), now_s):
             self._refuse(
                 f"less than {limits.progress_bytes_min} bytes of a large request came in {limits.progress_window_s:g} s"
+                " (while other connections wait for memory: in proportion)"
             )
         elif not self._requests and now_s >= self._last_activity_s + limits.idle_timeout_s:
             log.info("%s: %s closed, idle for %g s", self._server.listener_name, self.peer, limits.idle_timeout_s)
@@ -418,6 +419,7 @@ class ServerConnection(StreamProtocol):
             self._server.adopt(request.task)
         self._requests.clear()
         self._arrival.abandon()
+        self.frames.clear()  # now, not when the garbage collector finds the connection
         self._server.connection_ended(self)
 
     def _drop(self, request: _Request, _: object = None) -> None:

@@ -19,11 +19,11 @@ class ServerLimits:
     request_size_max: int = 100 * 1024 * 1024
     fetch_request_size_max: int = 16 * 1024 * 1024
     in_flight_max: int = 16
-    request_memory_max: int = 192 * 1024 * 1024
+    request_memory_max: int = 128 * 1024 * 1024
     fetch_memory_max: int = 64 * 1024 * 1024
     idle_timeout_s: float = 600.0
     receive_timeout_s: float = 60.0
-    progress_window_s: float = 5.0
-    progress_bytes_min: int = 32 * 1024
+    progress_window_s: float = 10.0
+    progress_bytes_min: int = 64 * 1024
     send_timeout_s: float = 600.0
     send_buffer_size: int | None = None

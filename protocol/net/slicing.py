@@ -69,58 +69,91 @@ async def answered_in_pieces(handler: Handler, split: Split, context: RequestCon
     if not items:
         return await handler(context, request)
     turns, had = pace(), 0
-    answers: list[Any] = []
+    answers = Joined(split.inner_answers)
     response: Any = None
     for piece in pieces(items, split):
         had += SLICE_ELEMENTS
         await turns.spend(SLICE_ELEMENTS, had)
+        if not piece:
+            continue
         response = await handler(context, replace(request, **{split.items: tuple(piece)}))
-        join(answers, getattr(response, split.answers), split.inner_answers)
+        answers.add(getattr(response, split.answers))
         if getattr(response, "error_code", ErrorCode.none) is not ErrorCode.none:
             break
-    return replace(response, **{split.answers: tuple(answers)})
+    return replace(response, **{split.answers: answers.result()})
 
 
 def pieces(items: Sequence[Any], split: Split) -> Iterator[list[Any]]:
-    """Yield the elements in pieces of at most `PIECE_ELEMENTS`, at least one; an inner element counts as one."""
+    """Yield the elements in pieces of at most `PIECE_ELEMENTS`; an inner element counts as one. A piece is empty where
+    many elements were found to repeat earlier ones.
+    """
     piece: list[Any] = []
-    count = 0
-    seen: set[Any] = set()
-    for item in items:
-        for part, size in _parts(item, split.inner_items):
-            if split.asks_only and part in seen:
-                continue
-            if split.asks_only:
-                seen.add(part)
+    count = scanned = 0
+    for part, size, was in _parts(items, split):
+        scanned += was
+        if part is not None:
             if piece and count + size > PIECE_ELEMENTS:
                 yield piece
-                piece, count = [], 0
+                piece, count, scanned = [], 0, 0
             piece.append(part)
             count += size
+        elif scanned >= SLICE_ELEMENTS:
+            yield []
+            scanned = 0
     if piece:
         yield piece
 
 
-def _parts(item: Any, inner: str | None) -> Iterator[tuple[Any, int]]:
-    """Yield an element whole, or cut by its inner array, with its size."""
-    held = () if inner is None else getattr(item, inner)
-    if inner is None or len(held) < PIECE_ELEMENTS:
-        yield item, 1 + len(held)
-        return
-    unique = tuple(dict.fromkeys(held))
-    for start in range(0, len(unique), PIECE_ELEMENTS - 1):
-        some = unique[start : start + PIECE_ELEMENTS - 1]
-        yield replace(item, **{inner: some}), 1 + len(some)
+def _parts(items: Sequence[Any], split: Split) -> Iterator[tuple[Any, int, int]]:
+    """Yield elements whole, or cut by their inner arrays, with their size and what that was before repetitions were
+    left out; None for one of which nothing is left.
+    """
+    inner = split.inner_items
+    seen: set[Any] = set()
+    for item in items:
+        held = () if inner is None else getattr(item, inner)
+        if inner is None or len(held) < PIECE_ELEMENTS:
+            is_new = not split.asks_only or item not in seen
+            seen.update((item,) if split.asks_only else ())
+            yield item if is_new else None, 1 + len(held), 1 + len(held)
+            continue
+        name = replace(item, **{inner: ()})
+        for start in range(0, len(held), PIECE_ELEMENTS - 1):
+            some = held[start : start + PIECE_ELEMENTS - 1]
+            was = 1 + len(some)
+            if split.asks_only:
+                some = tuple(each for each in dict.fromkeys(some) if (name, each) not in seen)
+                seen.update((name, each) for each in some)
+            yield replace(item, **{inner: some}) if some else None, 1 + len(some), was
 
 
-def join(answers: list[Any], more: Sequence[Any], inner: str | None) -> None:
-    """Append the answers of a piece; what belongs to the last element so far is joined with it."""
-    if inner is not None and answers and more and _outer(answers[-1], inner) == _outer(more[0], inner):
-        both = getattr(answers[-1], inner) + getattr(more[0], inner)
-        answers[-1] = replace(answers[-1], **{inner: both})
-        more = more[1:]
-    answers += more
+class Joined:
+    """The answers of all pieces; what belongs to the last element so far is joined with it."""
 
+    def __init__(self, inner: str | None) -> None:
+        self._inner = inner
+        self._answers: list[Any] = []
+        self._last: list[Any] = []
+        """The inner elements of the last answer."""
 
-def _outer(answer: Any, inner: str) -> Any:
-    return replace(answer, **{inner: ()})
+    def add(self, answers: Sequence[Any]) -> None:
+        """Append the answers of a piece."""
+        if self._inner is None:
+            self._answers += answers
+            return
+        for answer in answers:
+            outer = replace(answer, **{self._inner: ()})
+            if not self._answers or self._answers[-1] != outer:
+                self._end_last()
+                self._answers.append(outer)
+            self._last += getattr(answer, self._inner)
+
+    def result(self) -> tuple[Any, ...]:
+        """Return all answers."""
+        self._end_last()
+        return tuple(self._answers)
+
+    def _end_last(self) -> None:
+        if self._inner is not None and self._answers:
+            self._answers[-1] = replace(self._answers[-1], **{self._inner: tuple(self._last)})
+            self._last = []

@@ -30,7 +30,7 @@ MAPPED_FRAME_SIZE_MIN: Final = 16 * 1024 * 1024
 """From here on a frame is mapped: a claimed size alone then takes no memory. Below, the allocator's warm pages make a
 buffer several times cheaper than a fault for each page.
 """
-READ_SIZE_MAX: Final = 1024 * 1024
+READ_SIZE_MAX: Final = 512 * 1024
 """What one read takes at most, so that the owner can stop a peer that sends much at once."""
 RECYCLED_FRAME_SIZE_MIN: Final = 64 * 1024
 RECYCLED_FRAME_SIZE_STEP: Final = 1024 * 1024
@@ -177,6 +177,8 @@ def _is_unused(buffer: bytearray) -> bool:
 
 def _mapped(size: int) -> memoryview:
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        pages.madvise(mmap.MADV_HUGEPAGE)
+    if hasattr(mmap, "MADV_HUGEPAGE") and size > MAPPED_FRAME_SIZE_MIN:
+        # Not for its beginning: one byte of a frame that never comes would take a page of 2 MiB.
+        pages.madvise(mmap.MADV_NOHUGEPAGE, 0, MAPPED_FRAME_SIZE_MIN)
+        pages.madvise(mmap.MADV_HUGEPAGE, MAPPED_FRAME_SIZE_MIN, size - MAPPED_FRAME_SIZE_MIN)
     return memoryview(pages)

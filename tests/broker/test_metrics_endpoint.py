@@ -77,17 +77,31 @@ async def test_a_request_without_an_end_is_cut_off(endpoint: MetricsEndpoint) ->
 
 
 async def test_a_peer_that_says_nothing_is_cut_off(endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_endpoint, "SCRAPE_TIMEOUT_S", 0.02)
+    monkeypatch.setattr(metrics_endpoint, "SILENCE_TIMEOUT_S", 0.02)
     assert await exchange(endpoint, b"GET /me") == b""
 
 
-async def test_too_many_at_a_time_are_refused(endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_endpoint, "SCRAPES_MAX", 1)
-    _, idle = await asyncio.open_connection(HOST, endpoint.port)
-    assert await exchange(endpoint, REQUEST) == b""
-    idle.close()
+async def test_silent_peers_keep_no_scrape_out(endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_endpoint, "SCRAPES_MAX", 2)
+    silent = [await asyncio.open_connection(HOST, endpoint.port) for _ in range(3)]
+    assert (await exchange(endpoint, REQUEST)).startswith(b"HTTP/1.1 200 OK")
+    closed = [reader.at_eof() or reader.exception() is not None for reader, _ in silent]
+    assert closed[:2] == [True, True], "the oldest are closed first"
+    for _, writer in silent:
+        writer.close()
     await until(lambda: not endpoint._scrapes)
-    assert await exchange(endpoint, REQUEST) != b""
+
+
+async def test_a_peer_that_reads_nothing_counts_as_a_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_endpoint, "SCRAPES_MAX", 1)
+    endpoint = MetricsEndpoint(lambda: [GaugeMetricFamily("large", "x" * 50_000_000, value=1)])
+    await endpoint.start(HOST, 0)
+    _, writer = await asyncio.open_connection(HOST, endpoint.port)
+    writer.write(REQUEST)
+    await until(lambda: bool(endpoint._scrapes) and not endpoint._silent)
+    assert await exchange(endpoint, REQUEST) == b"", "refused: it is being answered"
+    writer.transport.abort()
+    await endpoint.close()
 
 
 async def test_closing_cuts_off_what_is_under_way(endpoint: MetricsEndpoint) -> None:

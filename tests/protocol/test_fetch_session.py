@@ -587,3 +587,21 @@ def test_the_leader_knows_what_the_fetcher_wants_and_the_fetcher_what_the_leader
         assert {number: known[number] for number in step["wanted"]} == {
             number: high_watermarks[number] for number in step["wanted"]
         }
+
+
+def test_sessions_remember_so_many_partitions_and_the_least_recently_used_give_way() -> None:
+    leader = Leader(partitions_max=10)
+    large, small = leader.open(*range(6), replica_id=-1), leader.open(1, 2, 3, replica_id=-1)
+    assert leader.open(*range(7), replica_id=-1) == 0, "no session of its size would give way"
+    assert leader.open(*range(10), replica_id=5) > 0, "followers have room of their own"
+    assert leader.open(*range(4), replica_id=-1) > 0
+    assert large not in leader.cache._sessions
+    assert small in leader.cache._sessions
+
+
+def test_a_session_that_grows_too_large_is_closed() -> None:
+    leader, fetcher = Leader(partitions_max=3), FetchSession()
+    fetcher.response_received(leader.exchange(request(fetcher.next_request(wanted(1, 2)))))
+    response = leader.exchange(request(fetcher.next_request(wanted(1, 2, 3, 4))))
+    assert response.error_code is ErrorCode.fetch_session_id_not_found
+    assert len(leader.cache) == 0

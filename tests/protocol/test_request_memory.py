@@ -12,7 +12,7 @@ import pytest
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.admission import Admission
 from tierfetch.protocol.net.arrival import Arrival, RequestMemories
-from tierfetch.protocol.net.request_memory import RequestMemory
+from tierfetch.protocol.net.request_memory import READ_SIZE_MAX, RequestMemory
 from tierfetch.protocol.net.server_limits import ServerLimits
 from tierfetch.protocol.wire.framing import FrameAssembler
 from tierfetch.protocol.wire.primitives import MalformedMessageError
@@ -42,15 +42,26 @@ def holders(*names: str) -> tuple[list[Waiting], list[str]]:
 
 async def test_hosts_take_turns_and_the_oldest_of_each_is_first() -> None:
     (first, *waiting), log = holders("z", "a1", "a2", "a3", "b1", "b2")
-    memory = RequestMemory(100)
-    memory.charge(100)
-    memory.complete(first, 100)
+    memory = RequestMemory(10 * READ_SIZE_MAX)
+    memory.charge(10 * READ_SIZE_MAX)
+    memory.complete(first, 10 * READ_SIZE_MAX)
     assert not any([memory.may_read(each) for each in waiting])
     assert (memory.waiting, memory.waits) == (5, 5)
-    memory.give_back(100)
+    memory.give_back(10 * READ_SIZE_MAX)
     await asyncio.sleep(0)
     assert log == ["a1", "b1", "a2", "b2", "a3"]
     assert memory.waiting == 0
+
+
+async def test_as_many_are_granted_memory_as_have_room_to_read() -> None:
+    (first, *waiting), log = holders("z", "a1", "a2", "a3")
+    memory = RequestMemory(2 * READ_SIZE_MAX)
+    memory.charge(2 * READ_SIZE_MAX)
+    memory.complete(first, 2 * READ_SIZE_MAX)
+    assert not any([memory.may_read(each) for each in waiting])
+    memory.give_back(READ_SIZE_MAX + 1)
+    await asyncio.sleep(0)
+    assert log == ["a1", "a2"]
 
 
 async def test_one_may_exceed_the_limit_when_no_request_could_become_whole() -> None:
@@ -163,6 +174,20 @@ def test_a_small_request_is_not_judged_by_its_progress() -> None:
     assert not peer.arrival.stalled(None, 100)
 
 
+async def test_progress_is_judged_more_often_while_others_wait() -> None:
+    peer = Peer(memory=150_000)
+    peer.memories.others.charge(150_000)
+    peer.begin(ApiKey.PRODUCE, 200_000)
+    assert peer.arrival.is_waiting
+    other = Arrival(peer.memories, peer.limits, lambda: None)
+    frames = FrameAssembler(100 * MIB)
+    frames.get_buffer()[:6] = struct.pack(">ih", 200_000, 0)
+    frames.filled(6)
+    other.next_frame(frames, 0)
+    other.is_waiting = False  # it was granted memory before
+    assert [other.stalled(None, now_s) for now_s in (0.9, 1)] == [False, True]
+
+
 async def test_one_that_waits_for_memory_is_stalled_only_if_it_sends_nothing() -> None:
     peer = Peer(memory=1000)
     peer.memories.others.charge(1000)
@@ -171,7 +196,7 @@ async def test_one_that_waits_for_memory_is_stalled_only_if_it_sends_nothing() -
     assert peer.arrival.is_waiting
     assert [peer.arrival.stalled(20_000, now_s) for now_s in (0, 5, 10)] == [False, False, False]
     assert [peer.arrival.stalled(None, now_s) for now_s in (11, 17)] == [False, False], "not known, so not judged"
-    assert [peer.arrival.stalled(0, now_s) for now_s in (18, 21.9, 22)] == [False, False, True]
+    assert [peer.arrival.stalled(0, now_s) for now_s in (17.9, 18)] == [False, True]
 
 
 async def test_connections_that_announce_much_do_not_keep_others_waiting() -> None:

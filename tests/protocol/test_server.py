@@ -170,8 +170,10 @@ async def test_memory_of_half_a_request_is_given_back() -> None:
         async with raw_peer(server.port) as peer:
             peer.writer.write(framed(bytes(1_000_000))[: 4 + ARRIVED])
             await until(lambda: server.memory.used == ARRIVED)
+            (connection,) = server.connections
         await until(lambda: not server.connections)
         assert server.memory.used == 0
+        assert connection.frames.arriving is None, "its buffer is free at once, not when garbage is collected"
 
 
 async def test_memory_of_half_a_request_behind_one_that_fails_is_given_back_once() -> None:

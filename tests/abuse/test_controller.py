@@ -1,0 +1,54 @@
+"""A controller under attack: pings beside it wait for no long time, and it stays the active controller, and small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tierfetch.cli.local_quorum import LocalQuorum
+from tierfetch.tests.abuse import attacks
+from tierfetch.tests.abuse.conftest import Honest, honest_client, judge
+
+KINDS = 1
+
+
+@pytest.fixture(scope="module")
+def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalQuorum]:
+    with LocalQuorum(tmp_path_factory.mktemp("abuse"), 1) as quorum:
+        yield quorum
+
+
+@pytest.fixture(scope="module")
+def honest(quorum: LocalQuorum, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Honest]:
+    (node,) = quorum.nodes
+    with honest_client(quorum.port(node), "-", quorum.process(node).pid, tmp_path_factory.mktemp("honest")) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def unharmed(quorum: LocalQuorum, honest: Honest, request: pytest.FixtureRequest) -> Iterator[None]:
+    honest.wait_for_each(KINDS)
+    yield
+    judge(honest, KINDS, request.node.name)
+    (node,) = quorum.nodes
+    assert quorum.process(node).poll() is None, quorum.log_tail(node)
+    assert "Traceback" not in quorum.log_file(node).read_text()
+
+
+REQUESTS: dict[str, Callable[[], bytes]] = {
+    "vote 200,000": lambda: attacks.vote(200_000),
+    "alter partition 60,000": lambda: attacks.alter_partition(60_000),
+    "create 39,000": lambda: attacks.create_topics(39_000),
+    "delete 49,000": lambda: attacks.delete_topics(49_000),
+    "configs 49,000": lambda: attacks.describe_configs(49_000),
+    "alter 24,000": lambda: attacks.alter_configs(24_000),
+    "tagged fields 1,000,000": lambda: attacks.tagged_api_versions(1_000_000),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_one_large_request(quorum: LocalQuorum, name: str) -> None:
+    (node,) = quorum.nodes
+    response = attacks.answer(quorum.port(node), REQUESTS[name]())
+    assert response is None or len(response) > 8
