@@ -258,6 +258,7 @@ class ServerConnection(StreamProtocol):
             self.peer,
             self._server.listener_name,
             self._last_activity_s,
+            client_host=self.host,
         )
 
     async def _offer_versions(self, *_: object) -> ApiVersionsResponse:

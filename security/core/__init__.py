@@ -1,0 +1,1 @@
+"""The decisions about identity. Pure: bytes in, bytes out."""
