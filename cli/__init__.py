@@ -6,6 +6,7 @@ broker           is `tierfetch broker`.
 controller       is `tierfetch controller`.
 server           is `tierfetch server`: a broker, a controller, or both in one process.
 format           is `tierfetch format`: it prepares log directories for a node.
+add_scram        parses the credentials of `tierfetch format --add-scram`.
 random_uuid      is `tierfetch random-uuid`.
 running          runs a node as a process: configuration file, log, signals.
 cluster          is `tierfetch cluster up`: a whole cluster on this machine.

@@ -67,3 +67,8 @@ def _password_client(mechanism: str, jaas: JaasConfig) -> SaslClient:
     type_ = ScramType.of(mechanism)
     assert type_ is not None, mechanism
     return ScramClient(type_, user, password)
+
+
+def open_client(settings: ClientSettings) -> ClientIdentity | None:
+    """Return the identity of a node's connections, None for PLAINTEXT. SecurityConfigError."""
+    return None if settings.protocol is SecurityProtocol.PLAINTEXT else ClientIdentity(settings)

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import secrets
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from .contexts import ReloadingContext
 from .core import oauthbearer, plain
 from .core.mechanism import SaslServer
+from .core.node import openness
 from .core.oauthbearer import OAuthBearerServer
 from .core.plain import PlainServer
 from .core.principal_mapping import principal_name
 from .core.scram import ScramServer, ScramType
 from .core.settings import ListenerSettings, MechanismSettings
 from .credentials import ScramCredentials
-from .principal import ANONYMOUS, USER, KafkaPrincipal
+from .principal import ANONYMOUS, USER, KafkaPrincipal, SecurityProtocol
 from .tls import name_of, server_context
 from .tokens import TokenValidator
+
+log = logging.getLogger(__name__)
 
 
 class ListenerIdentity:
     """Made from a listener's settings. SecurityConfigError or OSError if files or keys cannot be read."""
 
-    def __init__(self, settings: ListenerSettings, credentials: ScramCredentials) -> None:
+    def __init__(self, settings: ListenerSettings, credentials: Callable[[], ScramCredentials]) -> None:
+        """`credentials` gives those of the newest metadata image."""
         self.settings = settings
         self._credentials = credentials
         name = f"listener {settings.name}"
@@ -63,7 +69,7 @@ class ListenerIdentity:
             return OAuthBearerServer(self._validators[mechanism].validate)
         type_ = ScramType.of(mechanism)
         assert type_ is not None, mechanism
-        credentials = self._credentials
+        credentials = self._credentials()
         return ScramServer(
             type_,
             lambda user: credentials.get(user, type_),
@@ -78,3 +84,15 @@ def _validator(mechanism: MechanismSettings) -> TokenValidator | None:
     validator = TokenValidator(mechanism.tokens)
     validator.load()
     return validator
+
+
+async def open_listener(
+    settings: ListenerSettings, credentials: Callable[[], ScramCredentials], host: str
+) -> ListenerIdentity | None:
+    """Return a listener's identity, None for PLAINTEXT, and log what is open on it. SecurityConfigError, OSError."""
+    what = openness(settings, host)
+    if what is not None:
+        log.warning("listener %s on %s is open: %s", settings.name, host or "every address", what)
+    if settings.protocol is SecurityProtocol.PLAINTEXT:
+        return None
+    return await asyncio.to_thread(ListenerIdentity, settings, credentials)

@@ -68,7 +68,8 @@ class Where:
                 "say where the remote log metadata is: --bootstrap HOST:PORT, or --config broker.properties; or go by "
                 "the objects alone with --from-objects"
             )
-        return [Address(config.advertised.host, config.advertised.port)]
+        advertised = config.advertised(config.inter_broker_listener)
+        return [Address(advertised.host, advertised.port)]
 
 
 def where_options(command: Command) -> Command:

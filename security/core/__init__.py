@@ -1,6 +1,7 @@
 """The decisions about identity. Pure: bytes in, bytes out.
 
 settings           reads Kafka's keys into the settings of a listener or of a client.
+node               reads the settings of a whole node.
 jaas               parses `sasl.jaas.config`.
 mechanism          declares what every SASL mechanism has in common.
 plain              is SASL PLAIN.

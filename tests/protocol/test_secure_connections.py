@@ -61,7 +61,7 @@ class Listening:
         self.credentials = ScramCredentials()
         self.response = FetchResponse(topics=())
         settings = listener_settings(properties, "TEST", protocol)
-        self.identity = ListenerIdentity(settings, self.credentials)
+        self.identity = ListenerIdentity(settings, lambda: self.credentials)
         self.server = Server({ApiKey.FETCH: self._fetch}, listener_name="TEST", identity=self.identity)
 
     async def _fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse:
@@ -274,9 +274,9 @@ async def test_scram(type_: ScramType) -> None:
     properties = {"sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512", **FAST}
     async with listening(properties, SecurityProtocol.SASL_PLAINTEXT) as listener:
         credential = make_credential(type_, "pencil", b"0123456789abcdef", 4096)
-        listener.credentials.replace({("alice", type_): credential})
+        listener.credentials.put("alice", type_, credential)
         assert await listener.ask(scram_client("alice", "pencil", type_.mechanism)) == "User:alice"
-        listener.credentials.replace({})
+        listener.credentials.remove("alice", type_)
         with pytest.raises(AuthenticationFailedError, match="refuses the SCRAM"):
             await listener.ask(scram_client("alice", "pencil", type_.mechanism))
 
@@ -422,7 +422,7 @@ async def unused(context: RequestContext, request: FetchRequest) -> None:
 
 def gate_of(properties: Mapping[str, str], now: list[float]) -> SaslGate:
     settings = listener_settings(properties, "TEST", SecurityProtocol.SASL_PLAINTEXT)
-    identity = ListenerIdentity(settings, ScramCredentials())
+    identity = ListenerIdentity(settings, ScramCredentials)
     return SaslGate({int(ApiKey.FETCH): unused}, identity, lambda: now[0], lambda: int(now[0] * 1000))
 
 
