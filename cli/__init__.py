@@ -21,6 +21,7 @@ dump_log         is `tierfetch dump-log`.
 dump_rows        prints the files of a log as text or JSON.
 control_text     prints control records as `kafka-dump-log` does.
 cluster_session  sends an operator's requests to any broker of a cluster.
+command_config   holds the option of how a command connects, and makes its clients.
 offsets          asks for offsets in scripts that do not use asyncio.
 options          holds the options that several commands share.
 local_cluster    starts broker processes on loopback.

@@ -4,6 +4,7 @@ principal      declares `KafkaPrincipal`, and the security protocol of a listene
 core/          decides: SASL mechanisms, JAAS syntax, principal mapping rules, settings. Pure.
 listener       is what a listener uses: its TLS context, its SASL mechanisms.
 client         is what a client uses: its TLS context, what it presents.
+client_file    reads a client's properties file, as Java's tools do.
 credentials    holds the SCRAM credentials of the metadata image.
 tokens         checks bearer tokens.
 token_source   gets a client's bearer token.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import javaproperties
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, Producer
@@ -18,7 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from tierfetch.tests.process.clients import create_topic
-from tierfetch.tests.process.secure_servers import SecureServers
+from tierfetch.tests.process.secure_servers import SCRAM, SecureServers
 from tierfetch.tests.security.certificates import make_certificate
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(180)]
@@ -147,10 +150,53 @@ def test_a_certificate_is_renewed_without_a_restart(servers: SecureServers) -> N
     assert AdminClient(librdkafka(servers)).list_topics(timeout=TIMEOUT_S).topics
 
 
+def command(servers: SecureServers, properties: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of ours with a client properties file."""
+    path = servers.base / "client.properties"
+    path.write_bytes(javaproperties.dumps(properties).encode())
+    path.chmod(0o600)
+    line = [sys.executable, "-m", "tierfetch.cli.main", *arguments, "--command-config", str(path)]
+    return subprocess.run(line, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+
+def test_commands_take_the_file_of_javas_tools(servers: SecureServers) -> None:
+    done = command(servers, servers.client(), "topics", "list", "--bootstrap", servers.external)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "t" in done.stdout.split()
+    node = servers.client("PLAIN", "node", "node-secret")
+    quorum = ("quorum", "describe", "--status", "--bootstrap-controller", servers.bootstrap_controllers)
+    done = command(servers, node, *quorum)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert servers.cluster_id in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"sasl.jaas.config": f'{SCRAM} username="alice" password="hunter2";'},
+            "refuses the SCRAM-SHA-256 credentials",
+        ),
+        ({"sasl.mechanism": "SCRAM-SHA-512"}, "it offers SCRAM-SHA-256, PLAIN"),
+        ({"security.protocol": "SSL"}, "closed"),
+        ({"security.protocol": "PLAINTEXT"}, "closed"),
+        ({"ssl.truststore.location": "nowhere.pem"}, "ssl.truststore.location=nowhere.pem: cannot be read"),
+        ({"sasl.jaas.config": 'x required password="hunter2"'}, "sasl.jaas.config: expected 'MODULE required"),
+    ],
+)
+def test_commands_say_why_they_are_refused(servers: SecureServers, changes: dict[str, str], expected: str) -> None:
+    done = command(servers, {**servers.client(), **changes}, "topics", "list", "--bootstrap", servers.external)
+    assert done.returncode == 1
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "hunter2" not in done.stderr
+
+
 def test_secrets_are_in_no_log(servers: SecureServers) -> None:
     for node in (1, 2, 3):
         text = servers.log_file(node).read_text()
         assert "pencil" not in text
+        assert "hunter2" not in text
         assert "node-secret" not in text
         assert "user_bob" not in text
         assert "Traceback" not in text
