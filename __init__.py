@@ -3,6 +3,7 @@
 One import package; its subpackages are the repository's top-level folders. `docs/ARCHITECTURE.md` says what each may
 know, and `lint-imports` holds them to it. In a reader's order:
 
+security    says who the other end of a connection is: principals, SASL mechanisms, TLS contexts.
 protocol    turns bytes into values and back, and holds connections, clients and servers.
 log         is one replica's local log: segments, indexes, recovery, compaction.
 remote      says what a remote segment is, and declares the two ports that a plugin implements.

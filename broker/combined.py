@@ -26,6 +26,7 @@ from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig
 from ..quorum.listener import QuorumListener
 from ..quorum.storage.formatting import identify
+from ..security.core.settings import is_security_key
 from .config.broker_config import KEYS, BrokerConfig, parse
 from .config.dynamic_configs import check_dynamic_configs
 from .environment import NodeEnvironment
@@ -45,7 +46,9 @@ def parse_combined(properties: Mapping[str, str], source: str) -> tuple[Combined
     """Return what each role takes, and warnings for keys that belong to neither. Raise ConfigError."""
     only_controller = controller_config.KEYS - KEYS
     of_broker = {key: value for key, value in properties.items() if key not in only_controller}
-    of_controller = {key: value for key, value in properties.items() if key in controller_config.KEYS}
+    of_controller = {
+        key: value for key, value in properties.items() if key in controller_config.KEYS or is_security_key(key)
+    }
     broker, warnings = parse(of_broker, source)
     return CombinedConfig(controller_config.parse(of_controller, source)[0], broker), warnings
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -41,21 +41,25 @@ from ..log.keeper.upkeep import UpkeepSettings
 from ..protocol.api import ApiKey
 from ..protocol.errors import OUTSIDE, OperatorError
 from ..protocol.net.client import Address, KafkaClient
+from ..protocol.net.dispatch import Handlers
 from ..protocol.net.server import Server, ServerLimits
 from ..protocol.net.service import cancelled
 from ..protocol.start_waits import StartWaits
 from ..protocol.topics import TopicPartition
+from ..security.client import open_client
+from ..security.listener import open_listener
 from .cluster.lifecycle import LifecycleTimes
 from .cluster.quorum_view import QuorumClusterView, QuorumViewConfig
 from .cluster.topic_config import TopicConfigs
-from .cluster.view import BrokerRegistration, ClusterView
-from .config.broker_config import BrokerConfig
+from .cluster.view import BrokerRegistration, ClusterView, EndPoint
+from .config.broker_config import BrokerConfig, Listener
 from .environment import NodeDisk, NodeEnvironment
 from .groups.coordinator import GroupCoordinator
 from .groups.settings import coordinator_settings
 from .handlers.log_dirs import LogDirHandler
 from .handlers.table import HandlerServices, handler_table
 from .handlers.versions import VersionsHandler
+from .listener_reload import ListenerReload
 from .metadata_topic import BrokerMetadataTopic
 from .metrics import BrokerMetrics, RequestTimes
 from .metrics_endpoint import MetricsEndpoint
@@ -95,7 +99,8 @@ class Broker:
     fetchers: FetcherPool
     tier: Tier | None
     groups: GroupCoordinator
-    server: Server
+    servers: Mapping[str, Server]
+    """The listeners by name; all of them serve the same requests."""
 
     @property
     def failed(self) -> asyncio.Future[str] | None:
@@ -103,14 +108,21 @@ class Broker:
         return None if self.quorum is None else self.quorum.failed
 
     @property
+    def server(self) -> Server:
+        """The inter-broker listener."""
+        return self.servers[self.config.inter_broker_listener.name]
+
+    @property
     def address(self) -> Address:
-        """The endpoint that clients and other brokers are given."""
-        return advertised_address(self.config, self.server)
+        """The address of the inter-broker listener, as it is advertised."""
+        end_point = advertised_end_point(self.config, self.config.inter_broker_listener, self.servers)
+        return Address(end_point.host, end_point.port)
 
 
-def advertised_address(config: BrokerConfig, server: Server) -> Address:
-    """Return the advertised endpoint; port 0 stands for the port that was bound."""
-    return Address(config.advertised.host, config.advertised.port or server.port)
+def advertised_end_point(config: BrokerConfig, listener: Listener, servers: Mapping[str, Server]) -> EndPoint:
+    """Return what clients and other brokers are given for a listener, with the port that is really bound."""
+    advertised, protocol = config.advertised(listener), config.security.listeners[listener.name].protocol
+    return EndPoint(listener.name, advertised.host, advertised.port or servers[listener.name].port, protocol)
 
 
 def no_broker(_: Broker) -> None:
@@ -186,6 +198,7 @@ class _Composition:
         self._view = view
         self._quorum = view if isinstance(view, QuorumClusterView) else None
         self._stack = stack
+        self._to_brokers = open_client(config.security.to_brokers)
         self._configs = TopicConfigs(view, config)
         self._throttles = ReplicationThrottles(view, self._configs, config.node_id, asyncio.get_running_loop().time)
         self._hosted = HostedPartitions(view)
@@ -212,8 +225,11 @@ class _Composition:
         stack.push_async_callback(groups.close)
         await groups.start()
         warmer = self._make_warmer(tier)
-        server = await self._listen(logs, tier, groups, warmer, requests)
-        await self._register(logs, advertised_address(config, server))
+        servers = await self._listen(logs, tier, groups, warmer, requests)
+        reload = ListenerReload(config, servers)
+        reload.apply(self._view.image)
+        self._view.subscribe(reload.on_image)
+        await self._register(logs, servers)
         with self._waits.waiting("its logs to be recovered"):
             await logs.load()
         upkeep.push_async_callback(cancelled, asyncio.create_task(logs.upkeep.run(), name="log-upkeep"))
@@ -230,13 +246,14 @@ class _Composition:
             fetchers=fetchers,
             tier=tier,
             groups=groups,
-            server=server,
+            servers=servers,
         )
         on_hosting(broker)
         await self._host_partitions(logs, fetchers, tier, groups)
         if warmer is not None:
             stack.push_async_callback(cancelled, asyncio.create_task(warmer.run(), name="warmer"))
-        await server.serve()
+        for server in servers.values():
+            await server.serve()
         stack.push_async_callback(self._view.leave)
         await self._view.serve()
         if config.metrics_port is not None:
@@ -244,7 +261,7 @@ class _Composition:
         return broker
 
     def _make_client(self) -> KafkaClient:
-        return make_client(self._config, self._environment.rng)
+        return make_client(self._config, self._environment.rng, self._to_brokers)
 
     # Logs.
 
@@ -312,8 +329,8 @@ class _Composition:
         groups: GroupCoordinator,
         warmer: Warmer | None,
         requests: RequestTimes,
-    ) -> Server:
-        """Return the listener, bound and not accepting yet."""
+    ) -> dict[str, Server]:
+        """Return the listeners, bound and not accepting yet. All of them serve the same requests."""
         config, quorum = self._config, self._quorum
         log_dirs = LogDirHandler(
             logs,
@@ -335,9 +352,15 @@ class _Composition:
             log_dirs=log_dirs,
             throttles=self._throttles,
         )
+        handlers = requests.timed(handler_table(services))
+        return {listener.name: await self._bind(listener, handlers) for listener in config.listeners}
+
+    async def _bind(self, listener: Listener, handlers: Handlers) -> Server:
+        config, quorum = self._config, self._quorum
+        settings = config.security.listeners[listener.name]
         server = Server(
-            requests.timed(handler_table(services)),
-            listener_name=config.listeners.name,
+            handlers,
+            listener_name=listener.name,
             limits=ServerLimits(
                 connections_max=config.max_connections,
                 connections_per_ip_max=config.max_connections_per_ip,
@@ -347,6 +370,7 @@ class _Composition:
                 idle_timeout_s=config.connections_max_idle_ms / 1000,
                 send_buffer_size=config.socket_send_buffer_bytes if config.socket_send_buffer_bytes >= 0 else None,
             ),
+            identity=await open_listener(settings, lambda: self._view.image.scram, listener.host),
         )
         if quorum is not None:
             versions = VersionsHandler(
@@ -354,7 +378,7 @@ class _Composition:
             )
             server.handlers[ApiKey.API_VERSIONS] = versions.api_versions
         self._stack.push_async_callback(server.close, deadline_s=CLOSE_DEADLINE_S)
-        await server.bind(config.listeners.host, config.listeners.port)
+        await server.bind(listener.host, listener.port)
         return server
 
     async def _serve_metrics(
@@ -376,9 +400,11 @@ class _Composition:
 
     # The broker in its cluster.
 
-    async def _register(self, logs: LogManager, address: Address) -> None:
-        """Announce the endpoint, with the port that is really bound, and the directories."""
+    async def _register(self, logs: LogManager, servers: Mapping[str, Server]) -> None:
+        """Announce the listeners, with the ports that are really bound, and the directories."""
         config = self._config
+        end_points = {each.name: advertised_end_point(config, each, servers) for each in config.listeners}
+        address = end_points[config.inter_broker_listener.name]
         registration = BrokerRegistration(
             config.node_id,
             address.host,
@@ -386,6 +412,7 @@ class _Composition:
             config.broker_rack,
             logs.directory_ids,
             epoch=logs.previous_broker_epoch,
+            end_points=tuple(end_points.values()),
         )
         if self._quorum is not None:
             self._quorum.lifecycle.offline_directories = lambda: logs.offline_directory_ids
@@ -440,17 +467,19 @@ class _Composition:
             thin=self._thin,
             throttle=self._throttles.follower,
             client=client,
+            identity=self._to_brokers,
             aux_states=None if tier is None else tier.aux_states,
         )
 
 
 def make_quorum_view(config: BrokerConfig, environment: NodeEnvironment, waits: StartWaits) -> QuorumClusterView:
     """Return the view of a broker under controllers, not started yet."""
+    identity = open_client(config.security.to_controllers)
     return QuorumClusterView(
         QuorumViewConfig(
             keys=config,
             node_id=config.node_id,
-            listener_name=config.listeners.name,
+            listener_name=config.inter_broker_listener.name,
             directory=config.log_dirs[0],
             times=LifecycleTimes(
                 heartbeat_interval_s=config.broker_heartbeat_interval_ms / 1000,
@@ -460,6 +489,7 @@ def make_quorum_view(config: BrokerConfig, environment: NodeEnvironment, waits: 
             request_timeout_s=config.request_timeout_ms / 1000,
         ),
         environment,
-        lambda: make_client(config, environment.rng),
+        lambda: make_client(config, environment.rng, identity),
         waits,
+        identity=identity,
     )

@@ -13,6 +13,7 @@ from ..fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
 from ..protocol.fetch.messages import HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
 from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.topics import TopicIdPartition
+from ..security.client import ClientIdentity
 from .cluster.topic_config import TopicConfigs
 from .cluster.view import ClusterImage, ClusterView
 from .config.broker_config import BrokerConfig
@@ -41,6 +42,7 @@ class FetcherFactory:
     thin: ThinReplicas
     throttle: Throttle
     client: KafkaClient
+    identity: ClientIdentity | None
     aux_states: AuxStateBuilder | None
 
     def make(self, leader_id: int) -> ReplicaFetcher:
@@ -51,7 +53,7 @@ class FetcherFactory:
             lambda: address_of(self.view.image, leader_id),
             replica_id=config.node_id,
             replica_epoch=lambda: self.view.broker_epoch,
-            fetches=make_client(config, environment.rng),
+            fetches=make_client(config, environment.rng, self.identity),
             questions=self.client,
             timeout_s=config.replica_socket_timeout_ms / MS_PER_S,
             details=self._replica_details,
@@ -107,6 +109,6 @@ def address_of(image: ClusterImage, broker_id: int) -> Address:
     return Address(broker.host, broker.port)
 
 
-def make_client(config: BrokerConfig, rng: Random) -> KafkaClient:
-    """Return a client with connections of its own, which the caller closes."""
-    return KafkaClient(client_id=f"tierfetch-broker-{config.node_id}", random=rng)
+def make_client(config: BrokerConfig, rng: Random, identity: ClientIdentity | None) -> KafkaClient:
+    """Return a client with connections of its own, protected and identified by `identity`; the caller closes it."""
+    return KafkaClient(client_id=f"tierfetch-broker-{config.node_id}", random=rng, identity=identity)

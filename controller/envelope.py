@@ -43,9 +43,11 @@ async def unwrap(
         client_id=header.client_id,
         connection_id=context.connection_id,
         peer=context.peer,
-        listener_name=context.listener_name,
+        listener=context.listener,
         arrival_time_s=context.arrival_time_s,
         principal=context.principal,
+        client_host=context.client_host,
+        security_protocol=context.security_protocol,
     )
     response = await handlers[header.api](inner, body)
     parts = write_response(header.api, header.api_version, header.correlation_id, response)

@@ -66,6 +66,7 @@ from ...quorum.core.state import LeaderAndEpoch, ReplicaKey
 from ...quorum.listener import CommittedBatch, SnapshotContent
 from ...quorum.node import QuorumNode
 from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
+from ...security.client import ClientIdentity
 from ..core.metadata_view import MetadataView
 from .controller_channel import ControllerChannel, ControllerUnavailableError
 from .directory_assignments import DirectoryAssignments
@@ -75,6 +76,7 @@ from .view import (
     NO_EPOCHS,
     BrokerRegistration,
     ClusterImage,
+    EndPoint,
     ImageListener,
     NewTopic,
     PartitionRegistration,
@@ -117,7 +119,9 @@ class Machine(Protocol):
 
 
 class QuorumClusterView:
-    """The metadata directory is locked from `start` to `close`; `make_client` gives clients of its own."""
+    """The metadata directory is locked from `start` to `close`; `make_client` gives clients of its own, and `identity`
+    protects the connections of the metadata log's replica.
+    """
 
     def __init__(
         self,
@@ -125,10 +129,13 @@ class QuorumClusterView:
         machine: Machine,
         make_client: Callable[[], KafkaClient],
         waits: StartWaits | None = None,
+        *,
+        identity: ClientIdentity | None = None,
     ) -> None:
         rng, times = machine.rng, config.times
         self._config = config
         self._machine = machine
+        self._identity = identity
         self._waits = waits or StartWaits()
         self._limit: Limit | None = None
         self._listeners: list[ImageListener] = []
@@ -240,6 +247,7 @@ class QuorumClusterView:
             static_voters=self._config.keys.static_voters,
             log_config=self._config.keys.log_config,
             lock=None,
+            identity=self._identity,
         )
         node.add_listener(self)
         self.attach(node)
@@ -270,9 +278,7 @@ class QuorumClusterView:
         identity = BrokerIdentity(
             broker_id=broker.id,
             cluster_id=self.image.cluster_id,
-            listener_name=self._config.listener_name,
-            host=broker.host,
-            port=broker.port,
+            end_points=broker.end_points or (EndPoint(self._config.listener_name, broker.host, broker.port),),
             rack=broker.rack,
             directory_ids=broker.directory_ids,
             features=tuple((name, low, high) for name, (low, high) in sorted(features.items())),

@@ -19,7 +19,14 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from ...protocol.topics import TopicIdPartition
-from ..core.cluster_image import NO_LEADER, BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
+from ..core.cluster_image import (
+    NO_LEADER,
+    BrokerRegistration,
+    ClusterImage,
+    EndPoint,
+    PartitionRegistration,
+    TopicImage,
+)
 
 __all__ = [
     "NO_EPOCHS",
@@ -27,6 +34,7 @@ __all__ = [
     "BrokerRegistration",
     "ClusterImage",
     "ClusterView",
+    "EndPoint",
     "ImageListener",
     "NewTopic",
     "PartitionRegistration",

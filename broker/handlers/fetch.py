@@ -67,7 +67,7 @@ class FetchHandler:
         reads = FetchReads(self._hosted, self._remote, request, self._throttle, select)
         try:
             await self._look_until_enough(request, session, reads, now_s + request.max_wait_ms / 1000)
-            return await self._respond(request, session, reads)
+            return await self._respond(context.listener, request, session, reads)
         except BaseException:
             reads.release()
             raise
@@ -91,14 +91,16 @@ class FetchHandler:
                 sleep.end()
             await reads.look(context.partitions)
 
-    async def _respond(self, request: FetchRequest, session: FetchContext, reads: FetchReads) -> FetchResponse:
+    async def _respond(
+        self, listener: str, request: FetchRequest, session: FetchContext, reads: FetchReads
+    ) -> FetchResponse:
         reads.count()
         response = await exhausted(
             self._sessions.respond_steps(
                 session,
                 reads.answers,
                 now_ms=int(asyncio.get_running_loop().time() * 1000),
-                node_endpoints=self._hosted.endpoints(reads.hints) if reads.hints else (),
+                node_endpoints=self._hosted.endpoints(reads.hints, listener) if reads.hints else (),
             )
         )
         going_on = self._sessions.is_told(session)

@@ -155,4 +155,4 @@ def _check_protocol_given(context: RequestContext, request: SyncGroupRequest) ->
 
 def _host(context: RequestContext) -> str:
     """As Kafka shows a client: the address with a slash before it."""
-    return "/" + context.peer.rpartition(":")[0].strip("[]")
+    return "/" + context.client_host

@@ -65,7 +65,7 @@ class ProduceHandler:
         self._to_start = 0
         """Requests for several partitions whose tasks have not begun yet."""
 
-    async def produce(self, _: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
+    async def produce(self, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
         """None with acks=0; KafkaError then if a partition refused."""
         if len(request.topics) == 1 and len(request.topics[0].partitions) == 1 and not self._to_start:
             (topic,) = request.topics
@@ -78,7 +78,9 @@ class ProduceHandler:
             _refuse_silent_failures(topics)
             return None
         hints = {answer.current_leader for topic in topics for answer in topic.partitions if answer.current_leader}
-        return ProduceResponse(topics=topics, node_endpoints=self._hosted.endpoints(hints) if hints else ())
+        return ProduceResponse(
+            topics=topics, node_endpoints=self._hosted.endpoints(hints, context.listener) if hints else ()
+        )
 
     async def _produce_to_all(self, request: ProduceRequest) -> tuple[ProduceTopicResponse, ...]:
         wanted = ((index, partition) for index, topic in enumerate(request.topics) for partition in topic.partitions)

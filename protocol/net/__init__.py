@@ -6,6 +6,9 @@ server_limits      declares the limits of one listener.
 admission          decides which connections a listener accepts.
 request_memory     bounds the memory of its requests, and decides which connection reads on.
 arrival            watches the request that is arriving on one connection.
+tls_acceptor       is the TLS handshake of an accepted connection.
+gates              say which requests a connection may send, and as which principal.
+sasl               answers SaslHandshake and SaslAuthenticate.
 server_connection  is one accepted connection: requests in, responses out in the same order.
 client             keeps connections to brokers by address, shared by their users.
 client_connection  is one connection to a broker: many requests in flight, each with a deadline.

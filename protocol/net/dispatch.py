@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ...security.principal import ANONYMOUS, KafkaPrincipal, SecurityProtocol
 from ..api import ApiKey
 from ..errors import ErrorCode
 from ..messages.cluster import (
@@ -32,7 +33,6 @@ from ..messages.cluster import (
 )
 from ..values import value
 
-ANONYMOUS: Final = "User:ANONYMOUS"
 CANCELLED_WITH_CONNECTION: Final = frozenset({ApiKey.FETCH})
 
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -42,16 +42,21 @@ _ZERO_MIN_FEATURES_SINCE: Final = 4
 
 @value
 class RequestContext:
-    """The circumstances of one request. `arrival_time_s` is the event loop's clock when its last byte was there."""
+    """The circumstances of one request. `arrival_time_s` is the event loop's clock when its last byte was there.
+
+    `peer` is the client's address with its port, `client_host` the address alone; `listener` is the listener's name.
+    """
 
     api: ApiKey
     api_version: int
     client_id: str | None
     connection_id: int
     peer: str
-    listener_name: str
+    listener: str
     arrival_time_s: float
-    principal: str = ANONYMOUS
+    principal: KafkaPrincipal = ANONYMOUS
+    client_host: str = ""
+    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
 Handler = Callable[[RequestContext, Any], Coroutine[Any, Any, Any]]

@@ -32,19 +32,17 @@ from ..api import ApiKey
 from ..codec import (
     RequestHeader,
     UnsupportedVersionError,
-    read_request_body,
     read_request_header,
     release_response,
-    request_body_steps,
     response_steps,
 )
 from ..errors import OUTSIDE, ErrorCode, KafkaError
 from ..messages.cluster import ApiVersionsResponse
 from ..wire.primitives import MalformedMessageError, Reader
 from ..wire.stepping import Steps
-from .admission import Admission
 from .arrival import Arrival, Charge, RequestMemories
 from .dispatch import CANCELLED_WITH_CONNECTION, Handler, RequestContext, api_versions_response
+from .gates import Gate, OpenGate, RefusedRequestError, done
 from .pace import exhausted
 from .server_limits import ServerLimits
 from .slicing import SLICED_ELEMENTS_MIN, SPLITS, answered_in_pieces
@@ -52,8 +50,6 @@ from .stream import StreamProtocol
 
 log = logging.getLogger(__name__)
 
-READ_AT_ONCE_BYTES: Final = 4096
-"""A request of so many bytes has too few elements to be read in steps."""
 ELEMENT_BYTES: Final = 256
 """The memory of an element of a large request, whatever its size on the wire."""
 CONNECTION_SHARE: Final = 4
@@ -74,31 +70,23 @@ class _Request:
     task: asyncio.Task[None] | None = None
 
 
-def _steps(header: RequestHeader, reader: Reader, size: int) -> Steps[Any]:
-    """Return the steps in which a request of this size is read; a small one is read by now."""
-    return (
-        _done(read_request_body(header, reader)) if size <= READ_AT_ONCE_BYTES else request_body_steps(header, reader)
-    )
-
-
-def _done(body: Any) -> Steps[Any]:
-    """Return steps of which none is left."""
-    yield from ()
-    return body
-
-
 class Listener(Protocol):
     """What a connection needs of the listener that made it."""
 
     limits: ServerLimits
     memory: RequestMemories
-    admission: Admission
     listener_name: str
     handlers: dict[int, Handler]
     connections: dict[ServerConnection, None]
     is_closing: bool
 
     def next_connection_id(self) -> int: ...
+
+    def admit(self, address: str) -> str | None:
+        """Count a new connection, and return None; or return why it is refused."""
+
+    def gate_of(self, transport: asyncio.Transport) -> Gate:
+        """Return the gate of a new connection. RefusedRequestError if it may send nothing."""
 
     def connection_ended(self, connection: ServerConnection) -> None:
         """The transport is gone and nothing is being sent any more."""
@@ -110,9 +98,11 @@ class Listener(Protocol):
 class ServerConnection(StreamProtocol):
     """Made by the listener for each accepted connection."""
 
-    def __init__(self, server: Listener, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, server: Listener, loop: asyncio.AbstractEventLoop, *, is_admitted: bool = False) -> None:
+        """`is_admitted`: the listener has counted it already, before its TLS handshake."""
         super().__init__(loop, server.limits.request_size_max)
         self._server = server
+        self._is_admitted = is_admitted
         self.id = server.next_connection_id()
         self._requests: deque[_Request] = deque()
         self._sender: asyncio.Task[None] | None = None
@@ -128,6 +118,7 @@ class ServerConnection(StreamProtocol):
         self._receive_deadline_s: float | None = None
         self._send_deadline_s: float | None = None
         self._last_activity_s = loop.time()
+        self._gate: Gate = OpenGate(server.handlers)
 
     @property
     def address(self) -> str:
@@ -139,15 +130,20 @@ class ServerConnection(StreamProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         server = self._server
-        self._arrival.address = self.peer.rpartition(":")[0]
-        refusal = "closing" if server.is_closing else server.admission.accept(self._arrival.address, self.loop.time())
+        self._arrival.address = self.host
+        refusal = None if self._is_admitted else server.admit(self._arrival.address)
         if refusal is not None:
             log.warning("%s: %s refused: %s", server.listener_name, self.peer, refusal)
             self.transport.abort()
             return
+        server.connections[self] = None
+        try:
+            self._gate = server.gate_of(self.transport)
+        except RefusedRequestError as error:
+            self._refuse(str(error))
+            return
         if self._socket is not None and server.limits.send_buffer_size is not None:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, server.limits.send_buffer_size)
-        server.connections[self] = None
 
     def bytes_received(self) -> None:
         if self._is_closing:
@@ -191,6 +187,8 @@ class ServerConnection(StreamProtocol):
                 f"less than {limits.progress_bytes_min} bytes of a large request came in {limits.progress_window_s:g} s"
                 " (while other connections wait for memory: in proportion)"
             )
+        elif (deadline_s := self._gate.deadline_s) is not None and now_s >= deadline_s:
+            self._refuse("it did not authenticate in time")
         elif not self._requests and now_s >= self._last_activity_s + limits.idle_timeout_s:
             log.info("%s: %s closed, idle for %g s", self._server.listener_name, self.peer, limits.idle_timeout_s)
             self.transport.abort()
@@ -204,12 +202,16 @@ class ServerConnection(StreamProtocol):
         frames = self.frames
         try:
             while frames.is_partial and not self._is_full():
+                self._check_size()
                 arrived = self._arrival.next_frame(frames, self.loop.time())
                 if arrived is None:
                     break
                 self._receive_deadline_s = None
                 self._start(*arrived)
-        except (MalformedMessageError, UnsupportedVersionError) as error:
+                if self._gate.refusal is not None:
+                    self._end_refused(self._gate.refusal)
+                    return
+        except (MalformedMessageError, UnsupportedVersionError, RefusedRequestError) as error:
             self._refuse(str(error))
             return
         if self._is_full():
@@ -235,6 +237,12 @@ class ServerConnection(StreamProtocol):
             or self._held_bytes >= limits.request_memory_max // CONNECTION_SHARE
         )
 
+    def _check_size(self) -> None:
+        """RefusedRequestError if the next request is larger than the gate lets through now."""
+        size, size_max = self.frames.next_size(), self._gate.request_size_max
+        if size is not None and size_max is not None and size > size_max:
+            raise RefusedRequestError(f"a request of {size} bytes before authentication, allowed are {size_max}")
+
     def _start(self, frame: memoryview, memory: Charge) -> None:
         try:
             self._parse(frame, memory)
@@ -251,19 +259,15 @@ class ServerConnection(StreamProtocol):
             context = self._context(RequestHeader(ApiKey.API_VERSIONS, 0, error.correlation_id, None))
             self._begin(context, error.correlation_id, memory, self._offer_versions, None)
             return
-        api = header.api
-        handler = self._server.handlers.get(api)
-        if handler is None:
-            raise UnsupportedVersionError(api, header.correlation_id, f"{api.name} is not offered here")
+        handler, steps = self._gate.admit(header, reader)
         context = self._context(header)
-        steps = _steps(header, reader, len(frame))
         try:
             next(steps)
         except StopIteration as end:
             if reader.elements < SLICED_ELEMENTS_MIN:
                 self._begin(context, header.correlation_id, memory, handler, end.value)
                 return
-            steps = _done(end.value)
+            steps = done(end.value)
         self._large = self._begin(
             context, header.correlation_id, memory, self._in_pieces(handler, reader, memory), steps
         )
@@ -326,10 +330,18 @@ class ServerConnection(StreamProtocol):
             self.peer,
             self._server.listener_name,
             self._last_activity_s,
+            principal=self._gate.principal,
+            client_host=self.host,
+            security_protocol=self._gate.security_protocol,
         )
 
     async def _offer_versions(self, *_: object) -> ApiVersionsResponse:
         return api_versions_response(self._server.handlers, 0, error_code=ErrorCode.unsupported_version)
+
+    def _end_refused(self, reason: str) -> None:
+        """Close the connection once the answer that says so has left."""
+        log.warning("%s: authentication of %s failed: %s", self._server.listener_name, self.peer, reason)
+        self.begin_close()
 
     def _refuse(self, reason: str) -> None:
         log.warning("%s: connection of %s is closed: %s", self._server.listener_name, self.peer, reason)

@@ -31,6 +31,8 @@ class StreamProtocol(asyncio.BufferedProtocol):
     def __init__(self, loop: asyncio.AbstractEventLoop, frame_size_max: int, *, recycles: bool = False) -> None:
         self.loop = loop
         self.peer = "not connected"
+        self.host = ""
+        """The peer's address without its port."""
         self.frames = FrameAssembler(frame_size_max, recycles=recycles)
         self.is_lost = False
         self._socket: socket.socket | None = None
@@ -75,7 +77,8 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.peer = _peer_name(transport)
+        self.peer = peer_name(transport)
+        self.host = peer_host(transport)
         self._socket = _plain_socket(transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -123,6 +126,13 @@ def _plain_socket(transport: asyncio.BaseTransport) -> socket.socket | None:
     return cast(socket.socket | None, transport.get_extra_info("socket"))
 
 
-def _peer_name(transport: asyncio.BaseTransport) -> str:
+def peer_name(transport: asyncio.BaseTransport) -> str:
+    """Return the address and port of the other end."""
     address = transport.get_extra_info("peername")
     return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)
+
+
+def peer_host(transport: asyncio.BaseTransport) -> str:
+    """Return the address of the other end without its port."""
+    address = transport.get_extra_info("peername")
+    return str(address[0]) if isinstance(address, tuple) else ""

@@ -48,7 +48,7 @@ def context(request: Any) -> RequestContext:
 
 
 def context_of(api: ApiKey, version: int) -> RequestContext:
-    return RequestContext(api, version, "test", 1, "127.0.0.1:1", "PLAINTEXT", 0.0)
+    return RequestContext(api, version, "test", 1, "127.0.0.1:1", "PLAINTEXT", 0.0, client_host="127.0.0.1")
 
 
 async def ask(handle: Callable[[RequestContext, Any], Awaitable[Mapping[str, Any]]], request: Any) -> Any:

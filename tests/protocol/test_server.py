@@ -74,7 +74,7 @@ async def test_the_context_says_who_asks() -> None:
         context = gate.contexts[0]
         host, port = peer.writer.get_extra_info("sockname")
         assert (context.api, context.api_version, context.client_id) == (ApiKey.FETCH, 11, "raw")
-        assert (context.peer, context.listener_name) == (f"{host}:{port}", "PLAINTEXT")
+        assert (context.peer, context.client_host, context.listener) == (f"{host}:{port}", host, "PLAINTEXT")
         assert context.arrival_time_s <= asyncio.get_running_loop().time()
 
 
