@@ -29,7 +29,7 @@ SEGMENTS: Final = 100
 SEGMENT_BYTES: Final = 1 << 30
 UNLINKS_S: Final = {"unlink as the file system": 0.0, "unlink 50 ms": 0.05}
 DAY_MS: Final = 86_400_000
-PHASE_S: Final = 3.0
+PHASE_S: Final = 6.0
 PAUSE_S: Final = 0.001
 
 

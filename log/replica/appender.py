@@ -244,7 +244,7 @@ class Appender:
         return (
             self.pipeline.queued_bytes <= QUEUED_BYTES_MAX
             and headers[-1].partition_leader_epoch <= state.epochs.latest_epoch
-            and state.epochs.version == state.epochs_saved
+            and state.may_append_to_epochs
             and state.segments.active.fitting(headers, now_ms, state.config) == len(headers)
         )
 

@@ -130,6 +130,9 @@ class LogState:
     names_synced: int = 0
     """How many of these names are durable."""
     epochs_saved: int = 0
+    """The version of the leader epochs that is durable."""
+    epochs_trimmed: int = -1
+    """A version that only lacks entries below the log start compared with the durable one; -1 without one."""
     listeners: list[Callable[[], None]] = field(default_factory=list)
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
     flush_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -156,6 +159,19 @@ class LogState:
     def last_stable_offset(self) -> int:
         first = self.first_unstable_offset
         return self.high_watermark if first is None else min(first, self.high_watermark)
+
+    @property
+    def may_append_to_epochs(self) -> bool:
+        """Whether batches of known epochs may be appended: a start drops what a trim has not saved yet by itself."""
+        version = self.epochs.version
+        return version == self.epochs_saved or version == self.epochs_trimmed
+
+    def trim_epochs(self, log_start_offset: int) -> None:
+        """Drop the leader epochs below the log start, in memory."""
+        is_durable = self.may_append_to_epochs
+        self.epochs.truncate_from_start(log_start_offset)
+        if is_durable:
+            self.epochs_trimmed = self.epochs.version
 
     @property
     def offsets(self) -> LogOffsets:

@@ -67,6 +67,27 @@ async def test_appends_reads_and_rolls_continue_while_retention_removes(operatio
     assert deleted(disk) == []
 
 
+async def test_appends_continue_while_the_epochs_of_the_trimmed_log_are_saved() -> None:
+    disk, clock = MemoryDisk(), Clock()
+    log = await log_of_six(disk, SMALL, clock)
+    clock.now_ms = NOW_MS + 2 * DAY_MS
+    stalled = Stalled("write_file")
+
+    async def epochs_alone(effect: Effect) -> None:
+        if effect.operation == "write_file" and effect.path.name == "leader-epoch-checkpoint":
+            stalled.begun.set()
+            await stalled.release.wait()
+
+    disk.before_effect = epochs_alone
+    removal = asyncio.create_task(log.delete_old_segments())
+    await stalled.begun.wait()
+    async with asyncio.timeout(5):
+        await append(log, 1)
+    stalled.release.set()
+    assert await removal == 3
+    assert [(entry.epoch, entry.start_offset) for entry in log.epochs.entries] == [(0, 12)]
+
+
 async def test_appends_continue_while_segments_that_the_tier_has_are_removed() -> None:
     disk = MemoryDisk()
     log = await log_of_six(disk, TIERED)
