@@ -28,6 +28,7 @@ from . import (
     replace,
     replication,
     simulation,
+    snapshots,
     startup,
 )
 from .lab.jars import KafkaUnavailableError, kafka_jars
@@ -52,6 +53,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "planner": planner.run,
     "simulation": simulation.run,
     "kill": kill.run,
+    "snapshots": snapshots.run,
 }
 SUITES = {"model": "model.command", "spark": "spark.command"}
 """The benchmarks with options of their own: `python -m bench model --help`."""

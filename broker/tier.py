@@ -11,6 +11,7 @@ from ..protocol.net.client import KafkaClient
 from ..remote.index_cache import RemoteIndexCache
 from ..remote.metadata_topic import RemoteLogMetadataContext
 from ..remote.registry import load_remote_log_metadata
+from ..remote.snapshot_files import SnapshotFiles
 from ..rlm.chunks import RemoteChunks
 from ..rlm.config import RemoteLogManagerConfig
 from ..rlm.manager import RemoteLogManager
@@ -63,7 +64,9 @@ class Tier:
         self._metadata = load_remote_log_metadata(
             config.remote_log_metadata_manager_class_name,
             config.rlmm_config,
-            RemoteLogMetadataContext(topic, environment.rng, give_up),
+            RemoteLogMetadataContext(
+                topic, environment.rng, give_up, SnapshotFiles(environment.disk, config.log_dirs[0])
+            ),
             key_prefix=config.remote_log_metadata_manager_impl_prefix,
         )
         self.manager = RemoteLogManager(
