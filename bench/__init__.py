@@ -10,6 +10,7 @@ replication  measures the catch-up of a follower without a tier.
 replace      measures the replacement of a wiped follower.
 kill         measures what clients see when a leader is killed or stopped.
 produce      measures produce with acks=all, by record size.
+snapshots    measures a restart with and without a ledger snapshot.
 ledger       measures what an event of the remote log metadata costs.
 latency      measures produce latency, alone and while segments are copied.
 consume      measures consumption from local segments and from the tier.

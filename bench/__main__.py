@@ -29,6 +29,7 @@ from . import (
     replace,
     replication,
     simulation,
+    snapshots,
     startup,
 )
 from .lab.jars import KafkaUnavailableError, kafka_jars
@@ -54,6 +55,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "simulation": simulation.run,
     "kill": kill.run,
     "expiry": expiry.run,
+    "snapshots": snapshots.run,
 }
 SUITES = {"model": "model.command", "spark": "spark.command"}
 """The benchmarks with options of their own: `python -m bench model --help`."""

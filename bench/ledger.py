@@ -55,7 +55,7 @@ def run(system: System, base: Path, results: Results, total_mb: int, runs: int) 
 
 
 def _measure(size: int) -> tuple[float, float]:
-    values = [value for number in range(size) for value in _copied(number)]
+    values = [value for number in range(size) for value in copied(number)]
     tracemalloc.start()
     partition = _Partition(size)
     for value in values:
@@ -63,7 +63,7 @@ def _measure(size: int) -> tuple[float, float]:
     partition.look(0)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    turns = [(*_copied(size + turn), *_deleted(turn)) for turn in range(EVENTS // 4)]
+    turns = [(*copied(size + turn), *deleted(turn)) for turn in range(EVENTS // 4)]
     began = time.process_time()
     for turn, events in enumerate(turns):
         for value in events:
@@ -110,7 +110,8 @@ class _Partition:
         plan(view, NOW_MS)
 
 
-def _copied(number: int) -> tuple[bytes, bytes]:
+def copied(number: int) -> tuple[bytes, bytes]:
+    """Return the records of a copy, as the topic has them."""
     first = number * OFFSETS
     started = RemoteLogSegmentMetadata(
         segment_id=_id(number),
@@ -125,7 +126,8 @@ def _copied(number: int) -> tuple[bytes, bytes]:
     return encode_event(started), _update(number, _State.COPY_SEGMENT_FINISHED)
 
 
-def _deleted(number: int) -> tuple[bytes, bytes]:
+def deleted(number: int) -> tuple[bytes, bytes]:
+    """Return the records of a deletion."""
     return _update(number, _State.DELETE_SEGMENT_STARTED), _update(number, _State.DELETE_SEGMENT_FINISHED)
 
 

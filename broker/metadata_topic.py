@@ -13,6 +13,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, TypeVar
+from uuid import UUID
 
 from ..fetcher.core.leader_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ..protocol.api import ApiKey
@@ -147,6 +148,10 @@ class MetadataTopicReader:
         if found is None:
             raise RemoteLogMetadataError(f"{self._name(partition)} has no leader now")
         return found.address
+
+    def topic_id(self) -> UUID | None:
+        topic = self._image().topics.get(REMOTE_LOG_METADATA_TOPIC)
+        return None if topic is None else topic.topic_id
 
     def leader(self, partition: int) -> MetadataLeader | None:
         image = self._image()

@@ -10,6 +10,7 @@ from ..fetcher.aux_state import AuxStateBuilder
 from ..remote.index_cache import RemoteIndexCache
 from ..remote.metadata_topic import RemoteLogMetadataContext
 from ..remote.registry import load_remote_log_metadata
+from ..remote.snapshot_files import SnapshotFiles
 from ..rlm.chunks import RemoteChunks
 from ..rlm.config import RemoteLogManagerConfig
 from ..rlm.manager import RemoteLogManager
@@ -74,7 +75,9 @@ async def open_tier(
         metadata = load_remote_log_metadata(
             config.remote_log_metadata_manager_class_name,
             config.rlmm_config,
-            RemoteLogMetadataContext(topic, environment.rng, give_up),
+            RemoteLogMetadataContext(
+                topic, environment.rng, give_up, SnapshotFiles(environment.disk, config.log_dirs[0])
+            ),
             key_prefix=config.remote_log_metadata_manager_impl_prefix,
         )
         stack.push_async_callback(metadata.close)

@@ -175,15 +175,15 @@ class FsspecObjectStore:
         for key in keys:
             await self._call(key, lambda _, key=key: self._remove(self._path(key)))  # type: ignore[misc]
 
-    async def discard_unfinished(self, key_prefix: str) -> None:
+    async def discard_unfinished(self, keys: Sequence[str]) -> None:
         def discard(_: Abandoned) -> None:
             self._fs.invalidate_cache()
-            beginning = self._unfinished(key_prefix)
+            beginnings = tuple(self._unfinished(key) for key in keys)
             for path in self._fs.find(self._path(UNFINISHED_DIRECTORY)):
-                if path.startswith(beginning):
+                if path.startswith(beginnings):
                     self._remove(path)
 
-        await self._call(key_prefix, discard)
+        await self._call(keys[0], discard)
 
     async def list(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
         def find(_: Abandoned) -> list[tuple[str, int]]:

@@ -132,8 +132,9 @@ class DirectoryObjectStore:
         for key in keys:
             await self._call(key, partial(_remove, self._root / key))
 
-    async def discard_unfinished(self, key_prefix: str) -> None:
-        await self._call(key_prefix, lambda: _remove_all(self._unfinished, object_name(key_prefix)))
+    async def discard_unfinished(self, keys: Sequence[str]) -> None:
+        beginnings = tuple(object_name(key) for key in keys)
+        await self._call(keys[0], lambda: _remove_all(self._unfinished, beginnings))
 
     async def list(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
         for key, size in await self._call(key_prefix, lambda: _sizes(self._root / key_prefix, key_prefix)):
@@ -231,9 +232,9 @@ def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _remove_all(directory: Path, beginning: str) -> None:
+def _remove_all(directory: Path, beginnings: tuple[str, ...]) -> None:
     for name in _names(directory):
-        if name.startswith(beginning):
+        if name.startswith(beginnings):
             _remove(directory / name)
 
 

@@ -39,7 +39,6 @@ from .layout import (
     partition_of,
     segment_key,
     segment_keys,
-    segment_stem,
 )
 
 CLEAN_UP_S_MAX: Final = 5.0
@@ -93,8 +92,8 @@ class ObjectStore(Protocol):
     async def delete(self, keys: Sequence[str]) -> None:
         """Not before a `put` of the same keys that was cancelled can have no effect any more."""
 
-    async def discard_unfinished(self, key_prefix: str) -> None:
-        """Remove what interrupted `put`s of keys with this beginning left behind."""
+    async def discard_unfinished(self, keys: Sequence[str]) -> None:
+        """Remove what interrupted `put`s of these keys left."""
 
     def list(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
         """(key, size in bytes) of every object below the prefix whose key comes behind `start_after`."""
@@ -175,10 +174,9 @@ class ObjectRemoteStorage:
             return await self._store.size(key)
 
     async def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
-        directory = partition_directory(metadata.segment_id.topic_id_partition)
         async with deadline(f"delete of {metadata.segment_id}", self._timeout_s):
             await self._store.delete(segment_keys(metadata))
-            await self._store.discard_unfinished(f"{directory}/{segment_stem(metadata)}.")
+            await self._store.discard_unfinished(segment_keys(metadata))
 
     async def list_objects(self, partition: TopicIdPartition) -> AsyncIterator[RemoteObject]:
         async for listed in self.list_objects_from(partition, 0):

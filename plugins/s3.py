@@ -4,8 +4,10 @@
 * Small objects are one conditional PUT, larger ones a multipart upload whose parts are read and sent one after the
   other, `upload_parts_max` at a time: memory is bounded by that times `part_bytes`.
 * Each part carries the CRC-32 of the bytes as they were read from the segment; the server checks it, and the checksum
-  that it answers with is compared too. Whole-object reads (indexes) are checked against the stored checksum by
-  botocore.
+  that it returns is compared too. Whole-object reads (indexes) are checked against the stored checksum by botocore. For
+  servers without additional checksums `checksums=md5` sends Content-MD5 instead, which the server checks; reads are
+  not checked then.
+* The server needs conditional writes (If-None-Match) and ListMultipartUploads for one key.
 * Writes say If-None-Match: an object is never replaced. One that is there already with the same size counts as stored
   (a retried copy), any other size is an error.
 * A cancelled or timed-out copy aborts its upload; what remains is aborted by the delete of the segment.
@@ -15,11 +17,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import boto3
 from botocore.config import Config as BotoConfig
@@ -59,6 +62,11 @@ REFUSED_CODES = frozenset(
     }
 )
 """The errors of a configuration that must be corrected; ExpiredToken and the like pass by themselves."""
+UNSUPPORTED_CODES = frozenset({"501", "NotImplemented"})
+CHECKSUMS_HINT = (
+    "; it may lack additional checksums (x-amz-checksum-crc32, x-amz-sdk-checksum-algorithm): set"
+    " rsm.config.checksums=md5. It also has to support If-None-Match and ListMultipartUploads"
+)
 NOT_FOUND_CODES = frozenset({"404", "NoSuchKey", "NotFound", "NoSuchUpload"})
 
 
@@ -72,6 +80,9 @@ class S3Config(StorageConfig):
     path_style: bool = Field(False, description="Bucket in the path instead of the host name.")
     access_key_id: SecretStr | None = Field(None, description="Only where the standard chain does not serve.")
     secret_access_key: SecretStr | None = None
+    checksums: Literal["crc32", "md5"] = Field(
+        "crc32", description="What the server checks of an upload; md5 for servers without additional checksums."
+    )
     part_bytes: int = Field(16 << 20, ge=PART_BYTES_MIN, description="Size of a part of a multipart upload.")
     upload_parts_max: int = Field(4, ge=1, le=64, description="Parts of one copy under way at once.")
     connections_max: int = Field(16, ge=1, le=256, description="Threads and connections of the plugin.")
@@ -98,7 +109,8 @@ def storage_errors(what: str) -> Iterator[None]:
         if code in NOT_FOUND_CODES:
             raise RemoteResourceNotFoundError(f"{what}: not in the bucket ({code})") from None
         kind = RemoteStorageRefusedError if code in REFUSED_CODES else RemoteStorageError
-        raise kind(f"{what}: the S3 server rejected the request with {code or 'no code'}") from error
+        hint = CHECKSUMS_HINT if code in UNSUPPORTED_CODES else ""
+        raise kind(f"{what}: the S3 server rejected the request with {code or 'no code'}{hint}") from error
     except (NoCredentialsError, PartialCredentialsError) as error:
         raise RemoteStorageRefusedError(f"{what}: {error}") from error
     except BotoCoreError as error:
@@ -109,12 +121,18 @@ def crc32_text(data: bytes) -> str:
     return base64.b64encode(zlib.crc32(data).to_bytes(4, "big")).decode("ascii")
 
 
+def md5_text(data: bytes) -> str:
+    """Return the value of Content-MD5, which guards against damage on the way and nothing else."""
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode("ascii")
+
+
 class S3ObjectStore:
     """Objects below one prefix of one bucket."""
 
     def __init__(self, config: S3Config) -> None:
         self._config = config
         self._bucket = config.bucket
+        self._has_checksums = config.checksums == "crc32"
         self._prefix = f"{config.prefix.rstrip('/')}/" if config.prefix else ""
         self._calls = BlockingCalls("tierfetch-s3", config.connections_max)
         self._client: S3Client = make_client(config)
@@ -137,17 +155,18 @@ class S3ObjectStore:
             await self._put_parts(key, source)
 
     async def _put_whole(self, key: str, data: bytes) -> None:
-        checksum = crc32_text(data)
-
         def put() -> None:
-            answer = self._client.put_object(
-                Bucket=self._bucket,
-                Key=self._prefix + key,
-                Body=data,
-                ChecksumCRC32=checksum,
-                IfNoneMatch="*",
-            )
-            compare_checksums(key, checksum, answer.get("ChecksumCRC32"))
+            full_key = self._prefix + key
+            if self._has_checksums:
+                checksum = crc32_text(data)
+                answer = self._client.put_object(
+                    Bucket=self._bucket, Key=full_key, Body=data, ChecksumCRC32=checksum, IfNoneMatch="*"
+                )
+                compare_checksums(key, checksum, answer.get("ChecksumCRC32"))
+            else:
+                self._client.put_object(
+                    Bucket=self._bucket, Key=full_key, Body=data, ContentMD5=md5_text(data), IfNoneMatch="*"
+                )
 
         await self._unless_stored(key, len(data), put)
 
@@ -164,9 +183,12 @@ class S3ObjectStore:
             await try_to_clean_up(self._abort(key, upload_id))
 
     def _create_upload(self, key: str) -> str:
-        return self._client.create_multipart_upload(
-            Bucket=self._bucket, Key=self._prefix + key, ChecksumAlgorithm="CRC32"
-        )["UploadId"]
+        full_key = self._prefix + key
+        if not self._has_checksums:
+            return self._client.create_multipart_upload(Bucket=self._bucket, Key=full_key)["UploadId"]
+        return self._client.create_multipart_upload(Bucket=self._bucket, Key=full_key, ChecksumAlgorithm="CRC32")[
+            "UploadId"
+        ]
 
     def _complete_upload(self, key: str, upload_id: str, parts: list[CompletedPartTypeDef]) -> None:
         self._client.complete_multipart_upload(
@@ -200,6 +222,16 @@ class S3ObjectStore:
         return [task.result() for task in tasks]
 
     def _upload_part(self, key: str, upload_id: str, number: int, data: bytes) -> CompletedPartTypeDef:
+        if not self._has_checksums:
+            answer = self._client.upload_part(
+                Bucket=self._bucket,
+                Key=self._prefix + key,
+                UploadId=upload_id,
+                PartNumber=number,
+                Body=data,
+                ContentMD5=md5_text(data),
+            )
+            return {"PartNumber": number, "ETag": answer["ETag"]}
         checksum = crc32_text(data)
         answer = self._client.upload_part(
             Bucket=self._bucket,
@@ -241,7 +273,10 @@ class S3ObjectStore:
         def fetch() -> bytes:
             full_key = self._prefix + key
             if start == 0 and end is None:
-                answer = self._client.get_object(Bucket=self._bucket, Key=full_key, ChecksumMode="ENABLED")
+                if self._has_checksums:
+                    answer = self._client.get_object(Bucket=self._bucket, Key=full_key, ChecksumMode="ENABLED")
+                else:
+                    answer = self._client.get_object(Bucket=self._bucket, Key=full_key)
             else:
                 last = "" if end is None else end - 1
                 answer = self._client.get_object(Bucket=self._bucket, Key=full_key, Range=f"bytes={start}-{last}")
@@ -268,21 +303,26 @@ class S3ObjectStore:
                 raise RemoteStorageError(f"{failed.get('Key')}: not deleted: {failed.get('Code')}")
 
         await self._calls.settled(keys)
+        if not self._has_checksums:  # DeleteObjects demands one
+            await asyncio.gather(*(self._call(key, partial(self._delete_one, self._prefix + key)) for key in keys))
+            return
         for first in range(0, len(keys), DELETE_KEYS_MAX):
             chunk = keys[first : first + DELETE_KEYS_MAX]
             await self._call(chunk[0], lambda chunk=chunk: delete(chunk))  # type: ignore[misc]
 
-    async def discard_unfinished(self, key_prefix: str) -> None:
-        def abort_all() -> None:
-            pages = self._client.get_paginator("list_multipart_uploads").paginate(
-                Bucket=self._bucket, Prefix=self._prefix + key_prefix
-            )
+    def _delete_one(self, full_key: str) -> None:
+        self._client.delete_object(Bucket=self._bucket, Key=full_key)
+
+    async def discard_unfinished(self, keys: Sequence[str]) -> None:
+        def abort_all(full_key: str) -> None:
+            # Key by key: MinIO lists the uploads of exactly the prefix that it is given, or of all keys.
+            pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=self._bucket, Prefix=full_key)
             for page in pages:
                 for upload in page.get("Uploads", []):
-                    if upload["Key"].startswith(self._prefix + key_prefix):
-                        self._abort_upload(upload["Key"], upload["UploadId"])
+                    if upload["Key"] == full_key:
+                        self._abort_upload(full_key, upload["UploadId"])
 
-        await self._call(key_prefix, abort_all)
+        await asyncio.gather(*(self._call(key, partial(abort_all, self._prefix + key)) for key in keys))
 
     async def list(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
         behind = {"StartAfter": self._prefix + start_after} if start_after else {}
@@ -325,6 +365,8 @@ def make_client(config: S3Config) -> S3Client:
                 retries={"mode": "standard", "total_max_attempts": config.retries_max + 1},
                 s3={"addressing_style": "path"} if config.path_style else {},
                 tcp_keepalive=True,
+                request_checksum_calculation="when_supported" if config.checksums == "crc32" else "when_required",
+                response_checksum_validation="when_supported" if config.checksums == "crc32" else "when_required",
             ),
             aws_access_key_id=secret(config.access_key_id),
             aws_secret_access_key=secret(config.secret_access_key),

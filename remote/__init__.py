@@ -11,6 +11,8 @@ look            looks at a tier once: can it be used as it is configured?
 topic_manager   implements the metadata port on the topic `__remote_log_metadata`.
 metadata_topic  declares what that implementation needs of the topic.
 topic_reader    reads one partition of the topic.
+snapshot_files  keeps ledger snapshots as files of one broker.
+snapshot_cutter cuts ledger snapshots, and decides whether one may be used.
 ledger_book     keeps the ledgers of the partitions that one broker follows.
 index_cache     caches remote indexes on local disk.
 batches         finds batches in bytes that came from the tier.

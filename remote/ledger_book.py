@@ -78,6 +78,13 @@ class LedgerBook:
         page.ledger = RemoteLogLedger(partition, version=page.ledger.version)
         page.is_ready = False
 
+    def resume(self, ledger: RemoteLogLedger) -> None:
+        """Take the ledger of a snapshot, instead of what is known, for a partition that is not ready yet."""
+        page = self._pages[ledger.partition]
+        assert not page.is_ready, ledger
+        ledger.continue_version(page.ledger.version)
+        page.ledger = ledger
+
     def remove(self, partition: TopicIdPartition) -> None:
         """Drop the ledger; who waits for it gets RemoteLogMetadataError."""
         if (page := self._pages.pop(partition, None)) is None:

@@ -10,8 +10,10 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol
+from uuid import UUID
 
 from ..protocol.topics import TopicIdPartition
+from .snapshot_files import SnapshotFiles
 
 NO_EPOCH: Final = -1
 
@@ -54,6 +56,9 @@ class MetadataTopic(Protocol):
     async def another_leader(self, partition: int, than: Hashable) -> None:
         """Returns once somebody leads the partition who is another than that, which may be never. Does not fail."""
 
+    def topic_id(self) -> UUID | None:
+        """Return the id of the topic as it is known now; None while there is none."""
+
     async def ensure(self, settings: MetadataTopicSettings) -> int:
         """The number of the topic's partitions; creates the topic where it is absent."""
 
@@ -77,12 +82,14 @@ class MetadataTopic(Protocol):
 @dataclass(frozen=True, slots=True)
 class RemoteLogMetadataContext:
     """What a broker gives to a metadata plugin besides its configuration. `give_up(reason)` ends the broker: for what
-    an operator has to decide, such as a configuration that contradicts what the cluster has.
+    an operator has to decide, such as a configuration that contradicts what the cluster has. `files` keeps ledger
+    snapshots; without it the topic is read from its start.
     """
 
     topic: MetadataTopic
     random: Random
     give_up: Callable[[str], None] = lambda _: None
+    files: SnapshotFiles | None = None
 
 
 def metadata_partition(partition: TopicIdPartition, partition_count: int) -> int:

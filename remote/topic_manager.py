@@ -100,6 +100,7 @@ class TopicBasedRemoteLogMetadataManager:
         self._topic = context.topic
         self._random: Random = context.random
         self._give_up = context.give_up
+        self._files = context.files
         self._book = LedgerBook()
         self._partition_count: int | None = None
         self._assigned: set[TopicIdPartition] = set()
@@ -205,7 +206,7 @@ class TopicBasedRemoteLogMetadataManager:
         for number, group in by_number.items():
             if number not in self._readers:
                 self._readers[number] = MetadataPartitionReader(
-                    self._topic, number, self._book, self._backoff, self._config.request_timeout_ms
+                    self._topic, number, self._book, self._backoff, self._config.request_timeout_ms, self._files
                 )
                 self._readers[number].start()
             self._readers[number].join(group)

@@ -6,6 +6,7 @@ packed       keeps a readable segment as one short byte string.
 usable       keeps which segments count for one replica, as they and its log change.
 epoch_index  orders the readable segments of one leader epoch.
 lineage      decides which segments belong to a leader's history, and how far they reach.
+snapshot     encodes and decodes the ledgers of one metadata partition as of one offset.
 records      encodes and decodes the records of `__remote_log_metadata`.
 offset_runs  holds sets of offsets as runs without a gap.
 findings     declares what may be wrong with a tier.

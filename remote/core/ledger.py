@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from heapq import nsmallest
 from itertools import islice
@@ -116,6 +116,17 @@ class LedgerChange(NamedTuple):
 _OTHER_CHANGE: Final = LedgerChange(None, None)
 
 
+class LedgerState(NamedTuple):
+    """All of a ledger but its readable segments. `unreadable` are the others in the order in which they got into their
+    states; `deleted` has (epoch, first offset, end) of each run that was readable once.
+    """
+
+    version: int
+    delete_state: RemotePartitionDeleteState | None
+    unreadable: tuple[RemoteLogSegmentMetadata, ...]
+    deleted: tuple[tuple[int, int, int], ...]
+
+
 class RemoteLogLedger:
     """The remote segments of one partition, in memory. Offsets of segments are inclusive at both ends."""
 
@@ -137,6 +148,36 @@ class RemoteLogLedger:
         self._changes: deque[LedgerChange] = deque(maxlen=CHANGES_KEPT)
         self._finished_size_bytes = 0
         self._delete_state: RemotePartitionDeleteState | None = None
+
+    @classmethod
+    def restore(cls, partition: TopicIdPartition, state: LedgerState) -> RemoteLogLedger:
+        """Return the ledger that `state` was taken of, but for its readable segments: `restore_finished` those."""
+        ledger = cls(partition, version=state.version)
+        ledger._delete_state = state.delete_state
+        for metadata in state.unreadable:
+            ledger._unreadable[metadata.state][metadata.segment_id.id] = metadata
+            ledger._count_epoch(metadata, 1)
+        for epoch, first, end in state.deleted:
+            ledger._deleted.setdefault(epoch, OffsetRuns()).add(first, end)
+        return ledger
+
+    def restore_finished(self, rows: Iterable[bytes]) -> None:
+        """Add readable segments, packed, of the ledger that this one restores."""
+        for row in rows:
+            metadata = unpack(row, self.partition)
+            self._count_epoch(metadata, 1)
+            self._index_finished(metadata)
+
+    def state(self) -> LedgerState:
+        """Return all of this ledger but its readable segments."""
+        unreadable = tuple(metadata for segments in self._unreadable.values() for metadata in segments.values())
+        deleted = tuple((epoch, *run) for epoch, runs in self._deleted.items() for run in runs)
+        return LedgerState(self._version, self._delete_state, unreadable, deleted)
+
+    def continue_version(self, version: int) -> None:
+        """Count on from `version`, that of a ledger whose place this one takes, if it is higher."""
+        self._version = max(self._version, version)
+        self._changes.clear()
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{len(segments)} {state.name}" for state, segments in self._unreadable.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from .segment import RemoteLogSegmentMetadata
 
@@ -24,6 +24,10 @@ class OffsetRuns:
         for segment in segments:
             runs.add(segment.start_offset, segment.end_offset + 1)
         return runs
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Iterate over the runs, each as its first offset and its end."""
+        return zip(self._starts, self._ends, strict=True)
 
     def add(self, start_offset: int, end_offset: int) -> None:
         """Add [start_offset, end_offset)."""

@@ -210,10 +210,10 @@ class _Way:
             self._store.remove(key)
             self._lose_reply("delete", key)
 
-    async def discard_unfinished(self, key_prefix: str) -> None:
+    async def discard_unfinished(self, keys: Sequence[str]) -> None:
         await self._begin("discard")
-        for key in [key for key in self._store.unfinished if key.startswith(key_prefix)]:
-            del self._store.unfinished[key]
+        for key in keys:
+            self._store.unfinished.pop(key, None)
 
     async def list(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
         await self._begin("list")

@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.remote.metadata import RemoteLogMetadataError
@@ -24,6 +25,7 @@ class MetadataLog:
     values: dict[int, list[bytes]] = field(default_factory=dict)
     epochs: dict[int, list[int]] = field(default_factory=dict)
     leader_epoch: int = 0
+    topic_id: UUID = field(default_factory=lambda: UUID(int=0xAB))
     start_offsets: dict[int, int] = field(default_factory=dict)
     grown: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -109,6 +111,9 @@ class FakeMetadataTopic:
     async def another_leader(self, partition: int, than: Hashable) -> None:
         while self.leader(partition) == than:
             await self._elected.wait()
+
+    def topic_id(self) -> UUID | None:
+        return self.log.topic_id
 
     async def ensure(self, settings: MetadataTopicSettings) -> int:
         await self._begin("ensure")

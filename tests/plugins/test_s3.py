@@ -10,17 +10,23 @@ import boto3
 import pytest
 from mypy_boto3_s3.client import S3Client
 
+from tierfetch.plugins import s3 as s3_module
 from tierfetch.plugins.fsspec import FsspecConfig
+from tierfetch.plugins.layout import segment_keys
 from tierfetch.plugins.s3 import S3Config, S3ObjectStore, S3RemoteStorage
+from tierfetch.plugins.s3 import md5_text as s3_md5_text
 from tierfetch.remote.look import look
 from tierfetch.remote.registry import PluginError, load_remote_storage
 from tierfetch.remote.storage import (
+    IndexType,
     RemoteStorageCorruptError,
     RemoteStorageError,
     RemoteStorageRefusedError,
     RemoteStorageTimeoutError,
 )
 from tierfetch.testing.remote_storage import BytesSource, make_data, make_metadata, pattern
+
+from .bad_servers import listing_exact_keys_only, without_checksums
 
 
 @pytest.fixture
@@ -79,6 +85,55 @@ async def test_delete_aborts_a_foreign_half_upload(s3_options: dict[str, str], c
     left = client.list_multipart_uploads(Bucket=s3_options["bucket"]).get("Uploads", [])
     assert [upload["Key"] for upload in left] == ["somebody/elses"]
     await storage.close()
+
+
+async def test_half_uploads_are_found_on_a_server_that_lists_exact_keys_only(
+    s3_options: dict[str, str], client: S3Client
+) -> None:
+    storage = S3RemoteStorage(S3Config.model_validate(s3_options))
+    store = storage._store
+    assert isinstance(store, S3ObjectStore)
+    listing_exact_keys_only(store._client)
+    metadata = make_metadata(3)
+    for key in (*segment_keys(metadata), "other"):
+        client.create_multipart_upload(Bucket=s3_options["bucket"], Key=f"some/prefix/{key}")
+    await storage.delete_log_segment_data(metadata)
+    left = client.list_multipart_uploads(Bucket=s3_options["bucket"]).get("Uploads", [])
+    assert [upload["Key"] for upload in left] == ["some/prefix/other"]
+    await storage.close()
+
+
+@pytest.mark.parametrize("size", [3, 11 << 20])
+async def test_a_server_without_checksums_is_used_with_md5_and_said_without(
+    s3_options: dict[str, str], client: S3Client, size: int
+) -> None:
+    log = pattern(size)
+    metadata = make_metadata(len(log))
+    for checksums in ("crc32", "md5"):
+        storage = S3RemoteStorage(S3Config.model_validate({**s3_options, "checksums": checksums}))
+        store = storage._store
+        assert isinstance(store, S3ObjectStore)
+        without_checksums(store._client)
+        if checksums == "crc32":
+            with pytest.raises(RemoteStorageError, match=r"NotImplemented; .* set rsm\.config\.checksums=md5"):
+                await storage.copy_log_segment_data(metadata, make_data(log))
+        else:
+            await storage.copy_log_segment_data(metadata, make_data(log))
+            assert await storage.fetch_log_segment(metadata, 0, len(log)) == log
+            assert await storage.fetch_index(metadata, IndexType.OFFSET)
+            await storage.delete_log_segment_data(metadata)
+            assert "Contents" not in client.list_objects_v2(Bucket=s3_options["bucket"])
+        await storage.close()
+
+
+async def test_damage_on_the_way_is_seen_with_md5(s3_options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server compares: what it got is not what was read from the segment."""
+    monkeypatch.setattr(s3_module, "md5_text", lambda data: s3_md5_text(data + b"!"))
+    store = S3ObjectStore(S3Config.model_validate({**s3_options, "checksums": "md5", "retries.max": "0"}))
+    without_checksums(store._client)
+    with pytest.raises(RemoteStorageError, match="BadDigest"):
+        await store.put("a/b.log", BytesSource(b"first"))
+    await store.close()
 
 
 async def test_an_object_is_never_replaced_by_another(s3_options: dict[str, str]) -> None:
