@@ -10,6 +10,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tierfetch.protocol.records import Record
 
 TIMEOUT_S = 60.0
+CONSOLE_TIMEOUT_MS = "100000"
+"""How long a console consumer waits for a message. It ends with the last one; a JVM may be slow to start."""
 
 
 def create_topic(bootstrap_servers: str, topic: str, configs: Mapping[str, str] | None = None) -> None:

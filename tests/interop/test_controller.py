@@ -13,6 +13,7 @@ from tierfetch.bench.lab.jars import kafka_jars
 from tierfetch.bench.lab.kafka import run_tool
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.processes import Processes, free_ports, poll
+from tierfetch.tests.interop.clients import CONSOLE_TIMEOUT_MS
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -111,7 +112,7 @@ def test_java_brokers_serve_under_our_controllers(cluster: JavaBrokers) -> None:
     assert "5000 records sent" in produced
     consumed = cluster.tool(
         TOOLS + "consumer.ConsoleConsumer",
-        *("--topic", "orders", "--from-beginning", "--max-messages", "5", "--timeout-ms", "30000"),
+        *("--topic", "orders", "--from-beginning", "--max-messages", "5", "--timeout-ms", CONSOLE_TIMEOUT_MS),
     )
     assert len(consumed.strip().splitlines()) >= 5
 

@@ -13,7 +13,7 @@ from tierfetch.broker.groups.core.records import GroupKey, GroupValue, OffsetKey
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.protocol.records import Record, iter_batches, iter_records
 from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
-from tierfetch.tests.interop.clients import create_topic
+from tierfetch.tests.interop.clients import CONSOLE_TIMEOUT_MS, create_topic
 from tierfetch.tests.interop.java import kafka_dump
 from tierfetch.tests.process.clients import CLIENTS
 from tierfetch.tests.process.consumers import Member, until_assigned
@@ -33,7 +33,7 @@ def tierfetch(kafka: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def consume(servers: str, group: str, count: int, topic: str = "t") -> list[str]:
     """With `kafka-console-consumer`, from where the group is."""
-    options = ("--group", group, "--from-beginning", "--max-messages", str(count), "--timeout-ms", "30000")
+    options = ("--group", group, "--from-beginning", "--max-messages", str(count), "--timeout-ms", CONSOLE_TIMEOUT_MS)
     printed = run_tool(f"{TOOLS}.consumer.ConsoleConsumer", "--bootstrap-server", servers, "--topic", topic, *options)
     return [line for line in printed.splitlines() if line.isdecimal()]
 

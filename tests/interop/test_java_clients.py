@@ -14,7 +14,7 @@ from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.records import Compression, iter_batches
 from tierfetch.tests.interop.brokers import list_offsets
-from tierfetch.tests.interop.clients import consume
+from tierfetch.tests.interop.clients import CONSOLE_TIMEOUT_MS, consume
 from tierfetch.tests.interop.java import check_by_kafka
 
 TOOLS = "org.apache.kafka.tools"
@@ -46,7 +46,8 @@ def create(cluster: LocalCluster, topic: str, **configs: str) -> None:
 
 def console_consume(cluster: LocalCluster, topic: str, count: int, *more: str) -> list[str]:
     """The first values of partition 0, read without a group."""
-    options = ("--partition", "0", "--offset", "earliest", "--max-messages", str(count), "--timeout-ms", "20000", *more)
+    limits = ("--max-messages", str(count), "--timeout-ms", CONSOLE_TIMEOUT_MS)
+    options = ("--partition", "0", "--offset", "earliest", *limits, *more)
     printed = tool(cluster, f"{TOOLS}.consumer.ConsoleConsumer", "--topic", topic, *options)
     return [line for line in printed.splitlines() if not line.startswith("Processed a total")]
 

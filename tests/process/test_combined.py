@@ -22,7 +22,7 @@ from tierfetch.tests.process.clients import create_topic
 from tierfetch.tests.process.producing import SteadyProducer
 
 NODES = (1, 2, 3)
-TIMEOUT_S = 40.0
+TIMEOUT_S = 60.0
 SESSION_MS = 60_000
 
 

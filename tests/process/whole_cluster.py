@@ -20,7 +20,8 @@ from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.requests import metadata_of
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
+"""Longer than a broker tries to register: where that is what fails, its log says so."""
 BROKERS = (11, 12, 13)
 
 
@@ -45,11 +46,19 @@ class WholeCluster:
         return None
 
     def wait(self, topic: str, what: str, condition: Any) -> Any:
-        for _ in poll(TIMEOUT_S, lambda: f"{topic} {what}; it is {self.partition(topic)}"):
+        for _ in poll(
+            TIMEOUT_S, lambda: f"{topic} {what}; it is {self.partition(topic)}\n{self._logs_of_the_offline(topic)}"
+        ):
             found = self.partition(topic)
             if found is not None and condition(found):
                 return found
         raise AssertionError("unreachable: poll raises")
+
+    def _logs_of_the_offline(self, topic: str) -> str:
+        """The ends of the logs of the replicas' brokers that are offline, for who has waited in vain."""
+        found = self.partition(topic)
+        offline = BROKERS if found is None else found.offline_replicas
+        return "\n".join(f"broker {each}:\n{self.brokers.log_tail(each)}" for each in offline)
 
     def wait_led_by_another(self, topic: str, than: int) -> Any:
         return self.wait(topic, "to have another leader", lambda part: part.leader_id not in (-1, than))
