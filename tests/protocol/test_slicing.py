@@ -25,6 +25,7 @@ from tierfetch.protocol.messages.cluster import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from tierfetch.protocol.messages.groups import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tierfetch.protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -185,3 +186,15 @@ async def test_nothing_begins_on_a_connection_before_a_large_request_is_answered
             assert len(gate.gates) == number + 1
             gate.gates[number].set_result(MetadataResponse(brokers=(), topics=()))
         assert [len(request.topics) for request in gate.requests] == [PIECE_ELEMENTS, PIECE_ELEMENTS, 1, 1]
+
+
+async def test_a_large_group_assignment_is_answered() -> None:
+    gate = Gate()
+    assignment = SyncGroupRequestAssignment(member_id="m", assignment=bytes(5 * 1024 * 1024))
+    request = SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=(assignment,))
+    async with serving({ApiKey.SYNC_GROUP: gate}) as server, raw_peer(server.port) as peer:
+        peer.send(ApiKey.SYNC_GROUP, 4, 1, request)
+        await until(lambda: len(gate.gates) == 1)
+        gate.gates[0].set_result(SyncGroupResponse(error_code=ErrorCode.none, assignment=b""))
+        assert (await peer.response(ApiKey.SYNC_GROUP, 4))[0] == 1
+        assert gate.requests[0].assignments == (assignment,)

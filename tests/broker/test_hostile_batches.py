@@ -1,0 +1,71 @@
+"""Batches that claim or hold more than they should, at a leader: what is rejected, and by which name."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from tierfetch.broker.groups.core.group_state import GroupSettings
+from tierfetch.broker.groups.core.shard import Shard
+from tierfetch.broker.groups.loader import replay_batch
+from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.protocol.errors import CorruptRecordError, ErrorCode, KafkaError
+from tierfetch.protocol.net.pace import ELEMENTS_PER_ITERATION
+from tierfetch.protocol.records import Record, build_batch, parse_header
+from tierfetch.tests.bombs import batch_of, header_bomb
+from tierfetch.tests.broker.hosting import Host
+
+MIB = 1024 * 1024
+COMPACTED = frozenset({"compact"})
+
+
+async def test_a_batch_that_claims_more_records_than_it_can_hold_is_rejected(host: Host) -> None:
+    partition = await host.topic("t", 1)
+    with pytest.raises(CorruptRecordError, match="2147483647 records in a batch of"):
+        await partition.append(memoryview(bytearray(batch_of(b"", 2**31 - 1))), AppendOrigin.CLIENT, acks_all=False)
+    assert partition.log.log_end_offset == 0
+
+
+async def test_the_size_is_checked_before_a_batch_is_recompressed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = await host.topic("t", 1, config=LogConfig(compression_type="zstd", max_message_bytes=1000))
+    monkeypatch.setattr("tierfetch.broker.replicas.partition.recompressed", None)
+    large = build_batch([Record(0, 1, b"k", bytes(2000))], base_offset=0)
+    with pytest.raises(KafkaError) as refused:
+        await partition.append(memoryview(bytearray(large)), AppendOrigin.CLIENT, acks_all=False)
+    assert refused.value.code is ErrorCode.message_too_large
+
+
+async def test_headers_beyond_the_budget_are_not_decompressed_for_a_compacted_topic(host: Host) -> None:
+    partition = await host.topic("t", 1, config=LogConfig(cleanup_policy=COMPACTED))
+    await partition.append(memoryview(bytearray(header_bomb(8 * MIB))), AppendOrigin.CLIENT, acks_all=False)
+    with pytest.raises(CorruptRecordError, match="holds more than the limit of 33554"):
+        await partition.append(memoryview(bytearray(header_bomb(24 * MIB))), AppendOrigin.CLIENT, acks_all=False)
+    assert partition.log.log_end_offset == 1
+
+
+async def test_a_search_by_time_names_the_partition_whose_batch_it_rejects(host: Host) -> None:
+    partition = await host.topic("t", 1)
+    await partition.append(memoryview(bytearray(header_bomb(24 * MIB))), AppendOrigin.CLIENT, acks_all=False)
+    with pytest.raises(CorruptRecordError, match="t-0: batch at offset 0: zstd: holds more than the limit"):
+        await partition.log.offset_for_timestamp(0)
+
+
+async def test_batches_for_a_compacted_topic_keep_their_order_while_keys_are_checked(host: Host) -> None:
+    partition = await host.topic("t", 1, config=LogConfig(cleanup_policy=COMPACTED))
+    many = [Record(number, 1, b"k") for number in range(3 * ELEMENTS_PER_ITERATION)]
+    large = build_batch(many, base_offset=0, producer_id=7, producer_epoch=0, base_sequence=0)
+    small = build_batch([Record(0, 1, b"k")], base_offset=0, producer_id=7, producer_epoch=0, base_sequence=len(many))
+    async with asyncio.TaskGroup() as group:
+        for data in (large, small):
+            group.create_task(partition.append(memoryview(bytearray(data)), AppendOrigin.CLIENT, acks_all=False))
+    assert partition.log.log_end_offset == len(many) + 1
+
+
+async def test_groups_come_back_over_a_batch_that_cannot_be_read(caplog: pytest.LogCaptureFixture) -> None:
+    bomb = header_bomb(24 * MIB)
+    with caplog.at_level(logging.ERROR):
+        assert await replay_batch(Shard(GroupSettings()), bomb, 0, parse_header(bomb), MIB) == 0
+    assert "offsets 0 to 0 of the groups' log are skipped" in caplog.text
