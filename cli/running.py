@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from ..log.core.properties import ConfigError
+from ..log.core.properties import ConfigError, read_properties
 from ..protocol.errors import OUTSIDE, OperatorError
 from ..protocol.net.service import cancelled
 from ..protocol.start_waits import StartWaits
 from ..remote.look import look
 from ..remote.storage import RemoteStorageRefusedError
+from ..security.keystores import secrets_readable
 
 if TYPE_CHECKING:
     from ..broker.tier import Tier
@@ -70,6 +71,7 @@ def run_node(
     logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT, stream=sys.stderr)
     try:
         config, warnings = load(path)
+        warnings += secrets_readable(path, read_properties(path))
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
     for warning in warnings:
