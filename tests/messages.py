@@ -5,6 +5,7 @@ The values go through the bytes of the asked version, so a name or a type that t
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from io import BytesIO
 from typing import Any
 
@@ -13,6 +14,7 @@ from kio.serial import entity_writer
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import TYPED
 from tierfetch.protocol.messages.base import Message
+from tierfetch.protocol.messages.needed_fields import NEEDED_SINCE
 from tierfetch.protocol.messages.registry import request_class, response_class
 from tierfetch.protocol.messages.versions import upgraded
 from tierfetch.protocol.wire.entities import build_entity
@@ -48,3 +50,12 @@ def plain(message: Any) -> Any:
     if isinstance(message, Message):
         return {name: plain(getattr(message, name)) for name in message.__slots__}
     return [plain(item) for item in message] if isinstance(message, list | tuple) else message
+
+
+def fitting(request: Any, version: int | None) -> Any:
+    """Return the request with defaults in the fields that this version cannot express; None is the newest."""
+    since = NEEDED_SINCE.get(type(request), {})
+    if not since:
+        return request
+    newer = {name for name, first in since.items() if version is not None and version < first}
+    return replace(request, **{item.name: item.default for item in fields(request) if item.name in newer})
