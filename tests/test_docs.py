@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .test_tidy import ROOT, parsed, sources
+from .test_tidy import ROOT, sources
 
 CELL_CHARACTERS_MAX = 150
 SHORT_PAGES = ["README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/WORDS.md", "docs/data-path.md"]
@@ -45,7 +45,7 @@ def docstrings(tree: ast.Module) -> Iterator[str]:
 @cache
 def docstrings_by_file() -> dict[Path, list[str]]:
     """Return the docstrings of every file of the product and of `bench/`."""
-    return {path: list(docstrings(parsed(path.read_text()))) for path in sources(tests=False)}
+    return {path: list(docstrings(ast.parse(path.read_text()))) for path in sources(tests=False)}
 
 
 @cache
@@ -130,7 +130,7 @@ def test_cells_of_tables_are_short(page: str) -> None:
 
 
 def map_of(folder: Path) -> str:
-    return ast.get_docstring(parsed((folder / "__init__.py").read_text())) or ""
+    return ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
 
 
 def names_in(text: str) -> set[str]:
