@@ -3,7 +3,6 @@
 primitives        reads and writes the primitive types.
 varint            reads and writes variable-length integers.
 framing           cuts a stream of bytes into frames.
-entities          reads and writes kio's dataclasses, one for each version of each message.
 message_codec     reads and writes message classes in any version.
 schema            holds kio's schema of one version of a message, field by field.
 produce           reads and writes Produce, versions 3-13, as one version-independent value each.

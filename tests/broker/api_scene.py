@@ -41,8 +41,7 @@ from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
 from tierfetch.protocol.requests import offsets_of
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
-from tierfetch.tests.messages import fitting
-from tierfetch.tests.protocol.plain_messages import request_body
+from tierfetch.tests.messages import fitting, request_of
 
 TOPIC: Final = "every"
 MOVING: Final = "moving"
@@ -110,7 +109,7 @@ class Scene:
         """Return the broker's answer in a version, the newest if none is named; what it cannot express is left out."""
         address = self.controller if controller else self.broker
         return await self.client.request(
-            address, api, fitting(request_body(api, body), version), max_version=version, timeout_s=DEADLINE_S
+            address, api, fitting(request_of(api, body), version), max_version=version, timeout_s=DEADLINE_S
         )
 
     async def send(

@@ -25,6 +25,8 @@ from tierfetch.protocol.requests import CONTROLLER_ENDPOINTS, cluster_of, metada
 SCHEMAS = Path(distribution("kafka-python").locate_file("kafka/protocol/schemas/resources"))
 CONVERTED = {"CoordinatorKeys", "Groups", "Members", "Topics"}
 """What `versions` makes of an old form, or makes an old form of."""
+LEFT_OUT = {"AckWhenCommitted"}
+"""What we leave out of an older version on purpose; `needed_fields` says why."""
 
 
 def schemas_of_kafka() -> Iterator[dict[str, Any]]:
@@ -38,7 +40,7 @@ def needed_by_kafka(schema: dict[str, Any], api: ApiKey) -> dict[str, int]:
     since = {
         re.sub(r"(?<!^)(?=[A-Z])", "_", field["name"]).lower(): int(re.split(r"\D", field["versions"])[0])
         for field in schema["fields"]
-        if not field.get("ignorable") and field["name"] not in CONVERTED
+        if not field.get("ignorable") and field["name"] not in CONVERTED | LEFT_OUT
     }
     return {name: version for name, version in since.items() if api.min_version < version <= api.max_version}
 

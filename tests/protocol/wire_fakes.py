@@ -17,7 +17,7 @@ from tierfetch.protocol.net.client import Address, ClientLimits, Connection
 from tierfetch.protocol.net.dispatch import Handlers
 from tierfetch.protocol.net.server import Server, ServerLimits
 from tierfetch.protocol.wire.primitives import Part
-from tierfetch.tests.protocol.plain_messages import request_body
+from tierfetch.tests.messages import request_of
 
 HOST = "127.0.0.1"
 LISTENER = "PLAINTEXT"
@@ -125,7 +125,9 @@ class RawPeer:
 
     def send(self, api: ApiKey, version: int, correlation_id: int, body: Any) -> None:
         self.writer.write(
-            joined(codec.write_request(RequestHeader(api, version, correlation_id, "raw"), request_body(api, body)))
+            joined(
+                codec.write_request(RequestHeader(api, version, correlation_id, "raw"), request_of(api, body, version))
+            )
         )
 
     async def frame(self) -> bytes:
