@@ -109,7 +109,7 @@ class Scene:
         """Return the broker's answer in a version, the newest if none is named; what it cannot express is left out."""
         address = self.controller if controller else self.broker
         return await self.client.request(
-            address, api, fitting(request_of(api, body), version), max_version=version, timeout_s=DEADLINE_S
+            address, api, fitting(request_of(api, body, version), version), max_version=version, timeout_s=DEADLINE_S
         )
 
     async def send(
