@@ -80,7 +80,7 @@ class ControllerState:
     kraft_version: int = 1
 
     def is_unclean_election_enabled(self, topic: str) -> bool:
-        """By the topic's config, else the cluster's dynamic default, else the controller's own."""
+        """Return the topic's config, else the cluster's dynamic default, else the controller's own."""
         for resource_type, name in ((TOPIC_RESOURCE, topic), (BROKER_RESOURCE, "")):
             value = self.image.config(resource_type, name).get(UNCLEAN_KEY)
             if value is not None:
