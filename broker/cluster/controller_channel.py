@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.api import ApiKey
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
@@ -62,15 +62,8 @@ class ControllerChannel:
         await self._client.close()
 
     async def send(self, request: Request[ResponseT], *, timeout_s: float, max_version: int | None = None) -> ResponseT:
-        """Return the active controller's response in its newest form; as `request` otherwise."""
-        response: ResponseT = await self.request(
-            ApiKey(request.api_key), request, timeout_s=timeout_s, max_version=max_version
-        )
-        return response
-
-    async def request(self, api: ApiKey, body: Any, *, timeout_s: float, max_version: int | None = None) -> Any:
-        """The active controller's response. ControllerUnavailableError names what came last; KafkaError
-        UNSUPPORTED_VERSION if the controller is too old for the request.
+        """Return the active controller's response in its newest form. ControllerUnavailableError names what came last;
+        KafkaError UNSUPPORTED_VERSION if the controller is too old for the request.
         """
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
@@ -80,8 +73,8 @@ class ControllerChannel:
         while (left_s := deadline_s - loop.time()) > 0:
             for address in self._candidates():
                 try:
-                    response = await self._client.request(
-                        address, api, body, max_version=max_version, timeout_s=min(left_s, ATTEMPT_TIMEOUT_S)
+                    response = await self._client.send(
+                        address, request, max_version=max_version, timeout_s=min(left_s, ATTEMPT_TIMEOUT_S)
                     )
                 except OUTSIDE as error:
                     self._check_version(address, error, too_old)
@@ -93,7 +86,9 @@ class ControllerChannel:
                     return response
                 failure = f"{address} is not the active controller"
             await asyncio.sleep(min(backoff.next_delay_ms() / 1000, max(0.0, deadline_s - loop.time())))
-        raise ControllerUnavailableError(f"{api.name} was not answered within {timeout_s:g} s: {failure}")
+        raise ControllerUnavailableError(
+            f"{ApiKey(request.api_key).name} was not answered within {timeout_s:g} s: {failure}"
+        )
 
     def _check_version(self, address: Address, error: Exception, too_old: set[Address]) -> None:
         """Raise the error if it says that no controller which may be active can read the request."""
