@@ -51,7 +51,7 @@ JOBS_MAX: Final = 10_000
 """Requests that may wait; beyond, they are told to come again."""
 
 DECISIONS_MAX: Final = 100
-"""Of one job."""
+"""How often one job may be decided again."""
 
 REPEAT_MS: Final = 10_000
 """How long what was refused in the same words is not told again."""
@@ -101,13 +101,13 @@ class ControllerNode:
         """Nothing is being decided or written."""
         self._worker: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
-        """For brokers that are silent, while this controller is new."""
+        """The task that looks for silent brokers while this controller is new."""
         self._probes: dict[tuple[int, int, int], asyncio.Task[None]] = {}
-        """By epoch of this controller, broker id and epoch of the broker."""
+        """The running probes by epoch of this controller, broker id and epoch of the broker."""
         self._told_until_ms: dict[str, int] = {}
         """When a refusal that was told may be told again."""
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done, with the reason, when the worker has ended by a fault of ours."""
+        """Done, with the reason, when an internal error has ended the worker."""
 
     def attach(self, node: QuorumNode) -> None:
         self._node = node
@@ -120,7 +120,11 @@ class ControllerNode:
     def _worker_ended(self, worker: asyncio.Task[None]) -> None:
         if not worker.cancelled() and not self.failed.done():
             error = worker.exception()
-            _log.error("controller %d has failed", self.registration.controller_id, exc_info=error)
+            _log.error(
+                "internal error in controller %d: it stops deciding, restart it",
+                self.registration.controller_id,
+                exc_info=error,
+            )
             self.failed.set_result(f"a decision failed: {error!r}")
             self._reject_jobs()
 
@@ -159,7 +163,7 @@ class ControllerNode:
         if leader.leader_id == self._node.node_id:
             self._become_active(leader.epoch)
         elif self.is_active:
-            _log.info("controller %d is not active any more; epoch %d", self._node.node_id, leader.epoch)
+            _log.info("controller %d is no longer active; epoch %d", self._node.node_id, leader.epoch)
             self._resign()
 
     def _resign(self) -> None:
@@ -316,7 +320,7 @@ class ControllerNode:
     def _fire(self, moment: Moment) -> ControllerResult[None] | None:
         expiry_ms = self.core.next_expiry_ms()
         if expiry_ms is not None and moment.now_ms - expiry_ms > self._config.session_timeout_ms // LATE_DIVISOR:
-            _log.warning("controller %d was held up: sessions begin anew", self._node.node_id)
+            _log.warning("controller %d was held up: every broker session starts again", self._node.node_id)
             self.core.on_pause(moment.now_ms)
         return self.core.fire(moment)
 
@@ -350,7 +354,7 @@ class ControllerNode:
         if len(self._told_until_ms) >= TOLD_MAX:
             self._told_until_ms.clear()
         self._told_until_ms[refusal] = now_ms + REPEAT_MS
-        _log.warning("controller %d refuses: %s", self._node.node_id, refusal)
+        _log.warning("controller %d rejects: %s", self._node.node_id, refusal)
 
     async def _carry_out(self, result: ControllerResult[object]) -> None:
         if result.kraft_upgrade is not None:

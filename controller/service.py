@@ -129,7 +129,7 @@ class ControllerService(Service):
         self._quorum_arguments: dict[str, Any] = {"disk": disk, "rng": rng, "now_ms": now_ms, "lock": lock}
         self._protocol = int(config.security.controller_protocol)
         self._brokers: dict[int, int] = {}
-        """By connection, whose heartbeats it carries."""
+        """The broker whose heartbeats a connection carries, by connection."""
         self.controller: ControllerNode
         self.quorum: QuorumService
 

@@ -3,7 +3,7 @@
 It knows no roles (leader, follower, controller) and no files. All of it is pure except `net/`.
 
 api                    is the table of APIs: key, versions, first flexible version.
-wire/                  encodes primitive types, frames, and kio's entities.
+wire/                  encodes primitive types, frames, and messages.
 records/               encodes and decodes record batches.
 fetch/                 is Fetch: its messages and its sessions.
 net/                   is connections: clients, listeners, limits, dispatch.

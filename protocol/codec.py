@@ -4,8 +4,7 @@
 |---|---|---|
 | Produce | `ProduceRequest`, `ProduceResponse` of `wire.produce` | by hand: record bytes are not copied |
 | Fetch | `FetchRequest`, `FetchResponse` of `fetch.messages` | by hand: record bytes are not copied |
-| those of `TYPED` | their class in `messages`, in its newest form (`messages.versions`) | by schema |
-| all others | kio's entity of the version; to send, plain values do too (`wire.entities`) | by schema |
+| all others | their class in `messages`, in its newest form (`messages.versions`) | by schema |
 
 Headers (KIP-482): request v1 = key, version, correlation id, client id; v2 adds tagged fields. Response v0 =
 correlation id; v1 adds tagged fields. The client id is an int16-length string in both.
@@ -17,24 +16,20 @@ struct.error.
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
-from kio.serial import entity_writer
-
 from .api import ApiKey
 from .errors import PeerError
 from .fetch import messages as fetch_messages
 from .fetch import wire as fetch_wire
-from .messages.registry import request_class, response_class
+from .messages.registry import MESSAGES, request_class, response_class
 from .messages.versions import lowered, upgraded
 from .request_elements import ELEMENTS_MAX_OF, REQUEST_ELEMENTS_MAX
 from .values import value
 from .wire import produce as produce_wire
-from .wire.entities import build_entity, read_entity
 from .wire.framing import SIZE_BYTES
 from .wire.message_codec import message_reader, message_writer
 from .wire.primitives import INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer
@@ -80,35 +75,8 @@ class BodyCodec(Protocol):
     def write_response(self, writer: Writer, response: Any, version: int) -> None: ...
 
 
-class _EntityCodec:
-    """Any API, by its schemas."""
-
-    def __init__(self, api: ApiKey) -> None:
-        self._api = api
-
-    def read_request(self, reader: Reader, version: int) -> Any:
-        return read_entity(reader, self._api.request_type(version))
-
-    def request_steps(self, reader: Reader, version: int) -> Steps[Any]:
-        yield
-        return self.read_request(reader, version)
-
-    def response_steps(self, writer: Writer, response: Any, version: int) -> Steps[None]:
-        yield
-        self.write_response(writer, response, version)
-
-    def write_request(self, writer: Writer, request: Any, version: int) -> None:
-        _write_entity(writer, self._api.request_type(version), request)
-
-    def read_response(self, reader: Reader, version: int) -> Any:
-        return read_entity(reader, self._api.response_type(version))
-
-    def write_response(self, writer: Writer, response: Any, version: int) -> None:
-        _write_entity(writer, self._api.response_type(version), response)
-
-
 class _MessageCodec:
-    """Any API whose messages have a class, by its schemas."""
+    """The codec of an API whose messages have a class, by the schemas of its versions."""
 
     def __init__(self, api: ApiKey) -> None:
         self._api = api
@@ -147,16 +115,6 @@ class _MessageCodec:
         message_writer(cls, schema)(writer, lowered(message, version))
 
 
-def _write_entity(writer: Writer, entity_type: type[Any], values: Any) -> None:
-    if isinstance(values, Mapping):
-        values = build_entity(entity_type, values)
-    if not isinstance(values, entity_type):
-        raise TypeError(f"{entity_type.__module__}.{entity_type.__name__} is to be written, not {values!r}")
-    buffer = io.BytesIO()
-    entity_writer(entity_type)(buffer, values)
-    writer.out += buffer.getbuffer()
-
-
 def release_response(body: Any) -> None:
     """Let go of the slices that a response holds, sent or not."""
     if isinstance(body, fetch_messages.FetchResponse):
@@ -173,64 +131,8 @@ class _Format(NamedTuple):
     """In the header; those of the request's follow `is_flexible`."""
 
 
-TYPED: Final[frozenset[ApiKey]] = frozenset(
-    {
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.ALLOCATE_PRODUCER_IDS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.ALTER_PARTITION,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        ApiKey.SASL_AUTHENTICATE,
-        ApiKey.SASL_HANDSHAKE,
-        ApiKey.API_VERSIONS,
-        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
-        ApiKey.BEGIN_QUORUM_EPOCH,
-        ApiKey.BROKER_HEARTBEAT,
-        ApiKey.BROKER_REGISTRATION,
-        ApiKey.CONTROLLER_REGISTRATION,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_GROUPS,
-        ApiKey.DELETE_RECORDS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.DESCRIBE_CLUSTER,
-        ApiKey.DESCRIBE_CONFIGS,
-        ApiKey.DESCRIBE_GROUPS,
-        ApiKey.DESCRIBE_LOG_DIRS,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.END_QUORUM_EPOCH,
-        ApiKey.ENVELOPE,
-        ApiKey.FETCH_SNAPSHOT,
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.HEARTBEAT,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.INIT_PRODUCER_ID,
-        ApiKey.JOIN_GROUP,
-        ApiKey.LEAVE_GROUP,
-        ApiKey.LIST_GROUPS,
-        ApiKey.LIST_OFFSETS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.METADATA,
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.OFFSET_DELETE,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        ApiKey.REMOVE_RAFT_VOTER,
-        ApiKey.SYNC_GROUP,
-        ApiKey.UNREGISTER_BROKER,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.UPDATE_RAFT_VOTER,
-        ApiKey.VOTE,
-        ApiKey.WRITE_TXN_MARKERS,
-    }
-)
-"""APIs whose handlers and callers speak in message classes."""
 _CODECS: Final[Mapping[ApiKey, BodyCodec]] = {
-    **{api: _EntityCodec(api) for api in ApiKey},
-    **{api: _MessageCodec(api) for api in TYPED},
+    **{api: _MessageCodec(api) for api in MESSAGES},
     ApiKey.PRODUCE: produce_wire,
     ApiKey.FETCH: fetch_wire,
 }

@@ -6,7 +6,7 @@
 * A change of the leader takes its place between batches. This replica's own leadership is told when everything that was
   there before it has been applied; if it is lost before that it is never told.
 
-Listeners are called on the event loop and do not wait. What they raise is a fault of ours and stops the replica.
+Listeners are called on the event loop and do not wait. What they raise is an internal error and stops the replica.
 
 The voters in effect are followed on the way: a snapshot cut later says which they were at its end.
 """
@@ -74,7 +74,7 @@ class Delivery:
         return [known for known in self._voters if known.offset < max(end_offset, 0)][-1]
 
     def snapshot_taken(self, end_offset: int) -> None:
-        """Nobody asks for the voters below it any more."""
+        """Forget the voters below it: no snapshot needs them any longer."""
         first = [known for known in self._voters if known.offset < end_offset][-1:]
         self._voters = [*first, *(known for known in self._voters if known.offset >= end_offset)]
 

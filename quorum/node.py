@@ -208,7 +208,10 @@ class QuorumNode(Service):
                 async with asyncio.timeout(self.config.request_timeout_ms / 1000 + SHUTDOWN_SLACK_S):
                     await self._left.wait()
             except TimeoutError:
-                _log.warning("replica %d leaves the quorum without having handed over", self.node_id)
+                _log.warning(
+                    "replica %d leaves the quorum before its shutdown completed: no other voter took over in time",
+                    self.node_id,
+                )
         self._halt("it was stopped")
         await super().stop()
 
@@ -222,11 +225,11 @@ class QuorumNode(Service):
     def _ended(self, task: asyncio.Task[None]) -> None:
         """The supervisor of every task: one that breaks off stops the replica."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("%s ended by a fault of ours", task.get_name(), exc_info=error)
-            self._fail(f"{task.get_name()} ended by a fault of ours: {error!r}")
+            _log.error("internal error in %s", task.get_name(), exc_info=error)
+            self._fail(f"internal error in {task.get_name()}: {error!r}; restart the node")
 
     def _halt(self, reason: str) -> None:
-        """Take no more events; whoever waits is told. Idempotent, does not wait."""
+        """Take no further events, and fail all that wait. Idempotent, does not wait."""
         self._is_running = False
         self._left.set()
         if self._timer is not None:
@@ -384,19 +387,19 @@ class QuorumNode(Service):
 
     def _check_running(self) -> None:
         if not self._is_running:
-            reason = self.failed.result() if self.failed.done() else "it does not run"
-            raise QuorumFailedError(f"replica {self.config.key.id} of the quorum takes nothing more: {reason}")
+            reason = self.failed.result() if self.failed.done() else "it is not started, or was stopped"
+            raise QuorumFailedError(f"replica {self.config.key.id} of the quorum does not run: {reason}")
 
     # Events in, effects out.
 
     def _step(self, event: Event) -> None:
-        """A fault of ours stops the replica: a core that broke off half-way must not decide again."""
+        """An internal error stops the replica: a core that broke off half-way must not decide again."""
         if not self._is_running:
             return
         try:
             self._perform_all(event)
         except BaseException as error:
-            self._fail(f"a fault of ours, at {type(event).__name__}: {error!r}")
+            self._fail(f"internal error at {type(event).__name__}: {error!r}; restart the node")
             raise
 
     def _perform_all(self, event: Event) -> None:
@@ -469,7 +472,7 @@ class QuorumNode(Service):
 
     def _resigned(self, effect: ResignedLeadership) -> None:
         """Listeners hear of it at once: who goes on deciding would only be refused, until another leader is known."""
-        _log.info("replica %d leads epoch %d no more: %s", self.node_id, effect.epoch, effect.reason)
+        _log.info("replica %d resigned leadership of epoch %d: %s", self.node_id, effect.epoch, effect.reason)
         self._delivery.leader_changed(LeaderAndEpoch(None, effect.epoch))
 
     def _voters_changed(self, effect: VotersChanged) -> None:

@@ -12,6 +12,9 @@ from hypothesis import HealthCheck, settings
 
 from tierfetch.sim.machine.loop import make_loop
 from tierfetch.tests.distribution import BySlowTest, FailuresAtOnce, stage_of
+from tierfetch.tests.parsing import keep_collections_out
+
+keep_collections_out()
 
 # How long an example takes says nothing on a busy machine; pytest's timeout bounds each test.
 settings.register_profile("tierfetch", deadline=None, suppress_health_check=[HealthCheck.too_slow])

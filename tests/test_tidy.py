@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import gc
 import re
 import subprocess
 from pathlib import Path
@@ -18,17 +17,6 @@ LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|root|home)/\w")
 
 
-def parsed(text: str) -> ast.Module:
-    """Without a garbage collection in between: what it finalizes would count as recursion of the parser's
-    (CPython 3.11: "AST constructor recursion depth mismatch").
-    """
-    gc.disable()
-    try:
-        return ast.parse(text)
-    finally:
-        gc.enable()
-
-
 def sources(*, tests: bool) -> list[Path]:
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
@@ -41,7 +29,7 @@ def sources(*, tests: bool) -> list[Path]:
 
 
 def functions(path: Path) -> list[tuple[str, int]]:
-    tree = parsed(path.read_text())
+    tree = ast.parse(path.read_text())
     return [
         (node.name, (node.end_lineno or node.lineno) - node.lineno + 1)
         for node in ast.walk(tree)
@@ -56,7 +44,7 @@ def test_file_is_tidy(path: Path) -> None:
     long = [f"{name} has {lines} lines" for name, lines in functions(path) if lines > FUNCTION_LINES_MAX]
     assert not long, long
     assert not LEFTOVERS.search(text), "leftover marker: do it now or write an issue"
-    assert not text.strip() or ast.get_docstring(parsed(text)), "a module begins by saying what it is"
+    assert not text.strip() or ast.get_docstring(ast.parse(text)), "a module begins by saying what it is"
 
 
 def in_a_core(path: Path) -> bool:
@@ -68,7 +56,9 @@ def in_a_core(path: Path) -> bool:
 )
 def test_a_core_waits_for_nothing(path: Path) -> None:
     waits = [
-        node.lineno for node in ast.walk(parsed(path.read_text())) if isinstance(node, ast.AsyncFunctionDef | ast.Await)
+        node.lineno
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.AsyncFunctionDef | ast.Await)
     ]
     assert not waits, f"a core is pure, and this one waits in lines {waits}"
 
@@ -120,7 +110,7 @@ def guessing_sleeps(tree: ast.Module) -> list[int]:
     ],
 )
 def test_what_counts_as_a_sleep_that_guesses(text: str, lines: list[int]) -> None:
-    assert guessing_sleeps(parsed(f"{text}\n")) == lines
+    assert guessing_sleeps(ast.parse(f"{text}\n")) == lines
 
 
 def test_unit_tests_do_not_guess_how_long_something_takes() -> None:
@@ -131,5 +121,5 @@ def test_unit_tests_do_not_guess_how_long_something_takes() -> None:
         text = path.read_text()
         is_unit_test = name.startswith("tests/") and not name.startswith(REAL_OR_SIMULATED)
         if is_unit_test and "pytestmark = pytest.mark.virtual_time\n" not in text:
-            offenders += [f"{name}:{line}" for line in guessing_sleeps(parsed(text))]
+            offenders += [f"{name}:{line}" for line in guessing_sleeps(ast.parse(text))]
     assert offenders == []

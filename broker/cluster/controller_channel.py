@@ -6,6 +6,9 @@ answered.
 | an answer | done |
 | NOT_CONTROLLER, anywhere in it | another controller: as the metadata log says by then, else the next one in turn |
 | no connection, no answer in time | the same |
+| UNSUPPORTED_VERSION: no version of the controller can express the request | the error, as asking again is of no use |
+
+A version that the active controller lacks, or all controllers where none is known to be active, ends the request.
 
 Until the deadline, with a pause that grows. After a failover all brokers ask at once, so pauses are drawn at random.
 """
@@ -15,10 +18,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import OUTSIDE, ErrorCode
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.configs import AlterConfigsResponse, IncrementalAlterConfigsResponse
 from ...protocol.messages.errors import WithError
@@ -60,25 +63,22 @@ class ControllerChannel:
         await self._client.close()
 
     async def send(self, request: Request[ResponseT], *, timeout_s: float, max_version: int | None = None) -> ResponseT:
-        """Return the active controller's response in its newest form; as `request` otherwise."""
-        response: ResponseT = await self.request(
-            ApiKey(request.api_key), request, timeout_s=timeout_s, max_version=max_version
-        )
-        return response
-
-    async def request(self, api: ApiKey, body: Any, *, timeout_s: float, max_version: int | None = None) -> Any:
-        """The active controller's response. ControllerUnavailableError names what came last."""
+        """Return the active controller's response in its newest form. ControllerUnavailableError names what came last;
+        KafkaError UNSUPPORTED_VERSION if the controller is too old for the request.
+        """
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         backoff = Backoff(RETRY_MIN_MS, RETRY_MAX_MS, JITTER, self._rng)
         failure = "no controller is known"
+        too_old: set[Address] = set()
         while (left_s := deadline_s - loop.time()) > 0:
             for address in self._candidates():
                 try:
-                    response = await self._client.request(
-                        address, api, body, max_version=max_version, timeout_s=min(left_s, ATTEMPT_TIMEOUT_S)
+                    response = await self._client.send(
+                        address, request, max_version=max_version, timeout_s=min(left_s, ATTEMPT_TIMEOUT_S)
                     )
                 except OUTSIDE as error:
+                    self._check_version(address, error, too_old)
                     self.unanswered.failed(address, error)
                     failure = str(error)
                     continue
@@ -87,7 +87,18 @@ class ControllerChannel:
                     return response
                 failure = f"{address} is not the active controller"
             await asyncio.sleep(min(backoff.next_delay_ms() / 1000, max(0.0, deadline_s - loop.time())))
-        raise ControllerUnavailableError(f"{api.name} was not answered within {timeout_s:g} s: {failure}")
+        raise ControllerUnavailableError(
+            f"{ApiKey(request.api_key).name} was not answered within {timeout_s:g} s: {failure}"
+        )
+
+    def _check_version(self, address: Address, error: Exception, too_old: set[Address]) -> None:
+        """Raise the error if it says that no controller which may be active can read the request."""
+        if not isinstance(error, KafkaError) or error.code is not ErrorCode.unsupported_version:
+            return
+        too_old.add(address)
+        # A standby may be older than the active controller while a cluster is being upgraded.
+        if address == self._leader() or too_old.issuperset(self._others()):
+            raise error
 
     def _candidates(self) -> Iterator[Address]:
         """The one that is known to lead, or one more of all of them in turn."""

@@ -1,8 +1,7 @@
 """One module for each family of requests: from a decoded request to its response, over the broker's services.
 
-Produce and Fetch have values of their own (`protocol.wire.produce`, `protocol.fetch.wire`). The APIs of
-`protocol.codec.TYPED` get and give their message class, in its newest form. The others get kio's entity of the
-requested version and return plain values, from which the codec takes the fields of that version.
+Produce and Fetch have values of their own (`protocol.wire.produce`, `protocol.fetch.wire`). The other APIs
+get and give their message class, in its newest form.
 
 table           maps every API key to its handler. Begin here.
 produce         appends one batch a partition and acknowledges it as `acks` demands.
@@ -23,11 +22,3 @@ producer_ids    hands out producer ids for idempotent producers.
 users           answers about the SCRAM credentials of users.
 txn_markers     appends commit and abort markers.
 """
-
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
-
-Plain = Mapping[str, Any]
-"""Fields of a response, or of a part of it, by name; see `protocol.wire.entities`."""

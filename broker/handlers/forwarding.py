@@ -6,10 +6,12 @@ to the controller, and there is none without authentication.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from ...controller.core.refusals import refusal
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.base import Request, ResponseT
 from ...protocol.net.dispatch import Handler, RequestContext
 from ..cluster.controller_channel import ControllerChannel, ControllerUnavailableError
 
@@ -41,11 +43,13 @@ class Forwarding:
     def table(self) -> dict[int, Handler]:
         return dict.fromkeys(FORWARDED, self.forward)
 
-    async def forward(self, context: RequestContext, request: Any) -> Any:
-        """REQUEST_TIMED_OUT closes the connection: the client asks again, or another broker."""
+    async def forward(self, context: RequestContext, request: Request[ResponseT]) -> ResponseT:
+        """Return the controller's response, or UNSUPPORTED_VERSION where the controller is too old for the request.
+        REQUEST_TIMED_OUT closes the connection: the client asks again, or another broker.
+        """
         try:
-            return await self._channel.request(
-                context.api, request, timeout_s=self._timeout_s, max_version=context.api_version
-            )
+            return await self._channel.send(request, timeout_s=self._timeout_s, max_version=context.api_version)
         except ControllerUnavailableError as error:
             raise KafkaError(ErrorCode.request_timed_out, str(error)) from error
+        except KafkaError as error:
+            return refusal(request, error)

@@ -43,7 +43,7 @@ def _block(code: ErrorCode, start: int, length: int) -> AllocateProducerIdsRespo
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Of whom DescribeCluster is asked: what the controller knows from its quorum. `voters`: where each one listens."""
+    """The controller's view of its quorum, for DescribeCluster. `voters`: where each one listens."""
 
     cluster_id: str
     listener_name: str

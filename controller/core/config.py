@@ -47,7 +47,7 @@ _APIS_OF_LEVELS: Final[Mapping[str, Mapping[int, frozenset[int]]]] = {
     "share.version": {1: frozenset({76, 77, 78, 79, 83, 84, 85, 86, 87})},
     "streams.version": {1: frozenset({88, 89})},
 }
-"""By feature and level: the keys of the APIs without which the level is nothing (KIP-848, 98, 890, 932, 1071)."""
+"""The API keys that a level needs, by feature and level (KIP-848, 98, 890, 932, 1071)."""
 
 
 def served_features(apis: Collection[int]) -> Mapping[str, FeatureRange]:
@@ -63,7 +63,7 @@ def served_features(apis: Collection[int]) -> Mapping[str, FeatureRange]:
 
 
 SERVED_FEATURES: Final = served_features({int(api) for api in ApiKey})
-"""Of brokers of this release."""
+"""The features that brokers of this release support."""
 
 
 def registered_features(finalized: Mapping[str, int]) -> Mapping[str, FeatureRange]:

@@ -56,7 +56,7 @@ REFUSALS_NEEDED: Final = 2
 PROBES_MAX: Final = 8
 """Connects after one lost connection; a broker that starts again is seen by then, or its session decides."""
 LOOK_INTERVAL_S: Final = 0.5
-"""Of a new controller, from one look for brokers that it has not heard to the next."""
+"""How long a new controller waits between two looks for brokers that have sent it no heartbeat."""
 
 
 class ProbeOutcome(Enum):
@@ -74,7 +74,7 @@ class Verdict(Enum):
     PROBE = auto()
     FENCE = auto()
     WAIT = auto()
-    """For the session to end, or for the next lost connection."""
+    """Wait for the session to end, or for the next lost connection."""
 
 
 @dataclass(slots=True)

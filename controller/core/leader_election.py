@@ -138,7 +138,7 @@ def elect_leaderless(state: ControllerState) -> Iterator[PartitionChangeRecord]:
 
 
 def complete_reassignments(state: ControllerState) -> Iterator[PartitionChangeRecord]:
-    """Those that could end, but whose last step was not written, such as by another release."""
+    """Return the reassignments that could end but whose last step was not written, such as by another release."""
     for key in state.image.indexes.reassigning:
         registration = state.image.registration(key)
         if registration.leader != NO_LEADER:

@@ -24,7 +24,7 @@ from ..image.registrations import PartitionKey
 
 
 class LeaderReturns:
-    """Of an active controller; nothing of it is in the log."""
+    """The state of an active controller; none of it is in the log."""
 
     __slots__ = ("_due_ms", "_returned", "_waiting")
 

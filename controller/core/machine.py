@@ -57,10 +57,10 @@ from .thin import NOTHING_REPLAYED
 from .topics import create_topics, delete_topics
 
 RECORDS_PER_BATCH_MAX: Final = 10_000
-"""Of one append to the quorum, as in Kafka."""
+"""The most records of one append to the quorum, as in Kafka."""
 
 RECORDS_PER_PIECE_MAX: Final = 1_000
-"""Of one append of records that may come in pieces: nobody's event loop is held up for long by one of them."""
+"""The most records of one append where they may come in pieces, so that none occupies an event loop for long."""
 
 _RequestT = TypeVar("_RequestT")
 

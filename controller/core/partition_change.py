@@ -142,7 +142,7 @@ class PartitionChange:
         return RECOVERY_UNCHANGED if after == before else after
 
     def _directories(self, target: ReplicaTarget, isr: tuple[int, ...]) -> tuple[UUID | None, ...] | None:
-        """With other replicas always: Apache Kafka refuses a record that says the one without the other."""
+        """Always set both: Apache Kafka rejects a record with only one of them."""
         before = self.before
         is_same = target.replicas == before.replicas
         if is_same and all(replica in before.isr for replica in isr):

@@ -1,6 +1,7 @@
-"""Answers of a controller that does not decide: not the active one, too busy, or stopped in between.
+"""Responses in place of a decision: this controller is not the active one, is too busy, or stopped in between; or a
+broker cannot forward the request, because the controller is too old for it.
 
-The code is where each API has one: for the whole response, or for each thing that was asked for. Whoever gets
+The code is where each API has one: for the whole response, or for each part of the request. A caller that gets
 NOT_CONTROLLER asks another controller.
 """
 
@@ -37,6 +38,14 @@ from ...protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 )
+from ...protocol.messages.quorum import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+)
 from ...protocol.messages.security import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -62,7 +71,7 @@ from ...protocol.messages.topics import (
 
 
 def refusal(request: Request[ResponseT], error: KafkaError) -> ResponseT:
-    """Return the response that says so."""
+    """Return the response to `request` that reports the error."""
     refused: ResponseT = _REFUSALS[ApiKey(request.api_key)](request, error)
     return refused
 
@@ -184,6 +193,18 @@ def _update_features(_: UpdateFeaturesRequest, error: KafkaError) -> UpdateFeatu
     return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
 
 
+def _describe_quorum(_: DescribeQuorumRequest, error: KafkaError) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(error_code=error.code, error_message=error.message, topics=(), nodes=())
+
+
+def _add_raft_voter(_: AddRaftVoterRequest, error: KafkaError) -> AddRaftVoterResponse:
+    return AddRaftVoterResponse(error_code=error.code, error_message=error.message)
+
+
+def _remove_raft_voter(_: RemoveRaftVoterRequest, error: KafkaError) -> RemoveRaftVoterResponse:
+    return RemoveRaftVoterResponse(error_code=error.code, error_message=error.message)
+
+
 # Each API's function has types of its own, which no type of a whole table can say.
 _REFUSALS: Final[Mapping[ApiKey, Callable[[Any, KafkaError], Any]]] = {
     ApiKey.BROKER_REGISTRATION: _broker_registration,
@@ -203,4 +224,7 @@ _REFUSALS: Final[Mapping[ApiKey, Callable[[Any, KafkaError], Any]]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.UPDATE_FEATURES: _update_features,
+    ApiKey.DESCRIBE_QUORUM: _describe_quorum,
+    ApiKey.ADD_RAFT_VOTER: _add_raft_voter,
+    ApiKey.REMOVE_RAFT_VOTER: _remove_raft_voter,
 }

@@ -24,7 +24,7 @@ class BrokerSession:
 
 
 class BrokerSessions:
-    """By broker. `active_since_ms` is when this controller became active."""
+    """The sessions by broker. `active_since_ms` is when this controller became active."""
 
     __slots__ = ("_sessions", "active_since_ms")
 

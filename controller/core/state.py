@@ -6,9 +6,9 @@ fresh session, and learns the rest from heartbeats; until then a replica counts 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -25,14 +25,11 @@ LOST_DIRECTORY = UUID(int=1)
 _Item = TypeVar("_Item")
 ResponseT_co = TypeVar("ResponseT_co", covariant=True)
 
-Plain = Mapping[str, Any]
-"""The plain values of a response, of which the wire takes what its version has."""
-
 
 class RandomSource(Protocol):
     """What decisions need of `random.Random`."""
 
-    def shuffle(self, x: list[Any], /) -> None: ...
+    def shuffle(self, x: MutableSequence[_Item], /) -> None: ...
     def randrange(self, start: int, /) -> int: ...
     def getrandbits(self, k: int, /) -> int: ...
 
@@ -83,7 +80,7 @@ class ControllerState:
     kraft_version: int = 1
 
     def is_unclean_election_enabled(self, topic: str) -> bool:
-        """By the topic's config, else the cluster's dynamic default, else the controller's own."""
+        """Return the topic's config, else the cluster's dynamic default, else the controller's own."""
         for resource_type, name in ((TOPIC_RESOURCE, topic), (BROKER_RESOURCE, "")):
             value = self.image.config(resource_type, name).get(UNCLEAN_KEY)
             if value is not None:

@@ -71,7 +71,7 @@ class ThinReplicas:
     def __init__(self) -> None:
         self._reports: dict[int, _Report] = {}
         self._joined: dict[int, dict[PartitionKey, int]] = {}
-        """By broker, the offsets of joins that its report does not cover."""
+        """The offsets of joins that a broker's report does not cover, by broker."""
         self._began_offset = NOTHING_REPLAYED
 
     def begin(self, offset: int) -> None:
@@ -103,7 +103,7 @@ class ThinReplicas:
         self._joined.pop(broker_id, None)
 
     def warmth(self, key: PartitionKey, broker_id: int) -> Warmth:
-        """By the module's table, of a broker that reports."""
+        """Return what the module's table says of this broker's replica."""
         report = self._reports.get(broker_id)
         if report is None:
             return Warmth.UNKNOWN

@@ -96,11 +96,11 @@ class MetadataImage:
         return None if topic is None else topic.partitions.get(key.partition)
 
     def registration(self, key: PartitionKey) -> PartitionRegistration:
-        """Of a partition that is known to be there."""
+        """Return the registration of a partition that is known to exist."""
         return self.topics[key.topic_id].partitions[key.partition]
 
     def name(self, key: PartitionKey) -> str:
-        """For messages."""
+        """Return the partition's name as messages show it."""
         topic = self.topics.get(key.topic_id)
         return f"{topic.name if topic else key.topic_id}-{key.partition}"
 

@@ -53,7 +53,7 @@ class PartitionIndexes:
                 self._in_isr.setdefault(broker_id, {})[key] = None
 
     def as_sets(self) -> dict[str, Any]:
-        """For comparisons."""
+        """Return the indexes as sets, for comparisons."""
         return {
             "in_isr": {broker_id: set(keys) for broker_id, keys in self._in_isr.items()},
             "leaderless": set(self.leaderless),

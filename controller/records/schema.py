@@ -68,7 +68,7 @@ def array() -> Any:
 
 _Record = TypeVar("_Record", bound=MetadataRecord)
 record_types: dict[int, Any] = {}
-"""By API key, all that were declared."""
+"""The declared record types by API key."""
 
 
 @dataclass_transform(

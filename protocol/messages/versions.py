@@ -16,8 +16,8 @@ its shape is here, so that no handler and no caller knows more than the newest f
 | AlterPartition request | v2 | `new_isr`: ids | `new_isr_with_epochs`; epoch -1 is not checked |
 | UpdateFeatures request | v0 | `allow_downgrade` | `upgrade_type`; the flag allows a safe downgrade |
 
-A message that an old form cannot express is a `KafkaError` UNSUPPORTED_VERSION, as in Apache Kafka's classes: also a
-dry run of UpdateFeatures v0, which would do what it only asks about.
+A message that an old form cannot express is a `KafkaError` UNSUPPORTED_VERSION, as in Apache Kafka's classes; so is one
+that would lose a field which it needs (`needed_fields`), such as the dry run of UpdateFeatures.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from .groups import (
     LeaveGroupResponse,
     MemberIdentity,
 )
+from .needed_fields import check_expressible
 from .offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -67,6 +68,7 @@ def upgraded(message: T, version: int) -> T:
 
 def lowered(message: T, version: int) -> T:
     """Return the form in which this version can be written. KafkaError UNSUPPORTED_VERSION if there is none."""
+    check_expressible(message, version)
     step = _STEPS.get(type(message))
     return message if step is None or version > step[0] else step[2](message)
 
@@ -293,8 +295,6 @@ def _upgrade_update_features(request: UpdateFeaturesRequest) -> UpdateFeaturesRe
 
 
 def _lower_update_features(request: UpdateFeaturesRequest) -> UpdateFeaturesRequest:
-    if request.validate_only:
-        raise KafkaError(ErrorCode.unsupported_version, "a dry run needs version 1 of UpdateFeatures")
     updates = tuple(
         replace(update, allow_downgrade=update.upgrade_type != UPGRADE) for update in request.feature_updates
     )

@@ -1,9 +1,7 @@
 """What a request handler gets and gives, and the answer to ApiVersions.
 
 A handler is `async (context, request) -> response`. For Produce and Fetch both are the values of `wire.produce` and
-`fetch.wire`; for those of `codec.TYPED` they are the API's message classes in their newest form (`messages.versions`).
-Otherwise the request is kio's entity of `context.api_version` and the response an entity of the same version, or a
-mapping of plain values from which the server takes what the version has (`entities.build_entity`).
+`fetch.wire`; for all others they are the API's message classes in their newest form (`messages.versions`).
 
 Rules of a handler:
 * Handlers of one connection begin in the order in which their requests arrived and run concurrently; their responses

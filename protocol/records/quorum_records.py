@@ -13,20 +13,20 @@ Kafka does: its tools read LeaderChange by the schema of version 0 whatever the 
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from kio.serial import entity_writer
+from kio.static.protocol import Entity
 
 from ..errors import CorruptRecordError
-from ..wire.entities import build_entity, read_entity
-from ..wire.primitives import MalformedMessageError, Reader
+from ..messages.base import Message, message
+from ..wire.message_codec import message_reader, message_writer
+from ..wire.primitives import MalformedMessageError, Reader, Writer
 from . import Record, build_batch
 from .control import ControlType, control_key, control_type
 
@@ -92,32 +92,90 @@ class Voters:
 QuorumRecord = LeaderChange | SnapshotHeader | SnapshotFooter | KRaftVersion | Voters
 
 
-@dataclass(frozen=True, slots=True)
-class _Schema:
-    module: str
-    type_name: str
+# The same as bytes: kio has the schemas.
 
 
-_SCHEMAS: Final[Mapping[ControlType, _Schema]] = {
-    ControlType.LEADER_CHANGE: _Schema("leader_change_message", "LeaderChangeMessage"),
-    ControlType.SNAPSHOT_HEADER: _Schema("snapshot_header_record", "SnapshotHeaderRecord"),
-    ControlType.SNAPSHOT_FOOTER: _Schema("snapshot_footer_record", "SnapshotFooterRecord"),
-    ControlType.KRAFT_VERSION: _Schema("k_raft_version_record", "KRaftVersionRecord"),
-    ControlType.KRAFT_VOTERS: _Schema("voters_record", "VotersRecord"),
+@message
+class _ListedVoter(Message):
+    voter_id: int
+    voter_directory_id: UUID | None = None
+
+
+@message
+class _LeaderChangeMessage(Message):
+    version: int
+    leader_id: int
+    voters: tuple[_ListedVoter, ...]
+    granting_voters: tuple[_ListedVoter, ...]
+
+
+@message
+class _SnapshotHeaderRecord(Message):
+    version: int
+    last_contained_log_timestamp: int
+
+
+@message
+class _SnapshotFooterRecord(Message):
+    version: int
+
+
+@message
+class _KRaftVersionRecord(Message):
+    version: int
+    k_raft_version: int
+
+
+@message
+class _Endpoint(Message):
+    name: str
+    host: str
+    port: int
+
+
+@message
+class _KRaftVersionFeature(Message):
+    min_supported_version: int
+    max_supported_version: int
+
+
+@message
+class _Voter(Message):
+    voter_id: int
+    voter_directory_id: UUID | None
+    endpoints: tuple[_Endpoint, ...]
+    k_raft_version_feature: _KRaftVersionFeature
+
+
+@message
+class _VotersRecord(Message):
+    version: int
+    voters: tuple[_Voter, ...]
+
+
+_Written = _LeaderChangeMessage | _SnapshotHeaderRecord | _SnapshotFooterRecord | _KRaftVersionRecord | _VotersRecord
+
+_SCHEMAS: Final[Mapping[ControlType, tuple[str, type[_Written]]]] = {
+    ControlType.LEADER_CHANGE: ("leader_change_message", _LeaderChangeMessage),
+    ControlType.SNAPSHOT_HEADER: ("snapshot_header_record", _SnapshotHeaderRecord),
+    ControlType.SNAPSHOT_FOOTER: ("snapshot_footer_record", _SnapshotFooterRecord),
+    ControlType.KRAFT_VERSION: ("k_raft_version_record", _KRaftVersionRecord),
+    ControlType.KRAFT_VOTERS: ("voters_record", _VotersRecord),
 }
+"""kio's module, and the class; kio's has the same name without the underscore."""
 _NEWEST_VERSIONS: Final = {ControlType.LEADER_CHANGE: 1}
-"""That can be read, where it is not 0."""
+"""The newest versions that can be read, where that is not 0."""
 
 
 @cache
-def _entity_type(kind: ControlType, version: int) -> type[Any]:
-    schema = _SCHEMAS[kind]
-    loaded: type[Any] = getattr(import_module(f"kio.schema.{schema.module}.v{version}.data"), schema.type_name)
+def _schema(kind: ControlType, version: int) -> type[Entity]:
+    module, cls = _SCHEMAS[kind]
+    loaded: type[Entity] = getattr(import_module(f"kio.schema.{module}.v{version}.data"), cls.__name__.lstrip("_"))
     return loaded
 
 
 def parse_quorum_record(record: Record) -> QuorumRecord | None:
-    """What a record of a control batch says; None for a type that is not the quorum's. CorruptRecordError."""
+    """Return what a record of a control batch says; None for a type that is not the quorum's. CorruptRecordError."""
     kind = control_type(record)
     if kind not in _SCHEMAS:
         return None
@@ -129,31 +187,35 @@ def parse_quorum_record(record: Record) -> QuorumRecord | None:
         raise CorruptRecordError(f"control record {kind.name} at offset {record.offset}: version {version}")
     known = min(version, _NEWEST_VERSIONS.get(kind, 0))
     try:
-        entity = read_entity(Reader(memoryview(value), 0, flexible=True), _entity_type(kind, known))
+        read = message_reader(_SCHEMAS[kind][1], _schema(kind, known))
+        return _value_of(read(Reader(memoryview(value), 0, flexible=True)))
     except MalformedMessageError as error:
         raise CorruptRecordError(f"control record {kind.name} at offset {record.offset}: {error}") from error
-    return _value_of(kind, entity)
 
 
-def _value_of(kind: ControlType, entity: Any) -> QuorumRecord:
-    match kind:
-        case ControlType.LEADER_CHANGE:
-            return LeaderChange(entity.leader_id, _ids(entity.voters), _ids(entity.granting_voters))
-        case ControlType.SNAPSHOT_HEADER:
-            return SnapshotHeader(entity.last_contained_log_timestamp)
-        case ControlType.SNAPSHOT_FOOTER:
+def _value_of(written: _Written) -> QuorumRecord:
+    match written:
+        case _LeaderChangeMessage():
+            return LeaderChange(written.leader_id, _ids(written.voters), _ids(written.granting_voters))
+        case _SnapshotHeaderRecord():
+            return SnapshotHeader(written.last_contained_log_timestamp)
+        case _SnapshotFooterRecord():
             return SnapshotFooter()
-        case ControlType.KRAFT_VERSION:
-            return KRaftVersion(entity.k_raft_version)
-        case _:
-            return Voters(tuple(_voter(voter) for voter in entity.voters))
+        case _KRaftVersionRecord():
+            return KRaftVersion(written.k_raft_version)
+        case _VotersRecord():
+            return Voters(tuple(_voter(voter) for voter in written.voters))
 
 
-def _ids(voters: Sequence[Any]) -> tuple[int, ...]:
+def _ids(voters: Sequence[_ListedVoter]) -> tuple[int, ...]:
     return tuple(voter.voter_id for voter in voters)
 
 
-def _voter(voter: Any) -> Voter:
+def _listed(voter_ids: Sequence[int]) -> tuple[_ListedVoter, ...]:
+    return tuple(_ListedVoter(voter_id=voter_id) for voter_id in voter_ids)
+
+
+def _voter(voter: _Voter) -> Voter:
     return Voter(
         voter_id=voter.voter_id,
         directory_id=voter.voter_directory_id,
@@ -164,18 +226,19 @@ def _voter(voter: Any) -> Voter:
 
 
 def quorum_record(value: QuorumRecord, *, offset: int, timestamp_ms: int) -> Record:
-    """The record of a control batch that says it."""
-    kind, fields = _fields_of(value)
-    entity_type = _entity_type(kind, WRITTEN_VERSION)
-    buffer = io.BytesIO()
-    entity_writer(entity_type)(buffer, build_entity(entity_type, {"version": WRITTEN_VERSION, **fields}))
-    return Record(offset=offset, timestamp=timestamp_ms, key=control_key(kind), value=buffer.getvalue())
+    """Return the record of a control batch that says it."""
+    kind, written = _written(value)
+    write = message_writer(type(written), _schema(kind, WRITTEN_VERSION))
+    writer = Writer(flexible=True)
+    write(writer, written)
+    data = b"".join(bytes(part) for part in writer.finish())  # type: ignore[arg-type]  # no slices of files here
+    return Record(offset=offset, timestamp=timestamp_ms, key=control_key(kind), value=data)
 
 
 def build_quorum_batch(
     values: Sequence[QuorumRecord], *, base_offset: int, timestamp_ms: int, partition_leader_epoch: int
 ) -> bytes:
-    """One control batch of these records."""
+    """Return one control batch of these records."""
     records = [
         quorum_record(value, offset=base_offset + number, timestamp_ms=timestamp_ms)
         for number, value in enumerate(values)
@@ -183,32 +246,33 @@ def build_quorum_batch(
     return build_batch(records, base_offset=base_offset, partition_leader_epoch=partition_leader_epoch, is_control=True)
 
 
-def _fields_of(value: QuorumRecord) -> tuple[ControlType, dict[str, Any]]:
+def _written(value: QuorumRecord) -> tuple[ControlType, _Written]:
+    version = WRITTEN_VERSION
     match value:
         case LeaderChange(leader_id, voters, granting):
-            fields = {
-                "leader_id": leader_id,
-                "voters": [{"voter_id": voter} for voter in voters],
-                "granting_voters": [{"voter_id": voter} for voter in granting],
-            }
-            return ControlType.LEADER_CHANGE, fields
+            return ControlType.LEADER_CHANGE, _LeaderChangeMessage(
+                version=version, leader_id=leader_id, voters=_listed(voters), granting_voters=_listed(granting)
+            )
         case SnapshotHeader(timestamp_ms):
-            return ControlType.SNAPSHOT_HEADER, {"last_contained_log_timestamp": timestamp_ms}
+            return ControlType.SNAPSHOT_HEADER, _SnapshotHeaderRecord(
+                version=version, last_contained_log_timestamp=timestamp_ms
+            )
         case SnapshotFooter():
-            return ControlType.SNAPSHOT_FOOTER, {}
+            return ControlType.SNAPSHOT_FOOTER, _SnapshotFooterRecord(version=version)
         case KRaftVersion(level):
-            return ControlType.KRAFT_VERSION, {"k_raft_version": level}
-        case Voters(voters):
-            return ControlType.KRAFT_VOTERS, {"voters": [_voter_fields(voter) for voter in voters]}
+            return ControlType.KRAFT_VERSION, _KRaftVersionRecord(version=version, k_raft_version=level)
+        case Voters(all_voters):
+            return ControlType.KRAFT_VOTERS, _VotersRecord(
+                version=version, voters=tuple(_written_voter(voter) for voter in all_voters)
+            )
 
 
-def _voter_fields(voter: Voter) -> dict[str, Any]:
-    return {
-        "voter_id": voter.voter_id,
-        "voter_directory_id": voter.directory_id,
-        "endpoints": [{"name": item.name, "host": item.host, "port": item.port} for item in voter.endpoints],
-        "k_raft_version_feature": {
-            "min_supported_version": voter.min_kraft_version,
-            "max_supported_version": voter.max_kraft_version,
-        },
-    }
+def _written_voter(voter: Voter) -> _Voter:
+    return _Voter(
+        voter_id=voter.voter_id,
+        voter_directory_id=voter.directory_id,
+        endpoints=tuple(_Endpoint(name=item.name, host=item.host, port=item.port) for item in voter.endpoints),
+        k_raft_version_feature=_KRaftVersionFeature(
+            min_supported_version=voter.min_kraft_version, max_supported_version=voter.max_kraft_version
+        ),
+    )

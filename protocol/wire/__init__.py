@@ -3,7 +3,6 @@
 primitives        reads and writes the primitive types.
 varint            reads and writes variable-length integers.
 framing           cuts a stream of bytes into frames.
-entities          reads and writes kio's dataclasses, one for each version of each message.
 message_codec     reads and writes message classes in any version.
 steps             reads and writes message classes in steps, for messages that may be large.
 stepping          declares what steps are, and runs them to their end.

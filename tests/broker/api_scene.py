@@ -41,7 +41,7 @@ from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
 from tierfetch.protocol.requests import offsets_of
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
-from tierfetch.tests.protocol.plain_messages import request_body
+from tierfetch.tests.messages import fitting, request_of
 
 TOPIC: Final = "every"
 MOVING: Final = "moving"
@@ -106,10 +106,10 @@ class Scene:
         return UUID(int=(4 << 76) + (8 << 60) + self.drawn)
 
     async def ask(self, api: ApiKey, body: Any, *, version: int | None = None, controller: bool = False) -> Any:
-        """Of the broker, in the newest version if none is named."""
+        """Return the broker's answer in a version, the newest if none is named; what it cannot express is left out."""
         address = self.controller if controller else self.broker
         return await self.client.request(
-            address, api, request_body(api, body), max_version=version, timeout_s=DEADLINE_S
+            address, api, fitting(request_of(api, body, version), version), max_version=version, timeout_s=DEADLINE_S
         )
 
     async def send(
@@ -117,7 +117,7 @@ class Scene:
     ) -> ResponseT:
         """Return the answer of the broker, in the newest version if none is named."""
         address = self.controller if controller else self.broker
-        return await self.client.send(address, request, max_version=version, timeout_s=DEADLINE_S)
+        return await self.client.send(address, fitting(request, version), max_version=version, timeout_s=DEADLINE_S)
 
     async def create_topic(self, name: str, partitions: int = 1) -> UUID:
         """Returns once every partition is served."""

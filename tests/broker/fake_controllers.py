@@ -31,21 +31,17 @@ class FakeControllers:
         return [plain(body) for key, body in self.asked if key is api]
 
     async def send(self, request: Request[ResponseT], *, timeout_s: float, max_version: int | None = None) -> ResponseT:
-        response: ResponseT = await self.request(
-            ApiKey(request.api_key), request, timeout_s=timeout_s, max_version=max_version
-        )
-        return response
-
-    async def request(self, api: ApiKey, body: Any, *, timeout_s: float, max_version: int | None = None) -> Any:
         assert timeout_s > 0
         await asyncio.sleep(0)
-        self.asked.append((api, body))
+        api = ApiKey(request.api_key)
+        self.asked.append((api, request))
         self.news.set()
         answers = self.answers[api]
         answer = answers.popleft() if len(answers) > 1 else answers[0]
         if isinstance(answer, Exception):
             raise answer
-        return response_of(api, answer(plain(body)))
+        response: ResponseT = response_of(api, answer(plain(request)))
+        return response
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(5):

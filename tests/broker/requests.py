@@ -22,9 +22,9 @@ from tierfetch.protocol.codec import (
 )
 from tierfetch.protocol.messages.base import Message, Request
 from tierfetch.protocol.net.dispatch import RequestContext
-from tierfetch.protocol.wire.entities import build_entity
 from tierfetch.protocol.wire.framing import SIZE_BYTES
 from tierfetch.protocol.wire.primitives import Part
+from tierfetch.tests.protocol.entities import build_entity
 
 RequestT = TypeVar("RequestT", bound=Request[Any])
 ResponseT = TypeVar("ResponseT", bound=Message)

@@ -1,18 +1,20 @@
-"""The active controller is found, and asked until it answers"""
+"""The active controller is found, and asked until it answers; one that is too old ends the request"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
 from tierfetch.broker.cluster.controller_channel import ControllerChannel, ControllerUnavailableError
+from tierfetch.broker.handlers.forwarding import Forwarding
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.messages.base import Request, ResponseT
 from tierfetch.protocol.messages.brokers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from tierfetch.protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from tierfetch.protocol.messages.topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -20,7 +22,7 @@ from tierfetch.protocol.messages.topics import (
     DeleteTopicState,
 )
 from tierfetch.protocol.net.client import Address, KafkaClient
-from tierfetch.protocol.net.dispatch import RequestContext
+from tierfetch.protocol.net.dispatch import Handler, RequestContext
 from tierfetch.tests.protocol.wire_fakes import serving
 
 IDS = AllocateProducerIdsRequest(broker_id=1, broker_epoch=2)
@@ -120,3 +122,56 @@ async def test_a_request_of_a_new_client_is_written_in_the_version_of_an_old_con
         finally:
             await channel.close()
     assert seen == [(5, TOPICS.topics), (6, TOPICS.topics)]
+
+
+HOUR_S = 3600.0
+DRY_RUN = UpdateFeaturesRequest(
+    feature_updates=(FeatureUpdateKey(feature="f", max_version_level=1),), validate_only=True
+)
+
+
+async def update(_: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    return UpdateFeaturesResponse(error_message="done")
+
+
+@asynccontextmanager
+async def channel_to(*handlers: Mapping[ApiKey, Handler], is_known: bool) -> AsyncIterator[ControllerChannel]:
+    """Yield a channel to servers with these handlers; the first leads, which is known or not."""
+    rng = random.Random(1)
+    async with AsyncExitStack() as stack:
+        servers = [await stack.enter_async_context(serving(table)) for table in handlers]
+        addresses = [Address("127.0.0.1", server.port) for server in servers]
+        channel = ControllerChannel(
+            KafkaClient(client_id="test", random=rng),
+            rng,
+            leader=lambda: addresses[0] if is_known else None,
+            others=lambda: addresses,
+        )
+        stack.push_async_callback(channel.close)
+        yield channel
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize(("handlers", "max_version"), [({}, None), ({ApiKey.UPDATE_FEATURES: update}, 0)])
+async def test_a_request_that_no_controller_can_read_fails_at_once(
+    handlers: Mapping[ApiKey, Handler], max_version: int | None, is_known: bool
+) -> None:
+    """Whether it lacks the API, or has only a version that cannot express the request."""
+    async with channel_to(handlers, handlers, is_known=is_known) as channel:
+        with pytest.raises(KafkaError) as caught:
+            await channel.send(DRY_RUN, timeout_s=HOUR_S, max_version=max_version)
+    assert caught.value.code is ErrorCode.unsupported_version
+
+
+async def test_an_older_standby_does_not_end_a_request_that_another_controller_can_read() -> None:
+    async with channel_to({ApiKey.UPDATE_FEATURES: update}, {}, is_known=False) as channel:
+        answer = await channel.send(DRY_RUN, timeout_s=HOUR_S)
+    assert answer.error_message == "done"
+
+
+async def test_a_client_hears_of_a_controller_that_is_too_old() -> None:
+    """A forwarded request is answered: a closed connection would make the client ask again."""
+    context = RequestContext(ApiKey.UPDATE_FEATURES, 1, None, 1, "peer", "PLAINTEXT", 0.0)
+    async with channel_to({}, is_known=True) as channel:
+        answer = await Forwarding(channel, HOUR_S).forward(context, DRY_RUN)
+    assert answer.error_code is ErrorCode.unsupported_version

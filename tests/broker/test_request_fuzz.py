@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, write_request
-from tierfetch.protocol.wire.entities import build_entity
 from tierfetch.protocol.wire.primitives import Part
 from tierfetch.tests.broker.test_every_api import combined_node
 from tierfetch.tests.messages import request_of
+from tierfetch.tests.protocol.entities import build_entity
 from tierfetch.tests.protocol.full_content import full_request
 from tierfetch.tests.protocol.wire_fakes import joined
 

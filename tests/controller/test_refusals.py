@@ -23,7 +23,11 @@ from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.tests.messages import request_of
 
 NOT_ACTIVE = KafkaError(ErrorCode.not_controller, "another one is")
-VERSIONS = [(api, version) for api in HANDLERS for version in range(api.min_version, api.max_version + 1)]
+OF_THE_QUORUM = (ApiKey.DESCRIBE_QUORUM, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
+"""What a broker forwards, and the quorum answers."""
+VERSIONS = [
+    (api, version) for api in (*HANDLERS, *OF_THE_QUORUM) for version in range(api.min_version, api.max_version + 1)
+]
 
 
 BROKER = {"broker_id": 1, "broker_epoch": 2}
@@ -78,6 +82,15 @@ ASKED: dict[ApiKey, dict[str, Any]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: RESOURCES,
     ApiKey.ALTER_CONFIGS: RESOURCES,
     ApiKey.UPDATE_FEATURES: {"feature_updates": [], "timeout_ms": 1},
+    ApiKey.DESCRIBE_QUORUM: {"topics": []},
+    ApiKey.ADD_RAFT_VOTER: {
+        "cluster_id": "c",
+        "timeout_ms": 1,
+        "voter_id": 1,
+        "voter_directory_id": None,
+        "listeners": [],
+    },
+    ApiKey.REMOVE_RAFT_VOTER: {"cluster_id": "c", "voter_id": 1, "voter_directory_id": None},
 }
 """A request for one thing, where the error is that thing's."""
 FORWARDED_TO_THE_ACTIVE = [api for api in FORWARDED if api in ASKED]

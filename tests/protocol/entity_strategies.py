@@ -10,7 +10,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.wire.entities import FieldSchema, schema_of
+from tierfetch.tests.protocol.entities import FieldSchema, schema_of
 
 
 def _integers(bits: int) -> st.SearchStrategy[int]:

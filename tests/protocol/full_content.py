@@ -9,7 +9,7 @@ from zlib import crc32
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.wire.entities import FieldSchema, schema_of
+from tierfetch.tests.protocol.entities import FieldSchema, schema_of
 
 _KINDS: Final[Mapping[str, Any]] = {
     "bool": lambda field, _: field.default is not True,

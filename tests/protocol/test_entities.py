@@ -14,8 +14,8 @@ from kio.serial import entity_reader, entity_writer
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.wire.entities import build_entity, milliseconds, read_entity
 from tierfetch.protocol.wire.primitives import MalformedMessageError, Reader
+from tierfetch.tests.protocol.entities import build_entity, milliseconds, read_entity
 from tierfetch.tests.protocol.entity_strategies import entities
 
 ENTITY_APIS = [api for api in ApiKey if api not in (ApiKey.PRODUCE, ApiKey.FETCH)]

@@ -19,7 +19,7 @@ from tierfetch.protocol.errors import (
     RetriableError,
     describe,
 )
-from tierfetch.tests.test_tidy import ROOT, parsed, sources
+from tierfetch.tests.test_tidy import ROOT, sources
 
 FAMILIES = {family.__name__ for family in (PeerError, RetriableError, OperatorError, InternalError)}
 PYTHONS_OWN = (OSError, AssertionError)
@@ -48,7 +48,7 @@ def declared() -> dict[str, set[str]]:
     """The bases of each class of the product, by the class's name; of two that share a name, those both have."""
     found: dict[str, set[str]] = {}
     for path in [*PRODUCT, ROOT / "protocol" / "errors.py"]:
-        for node in ast.walk(parsed(path.read_text())):
+        for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 bases = {name for base in node.bases for name in names_in(base)}
                 found[node.name] = found.get(node.name, bases) & bases
@@ -99,7 +99,7 @@ def test_outside_is_not_spelled_out() -> None:
     by_hand = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in PRODUCT
-        for node in ast.walk(parsed(path.read_text()))
+        for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ExceptHandler | ast.stmt) and spells_it_out(node)
     ]
     assert not by_hand, "the family is protocol.errors.OUTSIDE"

@@ -23,8 +23,8 @@ from tierfetch.protocol.codec import (
     write_request,
     write_response,
 )
-from tierfetch.protocol.wire.entities import build_entity, schema_of
 from tierfetch.tests.messages import request_of, response_of
+from tierfetch.tests.protocol.entities import build_entity, schema_of
 from tierfetch.tests.protocol.full_content import full_request, full_response
 from tierfetch.tests.protocol.wire_fakes import joined
 

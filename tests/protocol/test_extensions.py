@@ -13,8 +13,8 @@ from kio.serial import entity_writer
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, read_request_body, read_request_header, write_request
 from tierfetch.protocol.messages.brokers import ThinReplica
-from tierfetch.protocol.wire.entities import build_entity, read_entity
 from tierfetch.tests.messages import plain, request_of
+from tierfetch.tests.protocol.entities import build_entity, read_entity
 
 HEARTBEAT = {
     "broker_id": 1,

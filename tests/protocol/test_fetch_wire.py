@@ -25,8 +25,8 @@ from tierfetch.protocol.fetch.messages import (
     FetchTopicResponse,
     ForgottenTopic,
 )
-from tierfetch.protocol.wire.entities import read_entity
 from tierfetch.protocol.wire.primitives import MalformedMessageError, Writer
+from tierfetch.tests.protocol.entities import read_entity
 from tierfetch.tests.protocol.wire_fakes import joined
 from tierfetch.tests.protocol.wire_kit import kio_bytes, our_bytes, reader_of
 from tierfetch.tests.protocol.wire_strategies import (

@@ -177,11 +177,3 @@ def test_A4_metadata_of_no_topic_does_not_fit_version_0() -> None:
     assert through_the_wire(MetadataRequest(topics=()), ApiKey.METADATA, 1).topics == ()
     with pytest.raises(KafkaError, match="UNSUPPORTED_VERSION"):
         lowered(MetadataRequest(topics=()), 0)
-
-
-def test_an_old_version_cannot_ask_for_a_dry_run_and_would_do_it() -> None:
-    update = FeatureUpdateKey(feature="f", max_version_level=1)
-    dry = UpdateFeaturesRequest(feature_updates=(update,), validate_only=True)
-    with pytest.raises(KafkaError, match="a dry run needs version 1"):
-        lowered(dry, 0)
-    assert lowered(dry, 1) == dry

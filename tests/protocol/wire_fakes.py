@@ -18,7 +18,7 @@ from tierfetch.protocol.net.dispatch import Handlers, RequestContext
 from tierfetch.protocol.net.server import Server, ServerLimits
 from tierfetch.protocol.wire.primitives import Part
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
-from tierfetch.tests.protocol.plain_messages import request_body
+from tierfetch.tests.messages import request_of
 
 HOST = "127.0.0.1"
 LISTENER = "PLAINTEXT"
@@ -126,7 +126,9 @@ class RawPeer:
 
     def send(self, api: ApiKey, version: int, correlation_id: int, body: Any) -> None:
         self.writer.write(
-            joined(codec.write_request(RequestHeader(api, version, correlation_id, "raw"), request_body(api, body)))
+            joined(
+                codec.write_request(RequestHeader(api, version, correlation_id, "raw"), request_of(api, body, version))
+            )
         )
 
     async def frame(self) -> bytes:

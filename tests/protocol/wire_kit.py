@@ -9,8 +9,8 @@ from typing import Any
 from kio.serial import entity_writer
 
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.wire.entities import build_entity
 from tierfetch.protocol.wire.primitives import Reader, Writer
+from tierfetch.tests.protocol.entities import build_entity
 from tierfetch.tests.protocol.wire_fakes import joined
 
 

@@ -21,7 +21,7 @@ from tierfetch.quorum.core.messages import FetchRequest, UpgradeKRaftVersionRequ
 from tierfetch.quorum.core.state import RaftState, ReplicaKey
 from tierfetch.quorum.storage.formatting import new_directory_id
 from tierfetch.quorum.wire.fetch import fetch_request
-from tierfetch.tests.protocol.plain_messages import request_body
+from tierfetch.tests.messages import request_of
 from tierfetch.tests.quorum.nodes import CLUSTER, Quorum, Replica, now_ms
 from tierfetch.tests.quorum.test_node import append, append_somewhere, vote
 
@@ -31,7 +31,7 @@ OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
 async def ask(quorum: Quorum, replica: Replica, api: ApiKey, body: dict[str, Any], version: int | None = None) -> Any:
     client = quorum.client()
     try:
-        return await client.request(replica.address, api, request_body(api, body), max_version=version)
+        return await client.request(replica.address, api, request_of(api, body), max_version=version)
     finally:
         await client.close()
 

@@ -54,7 +54,7 @@ from tierfetch.quorum.core.voters import VoterNode, VotersAt, VoterSet
 from tierfetch.quorum.storage.snapshot_file import FileChunk
 from tierfetch.quorum.wire import fetch as wire_fetch
 from tierfetch.quorum.wire import messages as wire
-from tierfetch.tests.protocol.plain_messages import request_body
+from tierfetch.tests.messages import request_of
 from tierfetch.tests.quorum.test_control_batches import NODE, append, append_bytes
 
 ids = st.integers(0, 2**31 - 1)
@@ -379,5 +379,5 @@ def test_an_answer_with_nothing_but_an_error(api: ApiKey, refuse: Callable[[Erro
 def test_only_the_metadata_log_is_known(topics: list[Any]) -> None:
     with pytest.raises(KafkaError, match="INVALID_REQUEST"):
         wire.read_describe_request(
-            through_request(ApiKey.DESCRIBE_QUORUM, 2, request_body(ApiKey.DESCRIBE_QUORUM, {"topics": topics}))
+            through_request(ApiKey.DESCRIBE_QUORUM, 2, request_of(ApiKey.DESCRIBE_QUORUM, {"topics": topics}))
         )

@@ -122,7 +122,7 @@ class Quitter:
     [
         ("the log failed", False, False),
         ("the log failed", True, True),
-        ("quorum-log ended by a fault of ours: AssertionError('x')", True, False),
+        ("internal error in quorum-log: AssertionError('x'); restart the node", True, False),
     ],
 )
 def test_a_node_that_gives_up_on_a_sound_disk_fails_its_run(

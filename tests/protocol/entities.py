@@ -1,11 +1,7 @@
 """Entities: kio's dataclasses, one for each version of each message, from bytes and from plain values.
 
-kio has the schemas. It also reads and writes, but a broker cannot use its reader as it is: an unknown tagged field
-or error code is an exception there, where Kafka skips the one (KIP-482) and knows the other as UNKNOWN_SERVER_ERROR.
-So entities are read here, by their schemas, and every fault in the bytes is a `MalformedMessageError`.
-
-A handler is written once for all versions: it builds its response from plain values, of which `build_entity` takes
-the fields that the version has.
+Tests name what goes over the wire in a version's own terms, apart from the message classes. kio's reader cannot be used
+as it is: an unknown tagged field or error code is an exception there. So entities are read here, by their schemas.
 
     build_entity(ApiKey.LIST_OFFSETS.response_type(7), {"topics": [{"name": "t", "partitions": [...]}]})
 
@@ -36,10 +32,10 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 from kio.static.protocol import Entity
 
-from ..errors import ErrorCode
-from ..extensions import extended_request, extended_response
-from .primitives import MalformedMessageError, Reader, error_code
-from .schema import FieldSchema, schema_of
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.extensions import extended_request, extended_response
+from tierfetch.protocol.wire.primitives import MalformedMessageError, Reader, error_code
+from tierfetch.protocol.wire.schema import FieldSchema, schema_of
 
 _UINT16 = struct.Struct(">H")
 _UINT32 = struct.Struct(">I")
