@@ -60,13 +60,21 @@ PACKAGE: Final = __package__.partition(".")[0]
 class World:
     """See the module's docstring. `counters` are the faults that were injected, by kind."""
 
-    def __init__(self, seed: int, *, sink: Callable[[str], None] | None = None, records_logs: bool = False) -> None:
-        """`sink` gets each line as it is written; `records_logs`: also what the nodes log (not part of the digest)."""
-        self._thaws = gc.get_freeze_count() == 0
-        """Whether what is frozen now is of this world's making. What a test run has frozen stays so: it is large, and
-        each collection would go through it."""
+    def __new__(cls, *_: object, **__: object) -> Self:
+        """Freeze what there is, but not the world: it would be kept for ever where nothing is thawed."""
+        thaws = gc.get_freeze_count() == 0
         gc.collect()  # what is left of a world before this one would be kept for ever
         gc.freeze()
+        world = super().__new__(cls)
+        world._thaws = thaws
+        return world
+
+    def __init__(self, seed: int, *, sink: Callable[[str], None] | None = None, records_logs: bool = False) -> None:
+        """`sink` gets each line as it is written; `records_logs`: also what the nodes log (not part of the digest)."""
+        self._thaws: bool
+        """Whether what is frozen is of this world's making. What a test run has frozen stays so: it is large, and each
+        collection would go through it.
+        """
         self.seed = seed
         self.loop = make_loop(self.rng("loop"))
         self.network = Network(self.loop, self.rng("network"))
