@@ -223,6 +223,8 @@ class Broker(Service):
             controllers=self.view.channel if isinstance(self.view, QuorumClusterView) else None,
             log_dirs=self._log_dirs,
             throttles=self.throttles,
+            is_ongoing=self._environment.is_ongoing,
+            broker_listener=None,
         )
         server = Server(
             self._requests.timed(handler_table(services)),

@@ -10,7 +10,7 @@
 |---|---|
 | other acks | INVALID_REQUIRED_ACKS |
 | no records | INVALID_RECORD |
-| transactional id given | accepted: the markers of its transactions come from whoever coordinates them |
+| an internal topic, a transactional batch | see `core.write_rules` |
 | the ISR is too small before the append | NOT_ENOUGH_REPLICAS |
 | not committed within `timeout.ms` | REQUEST_TIMED_OUT: it may be committed later |
 | this broker stops leading meanwhile | NOT_LEADER_OR_FOLLOWER, with a hint where the leader is |
@@ -31,6 +31,7 @@ from uuid import UUID
 from ...log.core.producer_state import AppendOrigin
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.net.dispatch import RequestContext
+from ...protocol.records.batch_header import Buffer, has_transactional_bit, parse_header
 from ...protocol.wire.leader_hints import LeaderIdAndEpoch
 from ...protocol.wire.produce import (
     ACKS_ALL,
@@ -42,6 +43,7 @@ from ...protocol.wire.produce import (
     ProduceResponse,
     ProduceTopicResponse,
 )
+from ..core.write_rules import IsOngoing, check_topic, check_transaction, none_ongoing
 from ..replicas.hosted_partitions import HostedPartitions
 
 _WRONG_BROKER = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
@@ -52,30 +54,37 @@ _log = logging.getLogger(__name__)
 class ProduceHandler:
     """Appends to the partitions that this broker leads."""
 
-    def __init__(self, hosted: HostedPartitions) -> None:
+    def __init__(
+        self, hosted: HostedPartitions, *, broker_listener: str | None = None, is_ongoing: IsOngoing = none_ongoing
+    ) -> None:
+        """`broker_listener` is the inter-broker listener, None if clients use it too."""
         self._hosted = hosted
+        self._broker_listener = broker_listener
+        self._is_ongoing = is_ongoing
         self._to_start = 0
         """Requests for several partitions whose tasks have not begun yet."""
 
-    async def produce(self, _: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
+    async def produce(self, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
         """None with acks=0; KafkaError then if a partition refused."""
         if len(request.topics) == 1 and len(request.topics[0].partitions) == 1 and not self._to_start:
             (topic,) = request.topics
-            answer = await self._produce(request, topic.topic_id or topic.topic, topic.partitions[0])
+            answer = await self._produce(context, request, topic.topic_id or topic.topic, topic.partitions[0])
             topics: tuple[ProduceTopicResponse, ...] = (ProduceTopicResponse((answer,), topic.topic, topic.topic_id),)
         else:
-            topics = await self._produce_to_all(request)
+            topics = await self._produce_to_all(context, request)
         if request.acks == ACKS_NONE:
             _refuse_silent_failures(topics)
             return None
         hints = {answer.current_leader for topic in topics for answer in topic.partitions if answer.current_leader}
         return ProduceResponse(topics=topics, node_endpoints=self._hosted.endpoints(hints) if hints else ())
 
-    async def _produce_to_all(self, request: ProduceRequest) -> tuple[ProduceTopicResponse, ...]:
+    async def _produce_to_all(
+        self, context: RequestContext, request: ProduceRequest
+    ) -> tuple[ProduceTopicResponse, ...]:
         async with asyncio.TaskGroup() as group:
             answers = [
                 [
-                    group.create_task(self._produce(request, topic.topic_id or topic.topic, partition))
+                    group.create_task(self._produce(context, request, topic.topic_id or topic.topic, partition))
                     for partition in topic.partitions
                 ]
                 for topic in request.topics
@@ -91,10 +100,10 @@ class ProduceHandler:
         self._to_start -= 1
 
     async def _produce(
-        self, request: ProduceRequest, topic: str | UUID, partition: ProducePartition
+        self, context: RequestContext, request: ProduceRequest, topic: str | UUID, partition: ProducePartition
     ) -> ProducePartitionResponse:
         try:
-            return await self._append(request, topic, partition)
+            return await self._append(context, request, topic, partition)
         except KafkaError as error:
             hint: LeaderIdAndEpoch | None = None
             if error.code in _WRONG_BROKER:
@@ -109,7 +118,7 @@ class ProduceHandler:
             )
 
     async def _append(
-        self, request: ProduceRequest, topic: str | UUID, wanted: ProducePartition
+        self, context: RequestContext, request: ProduceRequest, topic: str | UUID, wanted: ProducePartition
     ) -> ProducePartitionResponse:
         if request.acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
             raise KafkaError(ErrorCode.invalid_required_acks, f"acks={request.acks}: expected -1, 0 or 1")
@@ -117,6 +126,7 @@ class ProduceHandler:
         if not records:
             raise KafkaError(ErrorCode.invalid_record, "a produce request without records")
         partition = self._hosted.find(topic, wanted.partition)
+        self._check(context, request, partition.partition.topic_partition.topic, records)
         acks_all = request.acks == ACKS_ALL
         appended = await partition.append(records, AppendOrigin.CLIENT, acks_all=acks_all)
         if acks_all:
@@ -129,6 +139,13 @@ class ProduceHandler:
             log_append_time_ms=appended.log_append_time_ms,
             log_start_offset=appended.log_start_offset,
         )
+
+    def _check(self, context: RequestContext, request: ProduceRequest, topic: str, records: Buffer) -> None:
+        is_from_broker = None if self._broker_listener is None else context.listener == self._broker_listener
+        check_topic(topic, context.client_id, is_from_broker=is_from_broker)
+        if has_transactional_bit(records):
+            header = parse_header(records, 0)
+            check_transaction(request.transactional_id, header.producer_id, header.producer_epoch, self._is_ongoing)
 
 
 async def _within(committed: asyncio.Future[None], timeout_ms: int) -> None:

@@ -13,6 +13,7 @@ from ..cluster.controller_channel import ControllerChannel
 from ..cluster.view import ClusterView
 from ..config.broker_config import BrokerConfig
 from ..core.read_replicas import SELECTORS, select_leader
+from ..core.write_rules import IsOngoing, none_ongoing
 from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.partition import WallClock
@@ -51,6 +52,9 @@ class HandlerServices:
     controllers: ControllerChannel | None
     log_dirs: LogDirHandler
     throttles: ReplicationThrottles
+    is_ongoing: IsOngoing = none_ongoing
+    broker_listener: str | None = None
+    """The inter-broker listener, None if clients use it too."""
 
 
 def handler_table(services: HandlerServices) -> dict[int, Handler]:
@@ -74,7 +78,9 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         hosted, services.remote_offsets, search_timeout_ms=config.remote_list_offsets_request_timeout_ms
     )
     return {
-        ApiKey.PRODUCE: ProduceHandler(hosted).produce,
+        ApiKey.PRODUCE: ProduceHandler(
+            hosted, broker_listener=services.broker_listener, is_ongoing=services.is_ongoing
+        ).produce,
         ApiKey.FETCH: fetch.fetch,
         ApiKey.LIST_OFFSETS: offsets.list_offsets,
         ApiKey.METADATA: cluster.metadata,
