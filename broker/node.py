@@ -44,16 +44,19 @@ from ..protocol.api import ApiKey
 from ..protocol.errors import OUTSIDE, OperatorError
 from ..protocol.fetch.messages import HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
 from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
+from ..protocol.net.dispatch import Handlers
 from ..protocol.net.server import Server, ServerLimits
 from ..protocol.net.service import Service, cancelled
 from ..protocol.start_waits import StartWaits
 from ..protocol.topics import TopicIdPartition, TopicPartition
 from ..rlm.manager import RemoteLogManager
+from ..security.client import ClientIdentity, open_client
+from ..security.listener import open_listener
 from .cluster.lifecycle import LifecycleTimes
 from .cluster.quorum_view import QuorumClusterView
 from .cluster.topic_config import TopicConfigs
-from .cluster.view import BrokerRegistration
-from .config.broker_config import BrokerConfig
+from .cluster.view import BrokerRegistration, EndPoint
+from .config.broker_config import BrokerConfig, Listener
 from .core.metadata_view import knows_pending_uploads
 from .environment import NodeEnvironment
 from .groups.coordinator import GroupCoordinator
@@ -109,9 +112,15 @@ class Broker(Service):
 
     @property
     def address(self) -> Address:
-        """What clients and other brokers are told."""
-        advertised = self.config.advertised
-        return Address(advertised.host, advertised.port or self.server.port)
+        """The address of the inter-broker listener, as it is advertised."""
+        end_point = self._end_point(self.config.inter_broker_listener)
+        return Address(end_point.host, end_point.port)
+
+    def _end_point(self, listener: Listener) -> EndPoint:
+        """Return what clients and other brokers are given for a listener, with the port that is really bound."""
+        advertised = self.config.advertised(listener)
+        protocol = self.config.security.listeners[listener.name].protocol
+        return EndPoint(listener.name, advertised.host, advertised.port or self.servers[listener.name].port, protocol)
 
     async def start(self) -> None:
         """StartError if it cannot serve."""
@@ -122,6 +131,7 @@ class Broker(Service):
 
     async def _start(self) -> None:
         config, stack = self.config, self._stack
+        self._to_brokers = open_client(config.security.to_brokers)
         stack.push_async_callback(self.disk.close)
         self.view = self._environment.cluster_view or make_quorum_view(
             config, self._environment, self._locks.lock, self.waits
@@ -137,11 +147,13 @@ class Broker(Service):
         stack.push_async_callback(self._questions.close)
         self.tier = await self._open_tier()
         self.groups = await self._coordinate_groups()
-        self.server = await self._listen()
+        self.servers = await self._listen()
+        self.server = self.servers[config.inter_broker_listener.name]
         await self._register()
         await self._open_logs()
         await self._host_partitions()
-        await self.server.serve()
+        for server in self.servers.values():
+            await server.serve()
         stack.push_async_callback(self.view.leave)
         await self.view.serve()
         if config.metrics_port is not None:
@@ -208,7 +220,8 @@ class Broker(Service):
         await groups.start()
         return groups
 
-    async def _listen(self) -> Server:
+    async def _listen(self) -> dict[str, Server]:
+        """Bind every listener; all of them serve the same requests."""
         config = self.config
         self._log_dirs = LogDirHandler(self.logs, self.disk)
         services = HandlerServices(
@@ -226,15 +239,22 @@ class Broker(Service):
             is_ongoing=self._environment.is_ongoing,
             broker_listener=None,
         )
+        handlers = self._requests.timed(handler_table(services))
+        return {listener.name: await self._bind(listener, handlers) for listener in config.listeners}
+
+    async def _bind(self, listener: Listener, handlers: Handlers) -> Server:
+        config = self.config
+        settings = config.security.listeners[listener.name]
         server = Server(
-            self._requests.timed(handler_table(services)),
-            listener_name=config.listeners.name,
+            handlers,
+            listener_name=listener.name,
             limits=ServerLimits(
                 connections_max=config.max_connections,
                 request_size_max=config.socket_request_max_bytes,
                 idle_timeout_s=config.connections_max_idle_ms / 1000,
                 send_buffer_size=config.socket_send_buffer_bytes if config.socket_send_buffer_bytes >= 0 else None,
             ),
+            identity=await open_listener(settings, lambda: self.view.image.scram, listener.host),
         )
         if isinstance(self.view, QuorumClusterView):
             versions = VersionsHandler(
@@ -246,7 +266,7 @@ class Broker(Service):
             )
             server.handlers[ApiKey.API_VERSIONS] = versions.api_versions
         self._stack.push_async_callback(server.close, deadline_s=CLOSE_DEADLINE_S)
-        await server.bind(config.listeners.host, config.listeners.port)
+        await server.bind(listener.host, listener.port)
         return server
 
     async def _register(self) -> None:
@@ -258,6 +278,7 @@ class Broker(Service):
             self.config.broker_rack,
             self.logs.directory_ids,
             epoch=self.logs.previous_broker_epoch,
+            end_points=tuple(map(self._end_point, self.config.listeners)),
         )
         if isinstance(self.view, QuorumClusterView):
             self.view.lifecycle.offline_directories = lambda: self.logs.offline_directory_ids
@@ -335,7 +356,7 @@ class Broker(Service):
         await endpoint.start(host, port)
 
     def _make_client(self) -> KafkaClient:
-        return make_client(self.config, self._rng)
+        return make_client(self.config, self._rng, self._to_brokers)
 
     def _make_fetcher(self, leader_id: int) -> ReplicaFetcher:
         config = self.config
@@ -397,24 +418,27 @@ class Broker(Service):
         return Address(broker.host, broker.port)
 
 
-def make_client(config: BrokerConfig, rng: Random) -> KafkaClient:
-    return KafkaClient(client_id=f"tierfetch-broker-{config.node_id}", random=rng)
+def make_client(config: BrokerConfig, rng: Random, identity: ClientIdentity | None) -> KafkaClient:
+    """Return a client for connections to other nodes, which are protected and identified by `identity`."""
+    return KafkaClient(client_id=f"tierfetch-broker-{config.node_id}", random=rng, identity=identity)
 
 
 def make_quorum_view(
     config: BrokerConfig, environment: NodeEnvironment, lock: Callable[[Path], HeldLock], waits: StartWaits
 ) -> QuorumClusterView:
     """The view of a broker under controllers."""
+    identity = open_client(config.security.to_controllers)
     return QuorumClusterView(
         config,
         node_id=config.node_id,
-        listener_name=config.listeners.name,
+        listener_name=config.inter_broker_listener.name,
         directory=config.log_dirs[0],
         disk=environment.disk,
         rng=environment.rng,
         now_ms=environment.now_ms,
         lock=lock,
-        make_client=lambda: make_client(config, environment.rng),
+        make_client=lambda: make_client(config, environment.rng, identity),
+        identity=identity,
         times=LifecycleTimes(
             heartbeat_interval_s=config.broker_heartbeat_interval_ms / 1000,
             registration_s=config.initial_broker_registration_timeout_ms / 1000,

@@ -6,6 +6,7 @@ broker           is `tierfetch broker`.
 controller       is `tierfetch controller`.
 server           is `tierfetch server`: a broker, a controller, or both in one process.
 format           is `tierfetch format`: it prepares log directories for a node.
+add_scram        parses the credentials of `tierfetch format --add-scram`.
 random_uuid      is `tierfetch random-uuid`.
 running          runs a node as a process: configuration file, log, signals.
 cluster          is `tierfetch cluster up`: a whole cluster on this machine.
@@ -20,6 +21,7 @@ dump_log         is `tierfetch dump-log`.
 dump_rows        prints the files of a log as text or JSON.
 control_text     prints control records as `kafka-dump-log` does.
 cluster_session  sends an operator's requests to any broker of a cluster.
+command_config   holds the option of how a command connects, and makes its clients.
 offsets          asks for offsets in scripts that do not use asyncio.
 options          holds the options that several commands share.
 local_cluster    starts broker processes on loopback.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +16,9 @@ from ..protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.cluster import MetadataResponsePartition
 from ..protocol.messages.errors import WithError, WithErrorMessage
-from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
+from ..protocol.net.client import Address, BrokerUnavailableError
 from ..protocol.requests import metadata_of
+from .command_config import command_config_option, make_client
 from .options import addresses
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class Admin:
         self._bootstrap = list(bootstrap)
 
     async def __aenter__(self) -> Self:
-        self._client = KafkaClient(client_id="tierfetch-cli", random=random.Random())
+        self._client = make_client()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -114,14 +114,16 @@ def check(answer: object, what: str) -> None:
 
 
 def bootstrap_option(command: Command) -> Command:
-    return click.option(
+    """Add the options that say which cluster, and how to connect to it."""
+    option = click.option(
         "--bootstrap",
         multiple=True,
         default=("127.0.0.1:9092",),
         show_default=True,
         metavar="HOST:PORT",
         help="A broker of the cluster; several may be given.",
-    )(command)
+    )
+    return option(command_config_option(command))
 
 
 def run(bootstrap: Sequence[str], work: Callable[[Admin], Coroutine[Any, Any, T]]) -> T:

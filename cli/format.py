@@ -17,6 +17,7 @@ from ..quorum.controller_config import ControllerConfig, load
 from ..quorum.core.state import Endpoint, ReplicaKey
 from ..quorum.core.voters import VoterNode, VoterSet
 from ..quorum.storage.formatting import FormatOrder, FormatResult, format_directories, new_directory_id
+from . import add_scram
 
 _INITIAL = "--initial-controllers"
 
@@ -42,9 +43,24 @@ _INITIAL = "--initial-controllers"
 @click.option(
     "--no-initial-controllers", "-N", "without", is_flag=True, help="Write no voters: this node joins a quorum."
 )
+@click.option(
+    add_scram.OPTION,
+    "-S",
+    "scram",
+    multiple=True,
+    metavar="MECHANISM=[name=NAME,password=PASSWORD]",
+    help="A SCRAM credential that the new cluster begins with; may be given several times. The password is visible in "
+    "the list of processes while this command runs.",
+)
 @click.option("--ignore-formatted", "-g", is_flag=True, help="Pass over directories that are formatted already.")
 def format_command(
-    cluster_id: str, path: Path, standalone: bool, initial: str | None, without: bool, ignore_formatted: bool
+    cluster_id: str,
+    path: Path,
+    standalone: bool,
+    initial: str | None,
+    without: bool,
+    scram: tuple[str, ...],
+    ignore_formatted: bool,
 ) -> None:
     """Format the log directories of a controller.
 
@@ -55,6 +71,7 @@ def format_command(
         _uuid("--cluster-id", cluster_id)
         config, _ = load(path)
         order = format_order(config, cluster_id, standalone=standalone, initial=initial, without=without)
+        order = order.with_records(tuple(map(add_scram.scram_record, scram)))
         result = asyncio.run(run_format(order, ignore_formatted=ignore_formatted))
     except (*OUTSIDE, OperatorError, ValueError) as error:
         raise click.ClickException(str(error)) from None

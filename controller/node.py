@@ -44,7 +44,7 @@ from .core.refusals import refusal
 from .core.state import ControllerResult, KRaftUpgrade, Moment
 from .image.registrations import BrokerRegistration
 from .prober import probe_until_decided
-from .records import RegisterControllerRecord, decode_record, encode_record
+from .records import MetadataRecord, RegisterControllerRecord, decode_record, encode_record
 from .snapshotter import Snapshotter
 
 JOBS_MAX: Final = 10_000
@@ -77,12 +77,20 @@ class ControllerNode:
     """A `QuorumListener`. `attach` comes before the quorum's replica starts, `start` after it."""
 
     def __init__(
-        self, config: ControllerConfig, rng: Random, *, registration: RegisterControllerRecord, snapshotter: Snapshotter
+        self,
+        config: ControllerConfig,
+        rng: Random,
+        *,
+        registration: RegisterControllerRecord,
+        snapshotter: Snapshotter,
+        formatted: Sequence[MetadataRecord] = (),
     ) -> None:
+        """`formatted` are the records that formatting has prepared for a new cluster."""
         self._config = config
         self._rng = rng
         self.registration = registration
         self._snapshotter = snapshotter
+        self._formatted = formatted
         self.core = ControllerCore(config, rng)
         self._node: QuorumNode
         self._epoch = -1
@@ -171,7 +179,7 @@ class ControllerNode:
     def _begin(self, _: Moment) -> ControllerResult[None]:
         """The first records of a new cluster, and who this controller is."""
         image = self.core.state.image
-        records = list(first_records(image))
+        records = list(first_records(image, self._formatted))
         if image.controllers.get(self.registration.controller_id) != self.registration:
             records.append(self.registration)
         return ControllerResult(records, None)

@@ -57,6 +57,8 @@ from ..quorum.controller_config import ControllerConfig as ProcessConfig
 from ..quorum.listener import QuorumListener
 from ..quorum.node import QuorumNode
 from ..quorum.service import QuorumService
+from ..quorum.storage.bootstrap_file import read_bootstrap
+from ..security.client import open_client
 from .core.cluster import Asked, describe_cluster
 from .core.config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
 from .core.describe_configs import NodeConfigs, describe_configs
@@ -64,7 +66,7 @@ from .core.features import finalized_levels, offered_features
 from .core.machine import HANDLERS
 from .envelope import refused, unwrap
 from .node import ControllerNode
-from .records import BrokerEndpoint, BrokerFeature, RegisterControllerRecord
+from .records import BrokerEndpoint, BrokerFeature, RegisterControllerRecord, decode_record
 from .snapshotter import Snapshotter
 
 REGISTRATION_INTERVAL_S: Final = 1.0
@@ -125,6 +127,7 @@ class ControllerService(Service):
         self._listeners = listeners
         self._check_broker_configs = check_broker_configs
         self._quorum_arguments: dict[str, Any] = {"disk": disk, "rng": rng, "now_ms": now_ms, "lock": lock}
+        self._protocol = int(config.security.controller_protocol)
         self._brokers: dict[int, int] = {}
         """By connection, whose heartbeats it carries."""
         self.controller: ControllerNode
@@ -147,10 +150,12 @@ class ControllerService(Service):
 
     async def _start(self) -> None:
         config = self.config
+        formatted = await read_bootstrap(self._quorum_arguments["disk"], config.metadata_directory)
         self.controller = ControllerNode(
             core_config(config).checking(self._check_broker_configs),
             self._rng,
             registration=self._registration(),
+            formatted=tuple(decode_record(value).record for value in formatted),
             snapshotter=Snapshotter(
                 bytes_max=config.metadata_log_max_record_bytes_between_snapshots,
                 interval_ms=config.metadata_log_max_snapshot_interval_ms,
@@ -163,10 +168,15 @@ class ControllerService(Service):
             **self._quorum_arguments,
             listeners=(*self._listeners, self.controller),
             handlers_of=self._handlers,
+            credentials=lambda: self.controller.core.state.image.scram,
         )
         await self._stack.enter_async_context(self.quorum)
         self.quorum.server.connection_watcher = self._connection_ended
-        client = KafkaClient(client_id=f"tierfetch-controller-{config.node_id}", random=self._rng)
+        client = KafkaClient(
+            client_id=f"tierfetch-controller-{config.node_id}",
+            random=self._rng,
+            identity=open_client(config.security.to_controllers),
+        )
         self._stack.push_async_callback(client.close)
         registering = asyncio.create_task(self._keep_registered(client), name="controller-registration")
         self._stack.push_async_callback(cancelled, registering)
@@ -178,7 +188,9 @@ class ControllerService(Service):
             incarnation_id=UUID(int=self._rng.getrandbits(128), version=4),
             zk_migration_ready=False,
             end_points=(
-                BrokerEndpoint(name=endpoint.name, host=endpoint.host, port=endpoint.port, security_protocol=0),
+                BrokerEndpoint(
+                    name=endpoint.name, host=endpoint.host, port=endpoint.port, security_protocol=self._protocol
+                ),
             ),
             features=tuple(
                 BrokerFeature(name=name, min_supported_version=item.min_level, max_supported_version=item.max_level)
@@ -218,7 +230,7 @@ class ControllerService(Service):
             listener_name=self.config.endpoint.name,
             leader_id=NO_CONTROLLER if leader_id is None else leader_id,
             voters={
-                voter.id: [BrokerEndpoint(name=at.name, host=at.host, port=at.port, security_protocol=0)]
+                voter.id: [BrokerEndpoint(name=at.name, host=at.host, port=at.port, security_protocol=self._protocol)]
                 for voter in node.voters.voters
                 if (at := voter.endpoint) is not None
             },

@@ -1,7 +1,8 @@
 """The table of APIs: key, versions, and from which version on an API is flexible (KIP-482).
 
 One line adds an API; kio has the schema of each version and is asked for it at first use only, because importing all
-schemas takes seconds. Ranges are those of Apache Kafka 4.3, except that unstable versions are left out.
+schemas takes seconds. Ranges are those of Apache Kafka 4.3, except that unstable versions are left out, and
+version 0 of SaslHandshake, after which tokens would come without headers (KIP-152).
 
     ApiKey(3) is ApiKey.METADATA
     ApiKey.METADATA.min_version, .max_version, .supports(12), .is_flexible(12)
@@ -64,6 +65,7 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14, 0, 5, 4
     DESCRIBE_GROUPS = 15, 0, 6, 5
     LIST_GROUPS = 16, 0, 5, 3
+    SASL_HANDSHAKE = 17, 1, 1, 2
     API_VERSIONS = 18, 0, 4, 3
     CREATE_TOPICS = 19, 2, 7, 5
     DELETE_TOPICS = 20, 1, 6, 4
@@ -74,12 +76,15 @@ class ApiKey(IntEnum):
     DESCRIBE_CONFIGS = 32, 1, 4, 4
     ALTER_CONFIGS = 33, 0, 2, 2
     DESCRIBE_LOG_DIRS = 35, 1, 5, 2
+    SASL_AUTHENTICATE = 36, 0, 2, 2
     CREATE_PARTITIONS = 37, 0, 3, 2
     DELETE_GROUPS = 42, 0, 2, 2
     ELECT_LEADERS = 43, 0, 2, 2
     INCREMENTAL_ALTER_CONFIGS = 44, 0, 1, 1
     ALTER_PARTITION_REASSIGNMENTS = 45, 0, 1, 0
     LIST_PARTITION_REASSIGNMENTS = 46, 0, 0, 0
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50, 0, 0, 0
+    ALTER_USER_SCRAM_CREDENTIALS = 51, 0, 0, 0
     VOTE = 52, 0, 2, 0
     BEGIN_QUORUM_EPOCH = 53, 0, 1, 1
     END_QUORUM_EPOCH = 54, 0, 1, 1

@@ -16,6 +16,8 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
+from ..errors import InternalError, OperatorError, PeerError, RetriableError
+
 __all__ = [
     "OUTSIDE",
     "CorruptRecordError",
@@ -33,22 +35,6 @@ MESSAGE_MAX: Final = 2_000
 """Characters. What a request names may be as long as a string can be, and stands in the message: the response would not
 hold it.
 """
-
-
-class PeerError(Exception):
-    """Another node or a client sent what cannot be served or understood."""
-
-
-class RetriableError(Exception):
-    """A disk, the tier or another node failed, and trying again may help."""
-
-
-class OperatorError(Exception):
-    """A person has to act; the message is for that person, and holds no secrets."""
-
-
-class InternalError(Exception):
-    """A bug, or a limit that our own code must keep."""
 
 
 class KafkaError(PeerError):

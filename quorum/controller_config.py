@@ -40,6 +40,8 @@ from ..log.core.properties import (
     validated,
 )
 from ..protocol.wire.config_resources import ConfigType
+from ..security.core.node import NodeSecurity, controller_security
+from ..security.core.settings import is_security_key
 from .core.config import MetadataLogConfig, RaftConfig
 from .core.state import Endpoint, ReplicaKey
 from .core.voters import VoterNode, VoterSet
@@ -47,7 +49,7 @@ from .core.voters import VoterNode, VoterSet
 SEGMENT_BYTES_MIN: Final = 8 * 1024 * 1024
 _WEEK_MS: Final = 7 * 24 * 3_600_000
 _OF_OTHERS = re.compile(
-    r"(listener\.security\.protocol\.map|inter\.broker\..*|security\..*|ssl\..*|sasl\..*|num\..*|socket\..*|log\..*"
+    r"(listener\.name\..*|inter\.broker\..*|security\..*|ssl\..*|sasl\..*|num\..*|socket\..*|log\..*"
     r"|offsets\..*|group\..*|transaction\..*|share\..*|remote\..*|replica\..*|broker\..*|default\..*|min\.insync\.replicas"
     r"|early\.start\.listeners|unclean\..*|leader\.imbalance\..*|auto\..*|advertised\..*|metric\.reporters|rsm\..*|rlmm\..*"
     r"|initial\.broker\..*|.*\.quota\..*|internal\..*|fetch\..*|follower\..*|bootstrap\..*|static\..*)"
@@ -180,6 +182,14 @@ class QuorumKeys(PropertyKeys):
 class ControllerConfig(ControllerKeys, ClusterKeys, QuorumKeys):
     """All keys of one controller, checked."""
 
+    security_properties: dict[str, str] = Field(default_factory=dict, repr=False)
+    """The keys of TLS and SASL as the file has them; `security` is what they say."""
+
+    @property
+    def security(self) -> NodeSecurity:
+        """How the listener and connections are protected. SecurityConfigError, which validation raises first."""
+        return controller_security(self.security_properties, self.controller_listener_names[0].upper())
+
     @property
     def metadata_directory(self) -> Path:
         """Where the metadata log lies: the first of `log.dirs` unless it is said."""
@@ -213,6 +223,7 @@ class ControllerConfig(ControllerKeys, ClusterKeys, QuorumKeys):
                 f"controller.listener.names begins with {self.controller_listener_names[0]!r}, which is not among the "
                 f"listeners ({', '.join(sorted(names))})"
             )
+        self.security  # noqa: B018 - raises what is wrong with it
         voters = self.controller_quorum_voters
         if voters and self.controller_quorum_auto_join_enable:
             raise ValueError(
@@ -233,7 +244,7 @@ def _named(listeners: tuple[Listener, ...], name: str) -> Listener:
     return next(listener for listener in listeners if listener.name == name.upper())
 
 
-KEYS: Final = keys_of(ControllerConfig)
+KEYS: Final = keys_of(ControllerConfig) - {"security.properties"}
 _ALIASES: Final = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
 
@@ -250,6 +261,8 @@ def parse(properties: Mapping[str, str], source: str) -> tuple[ControllerConfig,
         key = _ALIASES.get(given, given)
         if key in KEYS:
             values.setdefault(key, value)
+        elif is_security_key(key):
+            values.setdefault("security.properties", {})[key] = value
         elif _OF_OTHERS.fullmatch(given):
             warnings.append(f"{source}: key {given!r} has no effect on a controller here")
         else:

@@ -41,6 +41,7 @@ from ..protocol.fetch.messages import SnapshotId
 from ..protocol.net.client import Address
 from ..protocol.net.service import Service, cancelled
 from ..protocol.start_waits import Unanswered
+from ..security.client import ClientIdentity
 from .core.config import MetadataLogConfig, RaftConfig
 from .core.effects import (
     AppendAccepted,
@@ -112,6 +113,7 @@ class QuorumNode(Service):
         static_voters: VoterSet | None = None,
         log_config: MetadataLogConfig | None = None,
         lock: Callable[[Path], HeldLock] | None = lock_directory,
+        identity: ClientIdentity | None = None,
     ) -> None:
         super().__init__()
         self.config = config
@@ -122,6 +124,7 @@ class QuorumNode(Service):
         self._configured = VotersAt(-1, static_voters or VoterSet(), KRAFT_VERSION_STATIC)
         self._log_config = log_config or MetadataLogConfig()
         self._lock = lock
+        self._identity = identity
         self._loop = asyncio.get_running_loop()
         self.metrics = QuorumMetrics(self._loop.time)
         self._listeners: list[QuorumListener] = []
@@ -165,6 +168,7 @@ class QuorumNode(Service):
         self._peers = Peers(
             own_id=self.node_id,
             random=self._rng,
+            identity=self._identity,
             request_timeout_ms=self.config.request_timeout_ms,
             voters=lambda: self._core.voters_at_end,
             tell=self._step,

@@ -24,6 +24,7 @@ from ..protocol.errors import OUTSIDE, ErrorCode
 from ..protocol.messages.cluster import ApiVersionsRequest
 from ..protocol.net.client import Address, BrokerUnavailableError, ClientLimits, KafkaClient
 from ..protocol.start_waits import Unanswered
+from ..security.client import ClientIdentity
 from .core.effects import Send
 from .core.events import ConnectionLost, RequestFailed, ResponseReceived
 from .core.messages import (
@@ -66,6 +67,7 @@ class Peers:
         *,
         own_id: int,
         random: Random,
+        identity: ClientIdentity | None,
         request_timeout_ms: int,
         voters: Callable[[], VotersAt],
         tell: Callable[[PeerEvent], None],
@@ -82,8 +84,8 @@ class Peers:
         self._own_id = own_id
         self._doubles: set[Endpoint] = set()
         """Listeners that told of two nodes with one id; each is said once."""
-        self._fetches = KafkaClient(client_id=client_id, random=random, limits=limits)
-        self._questions = KafkaClient(client_id=client_id, random=random, limits=limits)
+        self._fetches = KafkaClient(client_id=client_id, random=random, limits=limits, identity=identity)
+        self._questions = KafkaClient(client_id=client_id, random=random, limits=limits, identity=identity)
         self.unanswered = Unanswered()
         self._voters = voters
         self._tell = tell

@@ -24,6 +24,9 @@ from ..protocol.api import ApiKey
 from ..protocol.net.dispatch import Handler
 from ..protocol.net.server import Server, ServerLimits
 from ..protocol.net.service import Service
+from ..security.client import open_client
+from ..security.credentials import ScramCredentials
+from ..security.listener import open_listener
 from .controller_config import ControllerConfig
 from .handlers import QuorumHandlers, api_versions_handler
 from .listener import QuorumListener
@@ -47,7 +50,9 @@ class QuorumService(Service):
         lock: Callable[[Path], HeldLock] = lock_directory,
         listeners: Sequence[QuorumListener] = (),
         handlers_of: HandlersOf | None = None,
+        credentials: Callable[[], ScramCredentials] = ScramCredentials,
     ) -> None:
+        """`credentials` are those that the listener authenticates users with."""
         super().__init__()
         self.config = config
         self._disk = disk
@@ -56,6 +61,7 @@ class QuorumService(Service):
         self._lock = lock
         self._listeners = listeners
         self._handlers_of = handlers_of
+        self._credentials = credentials
         self.node: QuorumNode
         self.server: Server
 
@@ -63,7 +69,9 @@ class QuorumService(Service):
         config, listener = self.config, self.config.listener
         table: dict[int, Handler] = {}
         limits = ServerLimits(connections_max=config.max_connections, request_size_max=config.socket_request_max_bytes)
-        self.server = Server(table, listener_name=listener.name, limits=limits)
+        settings = config.security.listeners[listener.name]
+        identity = await open_listener(settings, self._credentials, listener.host)
+        self.server = Server(table, listener_name=listener.name, limits=limits, identity=identity)
         self._stack.push_async_callback(self.server.close, deadline_s=CLOSE_DEADLINE_S)
         await self.server.bind(listener.host, listener.port)
         endpoint = replace(config.endpoint, port=config.endpoint.port or self.server.port)
@@ -76,6 +84,7 @@ class QuorumService(Service):
             static_voters=config.static_voters,
             log_config=config.log_config,
             lock=self._lock,
+            identity=open_client(config.security.to_controllers),
         )
         for applied_by in self._listeners:
             self.node.add_listener(applied_by)

@@ -15,7 +15,12 @@ from tierfetch.extras import EXTRAS, MissingExtraError, extra_of, how_to_install
 from tierfetch.tests import command_tree
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULE_NAMES = {"confluent_kafka": ["confluent_kafka"], "pycryptodomex": ["Cryptodome"], "pyspark": ["py4j", "pyspark"]}
+MODULE_NAMES = {
+    "confluent_kafka": ["confluent_kafka"],
+    "pyjks": ["jks"],
+    "pycryptodomex": ["Cryptodome"],
+    "pyspark": ["py4j", "pyspark"],
+}
 """Of distributions whose modules are not called as they are."""
 
 

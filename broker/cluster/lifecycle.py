@@ -38,6 +38,7 @@ from ...protocol.messages.brokers import (
 )
 from ...protocol.start_waits import Unanswered
 from .controller_channel import ControllerChannel, ControllerUnavailableError
+from .view import EndPoint
 
 REGISTRATION_RETRY_S: Final = 0.1
 LEAVING_INTERVAL_S: Final = 0.05
@@ -68,9 +69,7 @@ class BrokerIdentity:
 
     broker_id: int
     cluster_id: str
-    listener_name: str
-    host: str
-    port: int
+    end_points: tuple[EndPoint, ...]
     rack: str | None
     directory_ids: tuple[UUID, ...]
     features: tuple[tuple[str, int, int], ...]
@@ -226,14 +225,16 @@ class BrokerLifecycle:
     def _registration(self) -> BrokerRegistrationRequest:
         identity = self._identity
         assert identity is not None, self.state
-        listener = BrokerRegistrationRequestListener(
-            name=identity.listener_name, host=identity.host, port=identity.port, security_protocol=0
-        )
         return BrokerRegistrationRequest(
             broker_id=identity.broker_id,
             cluster_id=identity.cluster_id,
             incarnation_id=self.incarnation_id,
-            listeners=(listener,),
+            listeners=tuple(
+                BrokerRegistrationRequestListener(
+                    name=item.listener, host=item.host, port=item.port, security_protocol=int(item.security_protocol)
+                )
+                for item in identity.end_points
+            ),
             features=tuple(
                 BrokerRegistrationRequestFeature(name=name, min_supported_version=low, max_supported_version=high)
                 for name, low, high in identity.features

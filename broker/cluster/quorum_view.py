@@ -65,6 +65,7 @@ from ...quorum.core.state import LeaderAndEpoch, ReplicaKey
 from ...quorum.listener import CommittedBatch, SnapshotContent
 from ...quorum.node import QuorumNode
 from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
+from ...security.client import ClientIdentity
 from ..core.metadata_view import MetadataView
 from .controller_channel import ControllerChannel, ControllerUnavailableError
 from .directory_assignments import DirectoryAssignments
@@ -74,6 +75,7 @@ from .view import (
     NO_EPOCHS,
     BrokerRegistration,
     ClusterImage,
+    EndPoint,
     ImageListener,
     NewTopic,
     PartitionRegistration,
@@ -102,6 +104,7 @@ class QuorumClusterView:
         now_ms: Callable[[], int],
         lock: Callable[[Path], HeldLock],
         make_client: Callable[[], KafkaClient],
+        identity: ClientIdentity | None,
         times: LifecycleTimes,
         request_timeout_s: float,
         waits: StartWaits | None = None,
@@ -114,6 +117,7 @@ class QuorumClusterView:
         self._rng = rng
         self._now_ms = now_ms
         self._lock = lock
+        self._identity = identity
         self._request_timeout_s = request_timeout_s
         self._registration_s = times.registration_s
         self._waits = waits or StartWaits()
@@ -225,6 +229,7 @@ class QuorumClusterView:
             static_voters=self._keys.static_voters,
             log_config=self._keys.log_config,
             lock=None,
+            identity=self._identity,
         )
         node.add_listener(self)
         self.attach(node)
@@ -255,9 +260,7 @@ class QuorumClusterView:
         identity = BrokerIdentity(
             broker_id=broker.id,
             cluster_id=self.image.cluster_id,
-            listener_name=self._listener_name,
-            host=broker.host,
-            port=broker.port,
+            end_points=broker.end_points or (EndPoint(self._listener_name, broker.host, broker.port),),
             rack=broker.rack,
             directory_ids=broker.directory_ids,
             features=tuple((name, low, high) for name, (low, high) in sorted(features.items())),

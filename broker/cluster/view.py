@@ -19,13 +19,26 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from ...protocol.topics import TopicIdPartition, TopicPartition
+from ...security.credentials import ScramCredentials
+from ...security.principal import SecurityProtocol
 
 NO_LEADER = -1
 
 
 @dataclass(frozen=True, slots=True)
+class EndPoint:
+    """One listener of a broker, as it is advertised."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """A broker and its endpoint, as clients and other brokers reach it.
+    """A broker and its endpoints. `host` and `port` are those that other brokers use; `end_points` has all of them, and
+    is empty where only one is known.
 
     A fenced broker is known to be down: it joins no ISR until it registers again. One that `is_leaving` still serves
     and joins none either. `epoch` is that of its registration, -1 where the cluster keeps none.
@@ -39,6 +52,13 @@ class BrokerRegistration:
     fenced: bool = False
     is_leaving: bool = False
     epoch: int = -1
+    end_points: tuple[EndPoint, ...] = ()
+
+    def end_point(self, listener: str) -> EndPoint | None:
+        """Return the endpoint of a listener; None if the broker has no listener of that name."""
+        if not self.end_points:
+            return EndPoint(listener, self.host, self.port)
+        return next((item for item in self.end_points if item.listener == listener), None)
 
     @property
     def may_join_isr(self) -> bool:
@@ -89,6 +109,8 @@ class ClusterImage:
     topics: Mapping[str, TopicImage]
     broker_configs: Mapping[str, Mapping[str, str]]
     features: Mapping[str, int] | None = None
+    scram: ScramCredentials = field(default_factory=ScramCredentials, compare=False)
+    """The users' SCRAM credentials, always the newest: one value for all images of a log."""
     topic_names: Mapping[UUID, str] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -46,6 +46,8 @@ from ...log.core.properties import (
 )
 from ...protocol.wire.config_resources import ConfigType
 from ...quorum.controller_config import QuorumKeys
+from ...security.core.node import NodeSecurity, broker_security, inter_broker_listener
+from ...security.core.settings import is_security_key
 from ..core.read_replicas import SELECTORS
 
 __all__ = [
@@ -67,7 +69,7 @@ _METADATA_PLUGIN_OF_CLASS = {
     "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager": "topic",
 }
 _WITHOUT_EFFECT = re.compile(
-    r"(process\.roles|controller\..*|listener\.security\.protocol\.map|inter\.broker\..*|security\..*|ssl\..*|sasl\..*"
+    r"(process\.roles|controller\..*|listener\.name\..*|inter\.broker\..*|security\..*|ssl\..*|sasl\..*"
     r"|num\.(network|io)\.threads|background\.threads|num\.recovery\.threads\..*|socket\.(send|receive)\.buffer\.bytes"
     r"|offsets\.load\..*|group\.(consumer|coordinator|share|streams)\..*|transaction\..*|share\..*"
     r"|log\.cleaner\.(threads|io\.buffer\..*)|leader\.imbalance\..*|auto\.leader\..*|log\.dir\.failure\.timeout\.ms"
@@ -78,13 +80,16 @@ _WITHOUT_EFFECT = re.compile(
 )
 
 
-def _listener(value: object) -> object:
+def _listeners(value: object) -> object:
     if not isinstance(value, str):
         return value
-    listener = parse_listener(value)
-    if listener.name != "PLAINTEXT":
-        raise ValueError("expected a PLAINTEXT listener: other security protocols are not supported")
-    return listener
+    items = comma_list(value)
+    assert isinstance(items, tuple)
+    listeners = tuple(parse_listener(item) for item in items)
+    names = [listener.name for listener in listeners]
+    if len(set(names)) < len(names):
+        raise ValueError("expected listeners with different names")
+    return listeners
 
 
 def _policy(value: object) -> object:
@@ -117,8 +122,10 @@ class NodeKeys(PropertyKeys):
 
     node_id: NaturalInt
     broker_rack: str | None = None
-    listeners: Annotated[Listener, BeforeValidator(_listener)] = Listener("PLAINTEXT", "127.0.0.1", 9092)
-    advertised_listeners: Annotated[Listener, BeforeValidator(_listener)] | None = None
+    listeners: Annotated[tuple[Listener, ...], BeforeValidator(_listeners)] = (
+        Listener("PLAINTEXT", "127.0.0.1", 9092),
+    )
+    advertised_listeners: Annotated[tuple[Listener, ...], BeforeValidator(_listeners)] | None = None
     log_dirs: Paths
     process_roles: Annotated[tuple[Literal["broker", "controller"], ...], BeforeValidator(comma_list)] = ("broker",)
     controller_listener_names: Annotated[tuple[str, ...], BeforeValidator(comma_list)] = ("CONTROLLER",)
@@ -297,6 +304,9 @@ class RemoteKeys(PropertyKeys):
 class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, QuorumKeys):
     """All keys of one broker, checked."""
 
+    security_properties: dict[str, str] = Field(default_factory=dict, repr=False)
+    """The keys of TLS and SASL as the file has them; `security` is what they say."""
+
     @model_validator(mode="after")
     def _check_cluster_settings(self) -> Self:
         if "broker" not in self.process_roles:
@@ -310,10 +320,30 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, Quorum
             )
         return self
 
+    @model_validator(mode="after")
+    def _check_listeners(self) -> Self:
+        names = [listener.name for listener in self.listeners]
+        strangers = [item.name for item in self.advertised_listeners or () if item.name not in names]
+        if strangers:
+            raise ValueError(f"advertised.listeners: {strangers[0]} is not among the listeners ({', '.join(names)})")
+        self.security  # noqa: B018 - raises what is wrong with it
+        return self
+
     @property
-    def advertised(self) -> Listener:
-        """What clients and other brokers are told."""
-        return self.advertised_listeners or self.listeners
+    def security(self) -> NodeSecurity:
+        """How listeners and connections are protected. SecurityConfigError, which validation raises first."""
+        names = [listener.name for listener in self.listeners]
+        return broker_security(self.security_properties, names, self.controller_listener_names[0].upper())
+
+    @property
+    def inter_broker_listener(self) -> Listener:
+        """The listener that brokers use among themselves."""
+        names = [listener.name for listener in self.listeners]
+        return self.listeners[names.index(inter_broker_listener(self.security_properties, names))]
+
+    def advertised(self, listener: Listener) -> Listener:
+        """Return what clients and other brokers are given for a listener."""
+        return next((item for item in self.advertised_listeners or () if item.name == listener.name), listener)
 
     def with_dynamic(self, *overrides: Mapping[str, str]) -> BrokerConfig:
         """This configuration with dynamic keys replaced, later mappings winning; ConfigError for a value that is wrong.
@@ -327,7 +357,7 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, Quorum
         return validated(BrokerConfig, {**values, **merged}, "dynamic broker configs")
 
 
-KEYS = keys_of(BrokerConfig) - {"rsm.config", "rlmm.config"}
+KEYS = keys_of(BrokerConfig) - {"rsm.config", "rlmm.config", "security.properties"}
 DYNAMIC_KEYS = frozenset(
     key
     for key in KEYS
@@ -381,6 +411,8 @@ def parse(properties: Mapping[str, str], source: str) -> tuple[BrokerConfig, lis
         prefix = next((name for name, text in prefixes.items() if text and given.startswith(text)), None)
         if key in KEYS:
             values.setdefault(key, value)
+        elif is_security_key(key):
+            values.setdefault("security.properties", {})[key] = value
         elif prefix is not None:
             values.setdefault(prefix, {})[given.removeprefix(prefixes[prefix])] = value
         else:

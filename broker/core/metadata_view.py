@@ -17,8 +17,10 @@ from ...controller.image.registrations import PartitionRegistration as Registere
 from ...controller.image.registrations import TopicRegistration
 from ...controller.records import decode_record
 from ...protocol.topics import interned_id
-from ..cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
+from ...security.principal import SecurityProtocol
+from ..cluster.view import BrokerRegistration, ClusterImage, EndPoint, PartitionRegistration, TopicImage
 
+_PROTOCOLS = frozenset(map(int, SecurityProtocol))
 DEFAULT_BROKER = "default"
 """Under which name `ClusterImage.broker_configs` has what holds for all brokers."""
 
@@ -29,7 +31,7 @@ class MetadataView:
     def __init__(self, cluster_id: str, listener_name: str) -> None:
         self._listener_name = listener_name
         self.metadata = MetadataImage()
-        self.cluster = ClusterImage(cluster_id, {}, {}, {}, features={})
+        self.cluster = ClusterImage(cluster_id, {}, {}, {}, features={}, scram=self.metadata.scram)
 
     def apply(self, records: Iterable[bytes]) -> bool:
         """Take up the records of a committed batch; whether anything changed. MetadataRecordError."""
@@ -59,6 +61,7 @@ class MetadataView:
             topics=self._topics(before.topics, delta),
             broker_configs=self._broker_configs(before.broker_configs, delta.configs),
             features=dict(self.metadata.features) if delta.features else before.features,
+            scram=self.metadata.scram,
         )
 
     def _brokers(self, before: Mapping[int, BrokerRegistration], changed: set[int]) -> Mapping[int, BrokerRegistration]:
@@ -126,6 +129,11 @@ def _broker(registered: RegisteredBroker, listener_name: str) -> BrokerRegistrat
         fenced=registered.fenced,
         is_leaving=registered.in_controlled_shutdown,
         epoch=registered.epoch,
+        end_points=tuple(
+            EndPoint(item.name, item.host, item.port, SecurityProtocol(item.security_protocol))
+            for item in registered.end_points
+            if item.security_protocol in _PROTOCOLS
+        ),
     )
 
 

@@ -20,6 +20,7 @@ groups          answers JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 group_offsets   answers OffsetCommit, OffsetFetch and OffsetDelete.
 group_admin     answers ListGroups, DescribeGroups and DeleteGroups.
 producer_ids    hands out producer ids for idempotent producers.
+users           answers about the SCRAM credentials of users.
 txn_markers     appends commit and abort markers.
 """
 

@@ -27,15 +27,20 @@ class CoordinatorHandler:
     def __init__(self, coordinator: GroupCoordinator) -> None:
         self._coordinator = coordinator
 
-    async def find_coordinator(self, _: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-        found = [await self._find(key, request.key_type) for key in request.coordinator_keys]
+    async def find_coordinator(
+        self, context: RequestContext, request: FindCoordinatorRequest
+    ) -> FindCoordinatorResponse:
+        found = [await self._find(key, request.key_type, context.listener) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=tuple(found))
 
-    async def _find(self, key: str, key_type: int) -> Coordinator:
+    async def _find(self, key: str, key_type: int, listener: str) -> Coordinator:
         try:
             if key_type != GROUP_KEY:
                 raise KafkaError(ErrorCode.invalid_request, "only consumer groups have a coordinator here")
             broker = await self._coordinator.find(key)
+            end_point = broker.end_point(listener)
+            if end_point is None:
+                raise KafkaError(ErrorCode.listener_not_found, f"broker {broker.id} has no listener {listener}")
         except KafkaError as error:
             return Coordinator(
                 key=key,
@@ -45,4 +50,4 @@ class CoordinatorHandler:
                 host="",
                 port=NO_NODE,
             )
-        return Coordinator(key=key, error_message="", node_id=broker.id, host=broker.host, port=broker.port)
+        return Coordinator(key=key, error_message="", node_id=broker.id, host=end_point.host, port=end_point.port)

@@ -67,7 +67,7 @@ class FetchHandler:
         except BaseException:
             reads.release()
             raise
-        return self._respond(request, session, reads)
+        return self._respond(context.listener, request, session, reads)
 
     async def _look_until_enough(
         self, request: FetchRequest, context: FetchContext, reads: FetchReads, deadline_s: float
@@ -88,13 +88,13 @@ class FetchHandler:
                 sleep.end()
             await reads.look(context.partitions)
 
-    def _respond(self, request: FetchRequest, session: FetchContext, reads: FetchReads) -> FetchResponse:
+    def _respond(self, listener: str, request: FetchRequest, session: FetchContext, reads: FetchReads) -> FetchResponse:
         reads.count()
         response = self._sessions.respond(
             session,
             reads.answers,
             now_ms=int(asyncio.get_running_loop().time() * 1000),
-            node_endpoints=self._hosted.endpoints(reads.hints) if reads.hints else (),
+            node_endpoints=self._hosted.endpoints(reads.hints, listener) if reads.hints else (),
         )
         going_on = self._sessions.is_told(session)
         if going_on is not None:

@@ -57,9 +57,9 @@ class ClusterHandlers:
             cluster_id=image.cluster_id,
             controller_id=self._controller_of(image),
             brokers=tuple(
-                MetadataResponseBroker(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
+                MetadataResponseBroker(node_id=broker.id, host=end_point.host, port=end_point.port, rack=broker.rack)
                 for broker in image.brokers.values()
-                if not broker.fenced
+                if not broker.fenced and (end_point := broker.end_point(context.listener)) is not None
             ),
             topics=tuple(topics),
         )
@@ -104,7 +104,9 @@ class ClusterHandlers:
             return self._node_id
         return min((id_ for id_ in image.brokers if _is_alive(image, id_)), default=NO_LEADER)
 
-    async def describe_cluster(self, _: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    async def describe_cluster(
+        self, context: RequestContext, request: DescribeClusterRequest
+    ) -> DescribeClusterResponse:
         image, endpoint_type = self._view.image, request.endpoint_type
         if endpoint_type != BROKER_ENDPOINTS:
             known = endpoint_type == CONTROLLER_ENDPOINTS
@@ -122,13 +124,14 @@ class ClusterHandlers:
             brokers=tuple(
                 DescribeClusterBroker(
                     broker_id=broker.id,
-                    host=broker.host,
-                    port=broker.port,
+                    host=end_point.host,
+                    port=end_point.port,
                     rack=broker.rack,
                     is_fenced=broker.fenced,
                 )
                 for broker in image.brokers.values()
-                if not broker.fenced or request.include_fenced_brokers
+                if (not broker.fenced or request.include_fenced_brokers)
+                and (end_point := broker.end_point(context.listener)) is not None
             ),
         )
 

@@ -76,7 +76,9 @@ class ProduceHandler:
             _refuse_silent_failures(topics)
             return None
         hints = {answer.current_leader for topic in topics for answer in topic.partitions if answer.current_leader}
-        return ProduceResponse(topics=topics, node_endpoints=self._hosted.endpoints(hints) if hints else ())
+        return ProduceResponse(
+            topics=topics, node_endpoints=self._hosted.endpoints(hints, context.listener) if hints else ()
+        )
 
     async def _produce_to_all(
         self, context: RequestContext, request: ProduceRequest

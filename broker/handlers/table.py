@@ -33,6 +33,7 @@ from .offsets import OffsetHandlers, RemoteOffsets
 from .produce import ProduceHandler
 from .producer_ids import ProducerIds
 from .txn_markers import TransactionMarkerHandler
+from .users import UserHandlers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +91,7 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.WRITE_TXN_MARKERS: TransactionMarkerHandler(hosted, services.groups, services.now_ms).write_txn_markers,
         ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
         ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: UserHandlers(view).describe_scram,
         ApiKey.DESCRIBE_LOG_DIRS: services.log_dirs.describe_log_dirs,
         **_group_handlers(services),
         **_forwarded(services),

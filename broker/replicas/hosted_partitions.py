@@ -107,11 +107,13 @@ class HostedPartitions:
         registration = None if name is None else self.image.partition(TopicPartition(name, number))
         return None if registration is None else LeaderIdAndEpoch(registration.leader, registration.leader_epoch)
 
-    def endpoint(self, broker_id: int) -> NodeEndpoint | None:
+    def endpoint(self, broker_id: int, listener: str) -> NodeEndpoint | None:
+        """Return where a broker has a listener of that name, if it has one."""
         broker = self.image.brokers.get(broker_id)
-        return None if broker is None else NodeEndpoint(broker.id, broker.host, broker.port, broker.rack)
+        found = None if broker is None else broker.end_point(listener)
+        return None if broker is None or found is None else NodeEndpoint(broker.id, found.host, found.port, broker.rack)
 
-    def endpoints(self, hints: set[LeaderIdAndEpoch]) -> tuple[NodeEndpoint, ...]:
-        """Of the leaders that the hints name."""
-        found = [self.endpoint(broker_id) for broker_id in sorted({hint.leader_id for hint in hints})]
+    def endpoints(self, hints: set[LeaderIdAndEpoch], listener: str) -> tuple[NodeEndpoint, ...]:
+        """Return where the leaders that the hints name have a listener of that name."""
+        found = [self.endpoint(broker_id, listener) for broker_id in sorted({hint.leader_id for hint in hints})]
         return tuple(endpoint for endpoint in found if endpoint is not None)

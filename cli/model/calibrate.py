@@ -19,6 +19,7 @@ from ...protocol import byte_text
 from ...remote.registry import PluginError, load_remote_storage
 from ...remote.storage import RemoteStorageError
 from ..cluster_session import Admin, run
+from ..command_config import command_config_option
 from ..options import OutputFile, pairs, table_console
 from . import probes
 from .observe import Observer
@@ -64,6 +65,7 @@ class Steps:
 @click.option("--tier", "plugin", metavar="PLUGIN", help="Probe this tier too: local, s3, fsspec, or another plugin.")
 @click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="Of the tier's plugin; repeatable.")
 @click.option("--bootstrap", multiple=True, metavar="HOST:PORT", help="Probe this live cluster's pace too.")
+@command_config_option
 @click.option("--read-mb", type=click.IntRange(1, 10_000), default=READ_MB, show_default=True, help="From each leader.")
 def calibrate_command(
     out: Path,

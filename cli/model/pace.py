@@ -6,7 +6,6 @@ come. They are warm after the first time, so the figure is the network's and the
 
 from __future__ import annotations
 
-import random
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from uuid import UUID
 from ...protocol.fetch.messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.requests import metadata_of
+from ..command_config import make_client
 from .snapshot import PartitionState, Snapshot
 
 PARTITIONS_PER_LEADER_MAX: Final = 4
@@ -38,7 +38,7 @@ async def paces(
     snapshot: Snapshot, addresses: Mapping[int, Address], topic_ids: Mapping[str, UUID], read_bytes: int
 ) -> dict[int, LeaderPace]:
     """Measure each broker that answers, one after the other. OSError, KafkaError if one stops answering half-way."""
-    client = KafkaClient(client_id="tierfetch-cli", random=random.Random())
+    client = make_client()
     try:
         found = {}
         for broker, address in sorted(addresses.items()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Sequence
 from typing import Final, Self, TypeVar
 
@@ -20,8 +19,9 @@ from ...protocol.messages.quorum import (
     DescribeQuorumResponsePartitionData,
     RemoveRaftVoterResponse,
 )
-from ...protocol.net.client import Address, KafkaClient
+from ...protocol.net.client import Address
 from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
+from ..command_config import make_client
 
 TIMEOUT_S: Final = 15.0
 ANSWER_TIMEOUT_S: Final = 2.0
@@ -54,7 +54,7 @@ class QuorumAdmin:
         self._controllers = list(controllers)
 
     async def __aenter__(self) -> Self:
-        self._client = KafkaClient(client_id="tierfetch-cli", random=random.Random())
+        self._client = make_client()
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -23,6 +23,7 @@ from ...protocol.messages.quorum import (
 from ...protocol.net.client import Address
 from ...protocol.topics import uuid_from_text, uuid_to_text
 from ...quorum.controller_config import load
+from ..command_config import command_config_option
 from ..options import table_console
 from .admin import TIMEOUT_S, QuorumAdmin
 from .report import replication, replication_table, status
@@ -49,6 +50,7 @@ def quorum() -> None:
 
 @quorum.command("describe")
 @_bootstrap
+@command_config_option
 @click.option("--status", "what", flag_value="status", help="Leader, high watermark, voters.")
 @click.option("--replication", "what", flag_value="replication", help="How far each voter and observer is.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
@@ -78,6 +80,7 @@ def describe(bootstrap: str, what: str | None, as_json: bool) -> None:
 
 @quorum.command("add")
 @_bootstrap
+@command_config_option
 @click.option(
     "--config",
     "path",
@@ -111,6 +114,7 @@ def add(bootstrap: str, path: Path) -> None:
 
 @quorum.command("remove")
 @_bootstrap
+@command_config_option
 @click.option("--controller-id", "node_id", required=True, type=int, help="Node id of the voter.")
 @click.option("--controller-directory-id", "directory", required=True, help="As `describe --replication` shows it.")
 def remove(bootstrap: str, node_id: int, directory: str) -> None:

@@ -17,6 +17,7 @@ from ...protocol import byte_text
 from ...protocol.net.client import Address
 from ...protocol.topics import TopicIdPartition
 from ...remote.core.ledger import RemoteLogLedger
+from ..command_config import command_config_option
 from ..options import addresses, table_console
 from ..tier.ledgers import MetadataTopicLedgers
 from .session import Spark, Tier, report_options, spark_options, tier_options, write_page
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     metavar="HOST:PORT",
     help="Compare with the metadata of this cluster, not the objects'.",
 )
+@command_config_option
 @click.option(
     "--parquet", metavar="LOCATION", help="Write the tables segments and findings below this directory or URL."
 )

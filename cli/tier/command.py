@@ -20,6 +20,8 @@ from ...protocol.net.service import closing
 from ...remote.core.ledger import RemoteLogLedger
 from ...remote.registry import PluginError, load_remote_storage
 from ...remote.storage import RemoteStorageError, RemoteStorageManager
+from ...security.client import open_client
+from ..command_config import command_config_option, has_identity, use_identity
 from ..options import addresses, json_option, pairs, table_console
 from .ledgers import MetadataTopicLedgers, MetadataUnavailableError
 from .report import listing, print_listing, print_verification, verification
@@ -68,7 +70,10 @@ class Where:
                 "say where the remote log metadata is: --bootstrap HOST:PORT, or --config broker.properties; or go by "
                 "the objects alone with --from-objects"
             )
-        return [Address(config.advertised.host, config.advertised.port)]
+        if not has_identity():
+            use_identity(open_client(config.security.to_brokers))
+        advertised = config.advertised(config.inter_broker_listener)
+        return [Address(advertised.host, advertised.port)]
 
 
 def where_options(command: Command) -> Command:
@@ -85,6 +90,7 @@ def where_options(command: Command) -> Command:
         click.option(
             "--bootstrap", multiple=True, metavar="HOST:PORT", help="A broker of the cluster that has the metadata."
         ),
+        command_config_option,
         click.option("--from-objects", is_flag=True, help="Ask no broker: go by what the objects tell."),
         click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; may be repeated."),
         json_option,

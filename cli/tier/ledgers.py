@@ -25,6 +25,7 @@ from ...remote.core.ledger import IllegalTransitionError, RemoteLogLedger
 from ...remote.core.records import MetadataRecordError, decode_event
 from ...remote.ledger_book import partition_of
 from ...remote.metadata import RemoteLogMetadataError
+from ..command_config import make_client
 
 CLIENT_ID: Final = "tierfetch-cli"
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -111,7 +112,7 @@ class MetadataTopicLedgers:
         raise MetadataUnavailableError(f"no broker tells of {REMOTE_LOG_METADATA_TOPIC}: {reasons}")
 
     def _make_client(self) -> KafkaClient:
-        return KafkaClient(client_id=CLIENT_ID, random=self._random)
+        return make_client(CLIENT_ID)
 
 
 def _image_of(response: MetadataResponse) -> ClusterImage:

@@ -22,6 +22,7 @@ features               decides UpdateFeatures, and which nodes may register (KIP
 configs                decides IncrementalAlterConfigs and AlterConfigs.
 describe_configs       answers DescribeConfigs from the image.
 cluster                answers DescribeCluster and allocates blocks of producer ids.
+security/              decides about users: SCRAM credentials.
 bootstrap              returns the first records of a new cluster.
 config                 declares what an operator sets for a controller.
 refusals               builds the error responses of a controller that is not active, too busy, or stopped.

@@ -6,14 +6,15 @@ An existing cluster keeps what it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..image.image import METADATA_VERSION, MetadataImage
 from ..records import FeatureLevelRecord, MetadataRecord
 from .config import SUPPORTED_FEATURES
 
 
-def first_records(image: MetadataImage) -> Iterator[MetadataRecord]:
-    """Nothing unless the log is new."""
+def first_records(image: MetadataImage, formatted: Sequence[MetadataRecord] = ()) -> Iterator[MetadataRecord]:
+    """Yield the first records, with those that formatting has prepared; nothing unless the log is new."""
     if image.metadata_version == 0:
         yield FeatureLevelRecord(name=METADATA_VERSION, feature_level=SUPPORTED_FEATURES[METADATA_VERSION].max_level)
+        yield from formatted

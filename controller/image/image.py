@@ -16,6 +16,8 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from ...security.core.scram import ScramCredential, ScramType
+from ...security.credentials import ScramCredentials
 from .. import records as r
 from ..records.brokers import FENCED, FENCING_UNCHANGED
 from .delta import ConfigResource, ImageDelta
@@ -66,6 +68,8 @@ class MetadataImage:
         self.next_producer_id = 0
         self.indexes = PartitionIndexes()
         self.kept: dict[tuple[Any, ...], r.MetadataRecord] = {}
+        self.scram = ScramCredentials()
+        """The users' SCRAM credentials, which `kept` has as records."""
         """Records that nobody here acts on, by what they are about."""
         self.delta: ImageDelta | None = None
         """Set to an empty one, it collects what changes."""
@@ -300,6 +304,17 @@ class MetadataImage:
     def _forget(self, record: Any) -> None:
         self.kept.pop(_subject(record), None)
 
+    def _set_scram(self, record: r.UserScramCredentialRecord) -> None:
+        self._keep(record)
+        if record.mechanism in _SCRAM_TYPES:
+            credential = ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
+            self.scram.put(record.name, ScramType(record.mechanism), credential)
+
+    def _remove_scram(self, record: r.RemoveUserScramCredentialRecord) -> None:
+        self._forget(record)
+        if record.mechanism in _SCRAM_TYPES:
+            self.scram.remove(record.name, ScramType(record.mechanism))
+
     def _pass(self, record: r.MetadataRecord) -> None:
         assert isinstance(record, r.NoOpRecord), record
 
@@ -316,6 +331,7 @@ def _subject(record: Any) -> tuple[Any, ...]:
     return (type(record),)
 
 
+_SCRAM_TYPES: Final = frozenset(map(int, ScramType))
 _TRANSACTION_RECORDS: Final = (r.BeginTransactionRecord, r.EndTransactionRecord, r.AbortTransactionRecord)
 _REPLAY: Final[dict[type[Any], Callable[[MetadataImage, Any], None]]] = {
     r.RegisterBrokerRecord: MetadataImage._register_broker,
@@ -335,11 +351,11 @@ _REPLAY: Final[dict[type[Any], Callable[[MetadataImage, Any], None]]] = {
     r.ProducerIdsRecord: MetadataImage._set_producer_ids,
     r.ClientQuotaRecord: MetadataImage._set_quota,
     r.AccessControlEntryRecord: MetadataImage._keep,
-    r.UserScramCredentialRecord: MetadataImage._keep,
+    r.UserScramCredentialRecord: MetadataImage._set_scram,
     r.DelegationTokenRecord: MetadataImage._keep,
     r.ZkMigrationStateRecord: MetadataImage._keep,
     r.RemoveAccessControlEntryRecord: MetadataImage._forget,
-    r.RemoveUserScramCredentialRecord: MetadataImage._forget,
+    r.RemoveUserScramCredentialRecord: MetadataImage._remove_scram,
     r.RemoveDelegationTokenRecord: MetadataImage._forget,
     r.NoOpRecord: MetadataImage._pass,
 }

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -33,6 +34,7 @@ from ...protocol.records import iter_batches, iter_records
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.requests import metadata_of, offsets_of
 from ...protocol.topics import TopicPartition
+from ...security.client_file import read_client_file
 from ..core.batch_table import OFFSET_END
 
 T = TypeVar("T")
@@ -69,10 +71,12 @@ class Fetched:
 class Brokers:
     """One caller at a time. `bootstrap`: HOST:PORT, separated by commas."""
 
-    def __init__(self, bootstrap: str, *, committed_only: bool) -> None:
+    def __init__(self, bootstrap: str, *, committed_only: bool, command_config: str | None = None) -> None:
+        """SecurityConfigError if the client properties file `command_config` cannot be used."""
+        identity = None if command_config is None else read_client_file(Path(command_config), "commandConfig")
         self._addresses = dict.fromkeys(Address.parse(text) for text in bootstrap.split(","))
         self._isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
-        self._client = KafkaClient(client_id="tierfetch-spark", random=Random())
+        self._client = KafkaClient(client_id="tierfetch-spark", random=Random(), identity=identity)
         self._topics: dict[str, LiveTopic] = {}
 
     async def close(self) -> None:

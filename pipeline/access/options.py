@@ -109,6 +109,11 @@ class TierOptions(BaseModel):
         None, min_length=1, description="With permissive: a column, and a row for each batch that is passed over."
     )
     brokers: str | None = Field(None, description="HOST:PORT,...: go on with what is not in the tier yet.")
+    command_config: str | None = Field(
+        None,
+        min_length=1,
+        description="Client properties file for the brokers, on every host; as Java's tools take it.",
+    )
     metadata: bool = Field(False, description="Also leader_epoch producer_id producer_epoch sequence segment_id.")
     split_bytes: int = Field(
         SPLIT_BYTES,

@@ -83,4 +83,4 @@ async def _planning(options: TierOptions, question: Question[T], catalog: TierCa
 def _open_brokers(named: str, options: TierOptions) -> Brokers:
     from ..access.brokers import Brokers  # takes longer to import than a plan to make, and most queries name none
 
-    return Brokers(named, committed_only=options.isolation == "read_committed")
+    return Brokers(named, committed_only=options.isolation == "read_committed", command_config=options.command_config)

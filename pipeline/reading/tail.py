@@ -19,7 +19,11 @@ def read_tail(options: TierOptions, split: TailSplit, schema: pa.Schema) -> Gene
     """What came is handed on before the next is asked for. CorruptRecordError, BrokersUnavailableError."""
     same = constants(split.partition, None, options.corrupt_column)
     with asyncio.Runner() as runner:
-        brokers = Brokers(options.brokers or "", committed_only=options.isolation == "read_committed")
+        brokers = Brokers(
+            options.brokers or "",
+            committed_only=options.isolation == "read_committed",
+            command_config=options.command_config,
+        )
         fetches = brokers.batches(split.partition, split.topic_id, split.first_offset, split.end_offset)
         try:
             while (fetched := runner.run(_next(fetches))) is not None:

@@ -101,6 +101,15 @@ FAMILIES: Final[Mapping[str, tuple[str, tuple[ApiKey, ...]]]] = {
             ApiKey.UPDATE_RAFT_VOTER,
         ),
     ),
+    "security": (
+        "Authentication, and the credentials of users.",
+        (
+            ApiKey.SASL_HANDSHAKE,
+            ApiKey.SASL_AUTHENTICATE,
+            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ),
+    ),
     "topics": (
         "Topics: made, grown, deleted, reassigned, led.",
         (

@@ -7,12 +7,12 @@ An address is dialled again only after a back-off that doubles with each failure
 from __future__ import annotations
 
 import asyncio
-import ssl as tls
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
+from ...security.client import ClientIdentity
 from ..api import ApiKey
 from ..fetch.messages import FetchRequest, FetchResponse
 from ..messages.base import Request, ResponseT
@@ -52,12 +52,13 @@ class KafkaClient:
         client_id: str,
         random: Random,
         limits: ClientLimits | None = None,
-        ssl: tls.SSLContext | None = None,
+        identity: ClientIdentity | None = None,
     ) -> None:
+        """`identity` None connects in plaintext."""
         self._client_id = client_id
         self._random = random
         self._limits = limits or ClientLimits()
-        self._ssl = ssl
+        self._identity = identity
         self._brokers: dict[Address, _Broker] = {}
 
     async def request(
@@ -140,7 +141,7 @@ class KafkaClient:
         await asyncio.sleep(broker.not_before_s - loop.time())
         try:
             broker.connection = await Connection.connect(
-                address, client_id=self._client_id, limits=self._limits, ssl=self._ssl
+                address, client_id=self._client_id, limits=self._limits, identity=self._identity
             )
         except OSError as error:
             broker.last_failure = str(error)

@@ -8,9 +8,12 @@
 | the caller is cancelled | CancelledError | stays; the response is read and dropped |
 | no version in common | `KafkaError` UNSUPPORTED_VERSION | stays |
 | an error code in the response | the response | stays |
+| authentication is refused | `AuthenticationFailedError` | closed |
 
 The first two are ConnectionErrors, and retriable. One timer of the connection watches over the deadlines of all its
 requests: they rarely pass, so that it need not be set and taken back with each.
+
+A session that the server limits (KIP-368) is renewed before it ends: requests wait meanwhile, those under way do not.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import asyncio
 import errno
 import logging
 import socket
-import ssl as tls
+import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,13 +31,22 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from typing import Any, Final, NamedTuple
 
+from ...security.client import ClientIdentity
+from ...security.core.mechanism import SaslClientError
+from ...security.tls import failure
 from ..api import ApiKey, VersionRange
 from ..codec import RequestHeader, correlation_id_of, read_response, write_request
-from ..errors import ErrorCode, KafkaError
+from ..errors import OUTSIDE, ErrorCode, KafkaError, OperatorError
 from ..fetch.arrival import ArrivedAnswer, ArrivingFetchResponse
 from ..fetch.messages import FetchRequest, FetchResponse
 from ..messages.base import Request, ResponseT
 from ..messages.cluster import ApiVersionsRequest, ApiVersionsResponse
+from ..messages.security import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from ..wire.primitives import BUFFER_TYPES, INT32, MalformedMessageError, Reader
 from ..wire.produce import ACKS_NONE, ProduceRequest, ProduceResponse
 from .stream import StreamProtocol
@@ -43,12 +55,18 @@ from .turns import Turns
 log = logging.getLogger(__name__)
 
 CORRELATION_ID_MASK: Final = 0x7FFF_FFFF
+RENEWAL_AT: Final = 0.9
+"""The part of a session's lifetime after which it is renewed; Java's clients draw one from 0.85 to 0.95."""
 
 _KNOWN_KEYS: Final = frozenset(int(key) for key in ApiKey)
 
 
 class BrokerUnavailableError(ConnectionError):
     """The broker cannot be reached, or its connection ended before the response; retriable."""
+
+
+class AuthenticationFailedError(BrokerUnavailableError):
+    """The broker refuses what this side presents, or proves nothing itself; retriable, for credentials may change."""
 
 
 class RequestTimedOutError(ConnectionError):
@@ -101,6 +119,8 @@ def _not_dialled(address: Address, error: OSError) -> str:
     """What an operator can tell apart: nobody listens there, nobody answers, the name is unknown, anything else."""
     if isinstance(error, TimeoutError):
         return f"{address} cannot be reached: no answer in time"
+    if isinstance(error, ssl.SSLError | ssl.CertificateError):
+        return f"{address} cannot be reached: TLS handshake failed: {failure(error)}"
     if isinstance(error, socket.gaierror):
         return f"{address} cannot be reached: the host name cannot be resolved ({error.strerror})"
     text = str(error)  # of a name with several addresses asyncio joins the texts of all errors
@@ -126,6 +146,10 @@ class Connection(StreamProtocol):
         self._correlation_id = 0
         self._watch: asyncio.TimerHandle | None = None
         """It looks not later than the first deadline of those that wait."""
+        self._renewal: asyncio.Task[None] | None = None
+        """Renews the session, or sleeps until it is time to."""
+        self._is_renewed = asyncio.Event()
+        self._is_renewed.set()
 
     @classmethod
     async def connect(
@@ -134,20 +158,25 @@ class Connection(StreamProtocol):
         *,
         client_id: str,
         limits: ClientLimits | None = None,
-        ssl: tls.SSLContext | None = None,
+        identity: ClientIdentity | None = None,
     ) -> Connection:
-        """Dial and ask for the broker's versions. BrokerUnavailableError names the address."""
+        """Dial, ask for the broker's versions, authenticate. BrokerUnavailableError names the address."""
         limits = limits or ClientLimits()
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(limits.connect_timeout_s):
                 _, connection = await loop.create_connection(
-                    lambda: cls(loop, client_id, limits), address.host, address.port, ssl=ssl
+                    lambda: cls(loop, client_id, limits),
+                    address.host,
+                    address.port,
+                    ssl=None if identity is None else identity.tls(),
                 )
         except OSError as error:
             raise BrokerUnavailableError(_not_dialled(address, error)) from error
         try:
             await connection._negotiate()
+            if identity is not None and identity.protocol.has_sasl:
+                await connection._authenticate(identity)
         except BaseException:
             connection.close()
             raise
@@ -215,6 +244,8 @@ class Connection(StreamProtocol):
     async def _exchange(
         self, api: ApiKey, version: int, body: Any, timeout_s: float | None, arriving: Arriving | None = None
     ) -> Any:
+        if not self._is_renewed.is_set():
+            await self._is_renewed.wait()
         frame = await self._round_trip(api, version, body, timeout_s, arriving)
         return None if frame is None else self._read(api, version, frame)
 
@@ -316,6 +347,63 @@ class Connection(StreamProtocol):
             if offered.api_key in _KNOWN_KEYS
         }
 
+    # Authentication.
+
+    async def _authenticate(self, identity: ClientIdentity) -> None:
+        """SaslHandshake, then SaslAuthenticate until both sides are content. AuthenticationFailedError."""
+        mechanism = identity.mechanism or ""
+        try:
+            self.version_of(ApiKey.SASL_HANDSHAKE)
+        except KafkaError:
+            raise AuthenticationFailedError(
+                f"{self.peer} offers no SASL: check security.protocol, which is {identity.protocol.name}"
+            ) from None
+        shaken: SaslHandshakeResponse = await self._sasl(SaslHandshakeRequest(mechanism=mechanism))
+        if shaken.error_code is not ErrorCode.none:
+            raise AuthenticationFailedError(
+                f"{self.peer} refuses sasl.mechanism={mechanism} ({shaken.error_code.name.upper()}): it offers "
+                f"{', '.join(shaken.mechanisms) or 'none'}"
+            )
+        try:
+            client = await identity.sasl()
+            token: bytes | None = client.first()
+            lifetime_ms = 0
+            while token is not None:
+                answer: SaslAuthenticateResponse = await self._sasl(SaslAuthenticateRequest(auth_bytes=token))
+                if answer.error_code is not ErrorCode.none:
+                    raise AuthenticationFailedError(
+                        f"{self.peer} refuses the {mechanism} credentials: "
+                        f"{answer.error_message or answer.error_code.name.upper()}"
+                    )
+                lifetime_ms = answer.session_lifetime_ms
+                token = client.step(answer.auth_bytes)
+        except SaslClientError as error:
+            raise AuthenticationFailedError(f"{self.peer} cannot be trusted: {error}") from None
+        if not client.is_complete:
+            raise AuthenticationFailedError(f"{self.peer} ended {mechanism} without proving that it knows the password")
+        if lifetime_ms > 0:
+            self._renewal = self.loop.create_task(self._renew(identity, lifetime_ms), name="sasl-session")
+
+    async def _sasl(self, request: Request[ResponseT]) -> ResponseT:
+        """Exchange one of SASL's own requests, which wait for no renewal."""
+        api = ApiKey(request.api_key)
+        version = self.version_of(api)
+        frame = await self._round_trip(api, version, request, self._limits.connect_timeout_s)
+        assert frame is not None, api
+        response: ResponseT = self._read(api, version, frame)
+        return response
+
+    async def _renew(self, identity: ClientIdentity, lifetime_ms: int) -> None:
+        """Authenticate again before the session ends; without success the connection ends with it."""
+        await asyncio.sleep(lifetime_ms / 1000 * RENEWAL_AT)
+        self._is_renewed.clear()
+        try:
+            await self._authenticate(identity)
+        except (*OUTSIDE, OperatorError) as error:
+            self._fail(f"re-authentication failed: {error}")
+        finally:
+            self._is_renewed.set()
+
     # From the transport.
 
     def bytes_received(self) -> None:
@@ -352,6 +440,9 @@ class Connection(StreamProtocol):
 
     def _fail(self, reason: str) -> None:
         """Close the connection; whoever waits for a response gets the reason."""
+        if self._renewal is not None and self._renewal is not asyncio.current_task():
+            self._renewal.cancel()
+        self._is_renewed.set()
         if not self.transport.is_closing():
             log.debug("connection to %s ends: %s", self.peer, reason)
         self.transport.abort()

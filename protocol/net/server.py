@@ -25,15 +25,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl as tls
+import ssl
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from ...security.listener import ListenerIdentity
+from ...security.principal import SecurityProtocol
 from ..api import ApiKey
 from ..messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 from .dispatch import Handler, Handlers, RequestContext, api_versions_error, api_versions_response
+from .gates import Gate, OpenGate, RefusedRequestError, SaslGate
 from .server_connection import ServerConnection
 from .server_limits import RequestMemory, ServerLimits
+from .stream import StreamProtocol
+from .tls_acceptor import TlsAcceptor
 
 __all__ = ["Server", "ServerLimits"]
 
@@ -48,12 +54,25 @@ class Server:
     them.
     """
 
-    def __init__(self, handlers: Handlers, *, listener_name: str, limits: ServerLimits | None = None) -> None:
+    def __init__(
+        self,
+        handlers: Handlers,
+        *,
+        listener_name: str,
+        limits: ServerLimits | None = None,
+        identity: ListenerIdentity | None = None,
+    ) -> None:
+        """`identity` None makes a PLAINTEXT listener."""
         self.limits = limits or ServerLimits()
         self.listener_name = listener_name
+        self.identity = identity
         self.memory = RequestMemory(self.limits.request_memory_max)
         self.handlers: dict[int, Handler] = {ApiKey.API_VERSIONS: self._api_versions} | dict(handlers.items())
+        if identity is not None and identity.settings.protocol.has_sasl:
+            self.handlers |= dict.fromkeys((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE), _answered_by_gate)
         self.connections: dict[ServerConnection, None] = {}
+        self.handshakes: dict[TlsAcceptor, None] = {}
+        """Accepted connections whose TLS handshake is under way."""
         self.orphans: dict[asyncio.Future[Any], None] = {}
         """Handlers whose connection is gone and that run to their end."""
         self.connection_watcher: Callable[[int], None] | None = None
@@ -64,18 +83,28 @@ class Server:
         self._changed = asyncio.Event()
         self._connection_ids = 0
 
-    async def start(self, host: str, port: int, *, ssl: tls.SSLContext | None = None) -> None:
+    async def start(self, host: str, port: int) -> None:
         """Bind and accept. Port 0 takes a free one; see `port`."""
-        await self.bind(host, port, ssl=ssl)
+        await self.bind(host, port)
         await self.serve()
 
-    async def bind(self, host: str, port: int, *, ssl: tls.SSLContext | None = None) -> None:
+    async def bind(self, host: str, port: int) -> None:
         """Take the port without accepting yet: who connects is refused."""
         loop = asyncio.get_running_loop()
         assert self._server is None, f"listener {self.listener_name} was started before"
         self._server = await loop.create_server(
-            lambda: ServerConnection(self, loop), host, port, ssl=ssl, backlog=LISTEN_BACKLOG, start_serving=False
+            self._protocol_factory(loop), host, port, backlog=LISTEN_BACKLOG, start_serving=False
         )
+
+    def _protocol_factory(self, loop: asyncio.AbstractEventLoop) -> Callable[[], asyncio.BaseProtocol]:
+        """Return what makes the protocol of an accepted connection: two kinds share one port's code."""
+
+        def connection() -> StreamProtocol:
+            return ServerConnection(self, loop)
+
+        if self.identity is None or not self.identity.settings.protocol.has_tls:
+            return connection
+        return lambda: TlsAcceptor(self, loop, connection)
 
     async def serve(self) -> None:
         """Accept from now on."""
@@ -97,6 +126,8 @@ class Server:
             self._sweeper.cancel()
         if self._server is not None:
             self._server.close()
+        for handshake in list(self.handshakes):
+            handshake.abort()
         for connection in list(self.connections):
             connection.begin_close()
         try:
@@ -119,6 +150,30 @@ class Server:
             await self._changed.wait()
 
     # Called by connections.
+
+    def is_full(self) -> bool:
+        """Whether another connection would be one too many."""
+        return self.is_closing or len(self.connections) + len(self.handshakes) >= self.limits.connections_max
+
+    def tls_context(self) -> ssl.SSLContext:
+        """Return the TLS context of a new connection."""
+        context = None if self.identity is None else self.identity.tls()
+        assert context is not None, f"listener {self.listener_name} has no TLS"
+        return context
+
+    def gate_of(self, transport: asyncio.Transport) -> Gate:
+        """Return the gate of a new connection. RefusedRequestError if no rule maps its certificate."""
+        identity = self.identity
+        if identity is None or identity.settings.protocol is SecurityProtocol.PLAINTEXT:
+            return OpenGate(self.handlers)
+        if identity.settings.protocol.has_sasl:
+            loop = asyncio.get_running_loop()
+            return SaslGate(self.handlers, identity, loop.time, lambda: time.time_ns() // 1_000_000)
+        connected: ssl.SSLObject = transport.get_extra_info("ssl_object")
+        principal = identity.principal_of(connected.getpeercert(binary_form=True))
+        if principal is None:
+            raise RefusedRequestError("no rule of ssl.principal.mapping.rules matches the name of its certificate")
+        return OpenGate(self.handlers, principal, identity.settings.protocol)
 
     def next_connection_id(self) -> int:
         self._connection_ids += 1
@@ -149,3 +204,7 @@ class Server:
         for connection in list(self.connections):
             connection.expire(now_s)
         self._sweeper = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
+
+
+async def _answered_by_gate(*_: object) -> None:
+    raise AssertionError("SASL requests are answered by the gate")

@@ -32,7 +32,6 @@ from ..api import ApiKey
 from ..codec import (
     RequestHeader,
     UnsupportedVersionError,
-    read_request_body,
     read_request_header,
     release_response,
     write_response,
@@ -41,6 +40,7 @@ from ..errors import OUTSIDE, ErrorCode, KafkaError
 from ..messages.cluster import ApiVersionsResponse
 from ..wire.primitives import MalformedMessageError
 from .dispatch import CANCELLED_WITH_CONNECTION, Handler, RequestContext, api_versions_response
+from .gates import Gate, OpenGate, RefusedRequestError
 from .server_limits import RequestMemory, ServerLimits
 from .stream import StreamProtocol
 
@@ -73,6 +73,9 @@ class Listener(Protocol):
 
     def next_connection_id(self) -> int: ...
 
+    def gate_of(self, transport: asyncio.Transport) -> Gate:
+        """Return the gate of a new connection. RefusedRequestError if it may send nothing."""
+
     def connection_ended(self, connection: ServerConnection) -> None:
         """The transport is gone and nothing is being sent any more."""
 
@@ -99,6 +102,7 @@ class ServerConnection(StreamProtocol):
         self._receive_deadline_s: float | None = None
         self._send_deadline_s: float | None = None
         self._last_activity_s = loop.time()
+        self._gate: Gate = OpenGate(server.handlers)
 
     # From the transport.
 
@@ -108,6 +112,11 @@ class ServerConnection(StreamProtocol):
         if server.is_closing or len(server.connections) >= server.limits.connections_max:
             log.warning("%s: %s refused, %d are connected", server.listener_name, self.peer, len(server.connections))
             self.transport.abort()
+            return
+        try:
+            self._gate = server.gate_of(self.transport)
+        except RefusedRequestError as error:
+            self._refuse(str(error))
             return
         if self._socket is not None and server.limits.send_buffer_size is not None:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, server.limits.send_buffer_size)
@@ -159,6 +168,8 @@ class ServerConnection(StreamProtocol):
             self._refuse(f"a request did not arrive within {limits.receive_timeout_s:g} s of its first byte")
         elif self._send_deadline_s is not None and now_s >= self._send_deadline_s:
             self._refuse(f"a response did not leave within {limits.send_timeout_s:g} s")
+        elif (deadline_s := self._gate.deadline_s) is not None and now_s >= deadline_s:
+            self._refuse("it did not authenticate in time")
         elif not self._requests and now_s >= self._last_activity_s + limits.idle_timeout_s:
             log.info("%s: %s closed, idle for %g s", self._server.listener_name, self.peer, limits.idle_timeout_s)
             self.transport.abort()
@@ -174,7 +185,10 @@ class ServerConnection(StreamProtocol):
             while frames.is_partial and not self._is_full() and (frame := self._next_frame()) is not None:
                 self._receive_deadline_s = None
                 self._start(frame)
-        except (MalformedMessageError, UnsupportedVersionError) as error:
+                if self._gate.refusal is not None:
+                    self._end_refused(self._gate.refusal)
+                    return
+        except (MalformedMessageError, UnsupportedVersionError, RefusedRequestError) as error:
             self._refuse(str(error))
             return
         if self._is_full():
@@ -198,6 +212,9 @@ class ServerConnection(StreamProtocol):
         size = self.frames.next_size()
         if size is None:
             return None
+        size_max = self._gate.request_size_max
+        if size_max is not None and size > size_max:
+            raise RefusedRequestError(f"a request of {size} bytes before authentication, allowed are {size_max}")
         if self._frame_memory is None:
             if not self._server.memory.take(size, self.memory_granted):
                 self._waits_for_memory = True
@@ -215,12 +232,10 @@ class ServerConnection(StreamProtocol):
             self._begin(context, error.correlation_id, self._offer_versions, None)
             return
         api, plain_size_max = header.api, self._server.limits.plain_request_size_max
-        handler = self._server.handlers.get(api)
-        if handler is None:
-            raise UnsupportedVersionError(api, header.correlation_id, f"{api.name} is not offered here")
         if api is not ApiKey.PRODUCE and len(frame) > plain_size_max:
             raise MalformedMessageError(f"{api.name} request of {len(frame)} bytes, allowed are {plain_size_max}")
-        self._begin(self._context(header), header.correlation_id, handler, read_request_body(header, reader))
+        handler, body = self._gate.admit(header, reader)
+        self._begin(self._context(header), header.correlation_id, handler, body)
 
     def _begin(self, context: RequestContext, correlation_id: int, handler: Handler, body: Any) -> None:
         assert self._frame_memory is not None, f"a request of {self.peer} has no memory"
@@ -258,11 +273,18 @@ class ServerConnection(StreamProtocol):
             self.peer,
             self._server.listener_name,
             self._last_activity_s,
+            principal=self._gate.principal,
             client_host=self.host,
+            security_protocol=self._gate.security_protocol,
         )
 
     async def _offer_versions(self, *_: object) -> ApiVersionsResponse:
         return api_versions_response(self._server.handlers, 0, error_code=ErrorCode.unsupported_version)
+
+    def _end_refused(self, reason: str) -> None:
+        """Close the connection once the answer that says so has left."""
+        log.warning("%s: authentication of %s failed: %s", self._server.listener_name, self.peer, reason)
+        self.begin_close()
 
     def _refuse(self, reason: str) -> None:
         log.warning("%s: connection of %s is closed: %s", self._server.listener_name, self.peer, reason)

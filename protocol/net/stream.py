@@ -74,7 +74,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.peer = _peer_name(transport)
+        self.peer = peer_name(transport)
         self.host = _peer_host(transport)
         self._socket = _plain_socket(transport)
 
@@ -116,7 +116,8 @@ def _plain_socket(transport: asyncio.BaseTransport) -> socket.socket | None:
     return cast(socket.socket | None, transport.get_extra_info("socket"))
 
 
-def _peer_name(transport: asyncio.BaseTransport) -> str:
+def peer_name(transport: asyncio.BaseTransport) -> str:
+    """Return the address and port of the other end."""
     address = transport.get_extra_info("peername")
     return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)
 

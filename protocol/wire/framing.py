@@ -34,6 +34,10 @@ RECYCLED_FRAME_SIZE_MIN: Final = 64 * 1024
 RECYCLED_FRAME_SIZE_STEP: Final = 1024 * 1024
 
 
+TLS_RECORD: Final = 0x1603
+"""How a TLS handshake begins, where a frame's size would be."""
+
+
 class FrameTooLargeError(MalformedMessageError):
     """An announced size that is negative or above the limit."""
 
@@ -117,8 +121,9 @@ class FrameAssembler:
             return None
         size: int = INT32.unpack_from(self._scratch, self._scratch_start)[0]
         if not 0 <= size <= self._frame_size_max:
+            hint = "; it looks like TLS on a listener without it" if size >> 16 == TLS_RECORD else ""
             raise FrameTooLargeError(
-                f"a frame of {size} bytes is announced; at most {self._frame_size_max} are allowed"
+                f"a frame of {size} bytes is announced; at most {self._frame_size_max} are allowed{hint}"
             )
         return size
 

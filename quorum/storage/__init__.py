@@ -8,5 +8,6 @@ election_file    reads and writes `quorum-state`.
 vote_keeper      is the one task that writes `quorum-state`.
 unproven_voter   reads and writes the mark of a voter that lost its disk.
 recovery         puts together what a replica knows at its start.
+bootstrap_file   reads and writes the records that a new cluster begins with.
 formatting       formats log directories, as Kafka's storage tool does.
 """

@@ -3,6 +3,7 @@
     <directory>/meta.properties                                                     every directory
     <metadata directory>/__cluster_metadata-0/
         00000000000000000000-0000000000.checkpoint                                  dynamic voters: KRaftVersion, Voters
+    <metadata directory>/bootstrap.checkpoint                                       records of a new cluster
 
 `meta.properties` is written last and durably: a directory that has it is formatted, one without is not, whatever else a
 crash left there. `identify` reads it at every start, and refuses a directory of another cluster or another node: a log
@@ -12,7 +13,7 @@ directory put into the wrong machine would bring its votes along.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -25,6 +26,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..core.errors import QuorumStartError
 from ..core.state import ReplicaKey
 from ..core.voters import KRAFT_VERSION_DYNAMIC, VotersAt, VoterSet
+from .bootstrap_file import write_bootstrap
 from .control_batches import setup_of_voters
 from .metadata_log import METADATA_PARTITION
 from .snapshot_file import BOOTSTRAP_SNAPSHOT, snapshot_batches
@@ -69,13 +71,18 @@ class FormatOrder:
     """What to make of `directories`, of which the first holds the metadata log.
 
     `first_voters` maps this node's key (its directory id was made for the first directory) to the voters of a dynamic
-    quorum; None where there are none to write.
+    quorum; None where there are none to write. `first_records` are those that a new cluster begins with.
     """
 
     cluster_id: str
     key: ReplicaKey
     directories: Sequence[Path]
     first_voters: VoterSet | None = None
+    first_records: Sequence[bytes] = ()
+
+    def with_records(self, records: Sequence[bytes]) -> FormatOrder:
+        """Return the same order for a cluster that begins with these records."""
+        return replace(self, first_records=records)
 
 
 async def format_directories(
@@ -97,6 +104,8 @@ async def format_directories(
         await make_directory_durably(disk, path)
         if is_metadata and order.first_voters is not None:
             await _write_first_voters(disk, path, order.first_voters, now_ms())
+        if is_metadata and order.first_records:
+            await write_bootstrap(disk, path, order.first_records, now_ms())
         properties = MetaProperties(order.cluster_id, order.key.id, directory_id)
         written_at = datetime.fromtimestamp(now_ms() / 1000, UTC)
         await disk.write_file(path / META_PROPERTIES, encode_meta_properties(properties, written_at=written_at))

@@ -246,6 +246,17 @@ async def alter_configs(scene: Scene, ask: Ask) -> None:
     )
 
 
+@question(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+async def alter_user_scram_credentials(scene: Scene, ask: Ask) -> None:
+    given = {"mechanism": 1, "iterations": 4096, "salt": b"0123456789abcdef", "salted_password": b"salted"}
+    await ask({"deletions": [], "upsertions": [{"name": scene.unique("user"), **given}]})
+
+
+@question(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
+async def describe_user_scram_credentials(scene: Scene, ask: Ask) -> None:
+    await ask({"users": [{"name": "nobody"}]})
+
+
 @question(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 async def incremental_alter_configs(scene: Scene, ask: Ask) -> None:
     name = scene.unique("configured")

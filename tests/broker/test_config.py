@@ -21,7 +21,8 @@ def test_minimal_file_gets_kafkas_defaults(tmp_path: Path) -> None:
     assert warnings == []
     assert config.node_id == 1
     assert config.log_dirs == (Path("data-a"), Path("data-b"))
-    assert config.listeners == config.advertised == Listener("PLAINTEXT", "127.0.0.1", 9092)
+    assert config.listeners == (Listener("PLAINTEXT", "127.0.0.1", 9092),)
+    assert config.advertised(config.inter_broker_listener) == Listener("PLAINTEXT", "127.0.0.1", 9092)
     assert config.retention_ms == 7 * 24 * 3_600_000
     assert config.roll_ms == 7 * 24 * 3_600_000
     assert config.follower_fetch_last_tiered_offset_enable is False
@@ -100,8 +101,10 @@ def test_plugin_keys_are_collected_by_prefix() -> None:
         ("log.retention.ms", "-2", "log.retention.ms='-2': expected greater than or equal to -1"),
         ("log.preallocate", "yes", "log.preallocate='yes': expected true or false"),
         ("listeners", "9092", "listeners='9092': expected exactly one NAME://host:port"),
-        ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "expected exactly one NAME://host:port"),
-        ("listeners", "SSL://a:1", "expected a PLAINTEXT listener"),
+        ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "expected listeners with different names"),
+        ("listeners", "SSL://a:1", "ssl.keystore.location is missing: a TLS listener needs a certificate"),
+        ("listeners", "EXTERNAL://a:1", "listener.security.protocol.map: expected an entry for listener EXTERNAL"),
+        ("advertised.listeners", "SSL://a:1", "advertised.listeners: SSL is not among the listeners (PLAINTEXT)"),
         ("listeners", "PLAINTEXT://a:70000", "expected exactly one NAME://host:port"),
         ("log.dirs", " , ", "expected at least one value"),
         ("log.cleanup.policy", "squeeze", "log.cleanup.policy='squeeze': expected 'delete' or 'compact'"),

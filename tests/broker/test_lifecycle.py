@@ -12,6 +12,7 @@ import pytest
 
 from tierfetch.broker.cluster.controller_channel import ControllerUnavailableError
 from tierfetch.broker.cluster.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState, LifecycleTimes
+from tierfetch.broker.cluster.view import EndPoint
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.messages.brokers import ThinReplica
@@ -24,9 +25,7 @@ REGISTER, BEAT = ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT
 IDENTITY = BrokerIdentity(
     broker_id=3,
     cluster_id="c",
-    listener_name="PLAINTEXT",
-    host="h",
-    port=9092,
+    end_points=(EndPoint("PLAINTEXT", "h", 9092),),
     rack=None,
     directory_ids=(UUID(int=500),),
     features=(("metadata.version", 25, 30),),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration
+from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, EndPoint, PartitionRegistration
 from tierfetch.broker.core.metadata_view import DEFAULT_BROKER, MetadataView, knows_pending_uploads
 from tierfetch.controller import records as r
 from tierfetch.controller.records import MetadataRecord, encode_record
@@ -72,7 +72,10 @@ def test_C4_brokers_topics_and_configs_become_an_image() -> None:
     )
     image = view.cluster
     assert image.cluster_id == "cluster"
-    assert image.brokers == {1: BrokerRegistration(1, "127.0.0.1", 9092, "r1", (DIRECTORY,), True, False, 7)}
+    end_points = (EndPoint("INTERNAL", "10.0.0.1", 1), EndPoint("PLAINTEXT", "127.0.0.1", 9092))
+    assert image.brokers == {
+        1: BrokerRegistration(1, "127.0.0.1", 9092, "r1", (DIRECTORY,), True, False, 7, end_points)
+    }
     assert image.topics["t"].topic_id == TOPIC
     assert image.topics["t"].configs == {"retention.ms": "5"}
     assert image.topics["t"].partitions == {

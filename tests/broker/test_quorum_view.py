@@ -32,6 +32,7 @@ def view_of(request_timeout_s: float) -> QuorumClusterView:
         now_ms=lambda: 0,
         lock=cast(Any, None),
         make_client=lambda: KafkaClient(client_id="test", random=Random(1)),
+        identity=None,
         times=LifecycleTimes(),
         request_timeout_s=request_timeout_s,
     )

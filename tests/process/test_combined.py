@@ -126,7 +126,7 @@ def test_one_file_serves_both_roles_and_tells_mistakes(tmp_path: Path) -> None:
     )
     path.write_text(text)
     config, warnings = load(path)
-    assert (config.broker.listeners.port, config.controller.listener.port) == (9092, 9093)
+    assert (config.broker.listeners[0].port, config.controller.listener.port) == (9092, 9093)
     assert config.controller.broker_session_timeout_ms == 5000
     (warning,) = warnings
     assert "num.partitions" in warning

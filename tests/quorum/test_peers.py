@@ -53,6 +53,7 @@ async def peers_of(told: Callable[[Any], None], request_timeout_ms: int = 2000) 
     peers = Peers(
         own_id=1,
         random=random.Random(1),
+        identity=None,
         request_timeout_ms=request_timeout_ms,
         voters=lambda: VotersAt(-1, VoterSet(), 0),
         tell=told,

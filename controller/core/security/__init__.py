@@ -1,0 +1,4 @@
+"""Decisions about users.
+
+scram  decides AlterUserScramCredentials and answers DescribeUserScramCredentials.
+"""

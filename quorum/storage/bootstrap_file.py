@@ -1,0 +1,33 @@
+"""`bootstrap.checkpoint`: the records that a new cluster begins with (KIP-900), written by formatting.
+
+The first active controller of a cluster appends those of its own file; later ones pass over theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from ...log.disk.durable_directory import make_directory_durably
+from ...log.disk.port import Disk
+from .snapshot_file import BOOTSTRAP_SNAPSHOT, QuorumSetup, parse_snapshot, snapshot_batches
+
+BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
+
+
+async def write_bootstrap(disk: Disk, directory: Path, records: Sequence[bytes], now_ms: int) -> None:
+    """Write the records durably into a metadata directory."""
+    await make_directory_durably(disk, directory)
+    setup = QuorumSetup(0, None)
+    batches = snapshot_batches(BOOTSTRAP_SNAPSHOT, records, setup=setup, last_append_time_ms=now_ms, now_ms=now_ms)
+    await disk.write_file(directory / BOOTSTRAP_FILE, b"".join(bytes(batch) for batch in batches))
+
+
+async def read_bootstrap(disk: Disk, directory: Path) -> tuple[bytes, ...]:
+    """Return the records of a metadata directory, none without a file. CorruptFileError, OSError."""
+    path = directory / BOOTSTRAP_FILE
+    if not await disk.exists(path):
+        return ()
+    parsed = parse_snapshot(await disk.read_file(path), name=str(path))
+    return tuple(record for batch in parsed.batches for record in batch)

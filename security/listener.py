@@ -1,0 +1,98 @@
+"""What a listener needs to protect and identify its connections: its TLS context and its SASL mechanisms."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import ssl
+from collections.abc import Callable, Mapping
+
+from .contexts import ReloadingContext
+from .core import oauthbearer, plain
+from .core.mechanism import SaslServer
+from .core.node import openness
+from .core.oauthbearer import OAuthBearerServer
+from .core.plain import PlainServer
+from .core.principal_mapping import principal_name
+from .core.scram import ScramServer, ScramType
+from .core.settings import ListenerSettings, MechanismSettings
+from .credentials import ScramCredentials
+from .principal import ANONYMOUS, USER, KafkaPrincipal, SecurityProtocol
+from .tls import name_of, server_context
+from .tokens import TokenValidator
+
+log = logging.getLogger(__name__)
+
+
+class ListenerIdentity:
+    """Made from a listener's settings. SecurityConfigError or OSError if files or keys cannot be read."""
+
+    def __init__(self, settings: ListenerSettings, credentials: Callable[[], ScramCredentials]) -> None:
+        """`credentials` gives those of the newest metadata image."""
+        self.settings = settings
+        self._credentials = credentials
+        name = f"listener {settings.name}"
+        self._context = None if settings.tls is None else ReloadingContext(name, settings.tls, server_context)
+        self._validators = {
+            mechanism.name: validator
+            for mechanism in settings.mechanisms.values()
+            if (validator := _validator(mechanism)) is not None
+        }
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Return the context for a new connection, None without TLS."""
+        return None if self._context is None else self._context.get()
+
+    def reconfigure(self, settings: ListenerSettings) -> None:
+        """Use other TLS settings for new connections. SecurityConfigError if they cannot be used."""
+        if self._context is not None and settings.tls is not None and settings.tls != self._context.settings:
+            self._context.replace(settings.tls)
+
+    @property
+    def mechanisms(self) -> Mapping[str, MechanismSettings]:
+        """The SASL mechanisms that the listener offers, by name."""
+        return self.settings.mechanisms
+
+    def principal_of(self, certificate: bytes | None) -> KafkaPrincipal | None:
+        """Return the principal of a client certificate (DER), ANONYMOUS without one; None if no rule matches it."""
+        if certificate is None:
+            return ANONYMOUS
+        name = principal_name(name_of(certificate), self.settings.rules)
+        return None if name is None else KafkaPrincipal(USER, name)
+
+    def authentication(self, mechanism: str) -> SaslServer:
+        """Begin an authentication with one of `mechanisms`."""
+        if mechanism == plain.MECHANISM:
+            return PlainServer(self.mechanisms[mechanism].users)
+        if mechanism == oauthbearer.MECHANISM:
+            return OAuthBearerServer(self._validators[mechanism].validate)
+        type_ = ScramType.of(mechanism)
+        assert type_ is not None, mechanism
+        credentials = self._credentials()
+        return ScramServer(
+            type_,
+            lambda user: credentials.get(user, type_),
+            lambda user: credentials.fake(user, type_),
+            secrets.token_urlsafe(24),
+        )
+
+
+def _validator(mechanism: MechanismSettings) -> TokenValidator | None:
+    if mechanism.tokens is None:
+        return None
+    validator = TokenValidator(mechanism.tokens)
+    validator.load()
+    return validator
+
+
+async def open_listener(
+    settings: ListenerSettings, credentials: Callable[[], ScramCredentials], host: str
+) -> ListenerIdentity | None:
+    """Return a listener's identity, None for PLAINTEXT, and log what is open on it. SecurityConfigError, OSError."""
+    what = openness(settings, host)
+    if what is not None:
+        log.warning("listener %s on %s is open: %s", settings.name, host or "every address", what)
+    if settings.protocol is SecurityProtocol.PLAINTEXT:
+        return None
+    return await asyncio.to_thread(ListenerIdentity, settings, credentials)
