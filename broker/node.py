@@ -41,6 +41,7 @@ from ..log.keeper.log_directory import HeldLock
 from ..log.keeper.manager import LogManager
 from ..log.keeper.upkeep import UpkeepSettings
 from ..protocol.api import ApiKey
+from ..protocol.authorization.gate import guarded
 from ..protocol.errors import OUTSIDE, OperatorError
 from ..protocol.fetch.messages import HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
 from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
@@ -50,6 +51,7 @@ from ..protocol.net.service import Service, cancelled
 from ..protocol.start_waits import StartWaits
 from ..protocol.topics import TopicIdPartition, TopicPartition
 from ..rlm.manager import RemoteLogManager
+from ..security.authorizer import Authorizer, StandardAuthorizer
 from ..security.client import ClientIdentity, open_client
 from ..security.listener import open_listener
 from .cluster.lifecycle import LifecycleTimes
@@ -237,10 +239,18 @@ class Broker(Service):
             log_dirs=self._log_dirs,
             throttles=self.throttles,
             is_ongoing=self._environment.is_ongoing,
-            broker_listener=None,
+            broker_listener=config.inter_broker_listener.name if len(config.listeners) > 1 else None,
         )
-        handlers = self._requests.timed(handler_table(services))
+        handlers = self._requests.timed(
+            guarded(handler_table(services), self._authorizer(), lambda item: self.view.image.topic_names.get(item))
+        )
         return {listener.name: await self._bind(listener, handlers) for listener in config.listeners}
+
+    def _authorizer(self) -> Authorizer | None:
+        settings = self.config.authorizer
+        if not settings.is_configured:
+            return None
+        return StandardAuthorizer(settings.rules, lambda: self.view.image.acls, asyncio.get_running_loop().time)
 
     async def _bind(self, listener: Listener, handlers: Handlers) -> Server:
         config = self.config

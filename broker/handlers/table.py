@@ -78,6 +78,7 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
     offsets = OffsetHandlers(
         hosted, services.remote_offsets, search_timeout_ms=config.remote_list_offsets_request_timeout_ms
     )
+    users = UserHandlers(view, has_authorizer=config.authorizer.is_configured)
     return {
         ApiKey.PRODUCE: ProduceHandler(
             hosted, broker_listener=services.broker_listener, is_ongoing=services.is_ongoing
@@ -91,7 +92,8 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.WRITE_TXN_MARKERS: TransactionMarkerHandler(hosted, services.groups, services.now_ms).write_txn_markers,
         ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
         ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: UserHandlers(view).describe_scram,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: users.describe_scram,
+        ApiKey.DESCRIBE_ACLS: users.describe_acls,
         ApiKey.DESCRIBE_LOG_DIRS: services.log_dirs.describe_log_dirs,
         **_group_handlers(services),
         **_forwarded(services),

@@ -185,9 +185,8 @@ class AclIndex:
     A look-up costs a dictionary access for each distinct length of the prefixes of the resource's type.
     """
 
-    rules: AclRules = field(default_factory=AclRules)
     _by_pattern: dict[ResourcePattern, dict[AclBinding, int]] = field(default_factory=dict)
-    """With how often an ACL was added: Kafka's log may hold it under two ids."""
+    """How often each ACL was added, by pattern: Kafka's log may hold one under two ids."""
     _prefix_lengths: dict[ResourceType, dict[int, int]] = field(default_factory=dict)
     """How many patterns there are of each length."""
 
@@ -220,25 +219,27 @@ class AclIndex:
     def __iter__(self) -> Iterator[AclBinding]:
         return (acl for acls in self._by_pattern.values() for acl in acls)
 
-    def allows(self, requester: Requester, operation: AclOperation, resource: Resource) -> bool:
+    def allows(self, rules: AclRules, requester: Requester, operation: AclOperation, resource: Resource) -> bool:
         """Return whether the requester may do the operation on the resource."""
-        if requester[0] in self.rules.super_users:
+        if requester[0] in rules.super_users:
             return True
         matching = list(self._matching(resource))
         if not matching:
-            return self.rules.allow_if_no_acl
+            return rules.allow_if_no_acl
         return decides(matching, requester, operation)
 
-    def allows_any(self, requester: Requester, operation: AclOperation, resource_type: ResourceType) -> bool:
+    def allows_any(
+        self, rules: AclRules, requester: Requester, operation: AclOperation, resource_type: ResourceType
+    ) -> bool:
         """Return whether some resource of the type may exist on which the operation is allowed (KIP-679)."""
         principal, _ = requester
-        if principal in self.rules.super_users:
+        if principal in rules.super_users:
             return True
         acls = [acl for acl in self if acl.pattern.resource_type is resource_type and _is_about(acl, requester)]
         denying = [acl.pattern for acl in acls if _denies(acl, operation)]
         if any(_covers_all(pattern) for pattern in denying):
             return False
-        if self.rules.allow_if_no_acl:
+        if rules.allow_if_no_acl:
             return True
         return any(not _is_dominated(acl.pattern, denying) for acl in acls if _allows(acl, operation))
 

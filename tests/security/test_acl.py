@@ -20,6 +20,7 @@ from tierfetch.security.core.acl import (
     ResourceType,
 )
 
+NO_RULES = AclRules()
 ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
@@ -40,8 +41,8 @@ def acl(
     return AclBinding(ResourcePattern(kind, name, pattern), principal, host, operation, permission)
 
 
-def index_of(*acls: AclBinding, rules: AclRules | None = None) -> AclIndex:
-    index = AclIndex(rules or AclRules())
+def index_of(*acls: AclBinding) -> AclIndex:
+    index = AclIndex()
     for each in acls:
         index.add(each)
     return index
@@ -50,7 +51,7 @@ def index_of(*acls: AclBinding, rules: AclRules | None = None) -> AclIndex:
 def allows(
     acls: list[AclBinding], operation: AclOperation, name: str = "t", requester: tuple[str, str] = ALICE
 ) -> bool:
-    return index_of(*acls).allows(requester, operation, Resource(TOPIC, name))
+    return index_of(*acls).allows(NO_RULES, requester, operation, Resource(TOPIC, name))
 
 
 @pytest.mark.parametrize(
@@ -102,17 +103,18 @@ def test_operations_that_are_implied(given_operation: AclOperation, asked: AclOp
 
 def test_super_users_need_no_acl_and_no_denial_stops_them() -> None:
     rules = AclRules(super_users=frozenset({"User:alice"}))
-    index = index_of(acl("*", Op.ALL, DENY, principal="User:*"), rules=rules)
-    assert index.allows(ALICE, Op.ALTER, Resource(TOPIC, "t"))
-    assert not index.allows(BOB, Op.ALTER, Resource(TOPIC, "t"))
-    assert not index.allows(BOB, Op.CLUSTER_ACTION, CLUSTER)
+    index = index_of(acl("*", Op.ALL, DENY, principal="User:*"))
+    assert index.allows(rules, ALICE, Op.ALTER, Resource(TOPIC, "t"))
+    assert not index.allows(rules, BOB, Op.ALTER, Resource(TOPIC, "t"))
+    assert not index.allows(rules, BOB, Op.CLUSTER_ACTION, CLUSTER)
 
 
 def test_everyone_is_allowed_only_where_no_acl_matches_the_resource() -> None:
-    index = index_of(acl("t", Op.READ, principal="User:bob"), rules=AclRules(allow_if_no_acl=True))
-    assert not index.allows(ALICE, Op.READ, Resource(TOPIC, "t"))
-    assert index.allows(ALICE, Op.READ, Resource(TOPIC, "u"))
-    assert index.allows(ALICE, Op.READ, Resource(GROUP, "t"))
+    index = index_of(acl("t", Op.READ, principal="User:bob"))
+    rules = AclRules(allow_if_no_acl=True)
+    assert not index.allows(rules, ALICE, Op.READ, Resource(TOPIC, "t"))
+    assert index.allows(rules, ALICE, Op.READ, Resource(TOPIC, "u"))
+    assert index.allows(rules, ALICE, Op.READ, Resource(GROUP, "t"))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_everyone_is_allowed_only_where_no_acl_matches_the_resource() -> None:
     ],
 )
 def test_whether_any_topic_may_be_written(acls: list[AclBinding], expected: bool) -> None:
-    assert index_of(*acls).allows_any(ALICE, Op.WRITE, TOPIC) is expected
+    assert index_of(*acls).allows_any(NO_RULES, ALICE, Op.WRITE, TOPIC) is expected
 
 
 @pytest.mark.parametrize(
@@ -218,8 +220,9 @@ def test_the_index_decides_as_the_naive_model(
     operation: AclOperation,
     name: str,
 ) -> None:
-    index = index_of(*acls, *removed, rules=rules)
+    index = index_of(*acls, *removed)
     for each in removed:
         index.remove(each)
     assert sorted(index, key=str) == sorted(set(acls), key=str)
-    assert index.allows(requester, operation, Resource(TOPIC, name)) is naive(acls, rules, requester, operation, name)
+    decided = index.allows(rules, requester, operation, Resource(TOPIC, name))
+    assert decided is naive(acls, rules, requester, operation, name)
