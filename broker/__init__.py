@@ -9,6 +9,7 @@ core/             holds the decisions that need only values.
 config/           reads the configuration file.
 tier              starts the two tier plugins and what works on them.
 metadata_topic    reads and writes `__remote_log_metadata` through the leaders of its partitions.
+listener_reload   follows the dynamic configs of listeners.
 combined          runs a controller and a broker in one process.
 environment       names what a node takes from its machine, so that a simulation can replace it.
 shared_lock       shares the lock of a log directory between the logs and the metadata log.

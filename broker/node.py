@@ -66,6 +66,7 @@ from .groups.settings import coordinator_settings
 from .handlers.log_dirs import LogDirHandler
 from .handlers.table import HandlerServices, handler_table
 from .handlers.versions import VersionsHandler
+from .listener_reload import ListenerReload
 from .metrics import BrokerMetrics, RequestTimes
 from .metrics_endpoint import MetricsEndpoint
 from .replicas.fetcher_pool import FetcherPool
@@ -151,6 +152,9 @@ class Broker(Service):
         self.groups = await self._coordinate_groups()
         self.servers = await self._listen()
         self.server = self.servers[config.inter_broker_listener.name]
+        reload = ListenerReload(config, self.servers)
+        reload.apply(self.view.image)
+        self.view.subscribe(reload.on_image)
         await self._register()
         await self._open_logs()
         await self._host_partitions()

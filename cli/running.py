@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from ..log.core.properties import ConfigError
+from ..log.core.properties import ConfigError, read_properties
 from ..protocol.errors import OUTSIDE, OperatorError
 from ..protocol.net.service import Service, cancelled
 from ..remote.look import look
 from ..remote.storage import RemoteStorageRefusedError
+from ..security.keystores import secrets_readable
 
 if TYPE_CHECKING:
     from ..broker.tier import Tier
@@ -68,6 +69,7 @@ def run_node(
     logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT, stream=sys.stderr)
     try:
         config, warnings = load(path)
+        warnings += secrets_readable(path, read_properties(path))
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
     for warning in warnings:

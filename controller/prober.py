@@ -3,7 +3,8 @@
 A connect that every listener refuses shows that nobody listens there any more: one alone may be meant for others than
 the controllers, and be refused on the way. A connect that is taken is followed by the question which
 incarnation answers (a tagged field of ApiVersions, which brokers of Apache Kafka do not fill): the registered one
-lives, another one is proof that it does not. Anything else shows nothing. The decision stays with the core.
+lives, another one is proof that it does not. Listeners with TLS come last, and are not asked. Anything else shows
+nothing. The decision stays with the core.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import Final
 from ..protocol.errors import OUTSIDE
 from ..protocol.messages.cluster import ApiVersionsRequest
 from ..protocol.net.client import Address, KafkaClient
+from ..security.principal import SecurityProtocol
 from .core.fast_failover import ProbeOutcome, Verdict
 from .image.registrations import BrokerRegistration
+from .records import BrokerEndpoint
 
 PROBE_TIMEOUT_S: Final = 0.25
 PAUSE_S: Final = 0.03
@@ -30,7 +33,7 @@ Tell = Callable[[BrokerRegistration, ProbeOutcome], Awaitable[Verdict]]
 async def probe(broker: BrokerRegistration, random: Random) -> ProbeOutcome:
     """One connect to each of its listeners, as long as they refuse, and one question to the one that does not."""
     loop, outcome = asyncio.get_running_loop(), ProbeOutcome.NO_PROOF
-    for end_point in broker.end_points:
+    for end_point in sorted(broker.end_points, key=_has_tls):
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
                 transport, _ = await loop.create_connection(asyncio.Protocol, end_point.host, end_point.port)
@@ -40,8 +43,15 @@ async def probe(broker: BrokerRegistration, random: Random) -> ProbeOutcome:
         except OSError:  # a timeout among them
             return ProbeOutcome.NO_PROOF
         transport.abort()
+        if _has_tls(end_point):
+            return ProbeOutcome.NO_PROOF
         return await _compare(broker, Address(end_point.host, end_point.port), random)
     return outcome
+
+
+def _has_tls(end_point: BrokerEndpoint) -> bool:
+    """Whether the question could not be asked there: a controller has no part in the brokers' TLS."""
+    return end_point.security_protocol in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 
 
 async def _compare(broker: BrokerRegistration, address: Address, random: Random) -> ProbeOutcome:

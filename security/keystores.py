@@ -15,6 +15,7 @@ import logging
 import os
 import ssl
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +24,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from ..extras import needing
-from .core.settings import SecurityConfigError, StoreSettings
+from .core.settings import SecurityConfigError, StoreSettings, is_secret
 
 JKS_MAGIC: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _BEGIN_CERTIFICATE: Final = "-----BEGIN CERTIFICATE-----"
@@ -82,18 +83,27 @@ def read_file(location: str, key: str) -> bytes:
 def read_secret_file(location: str, key: str) -> bytes:
     """Return the bytes of a file that holds a secret; warn if other users of the machine can read it."""
     data = read_file(location, key)
-    warn_if_readable(Path(location))
+    warning = readable_by_all(Path(location))
+    if warning is not None:
+        log.warning("%s", warning)
     return data
 
 
-def warn_if_readable(path: Path) -> None:
-    """Log a warning if users other than the owner and the group can read a file with secrets."""
+def readable_by_all(path: Path) -> str | None:
+    """Return a warning if every user of the machine can read a file with secrets."""
     try:
         mode = stat.S_IMODE(os.stat(path).st_mode)
     except OSError:
-        return
-    if mode & stat.S_IROTH:
-        log.warning("%s holds secrets and every user can read it (mode %04o): expected 0600; chmod 600 it", path, mode)
+        return None
+    if not mode & stat.S_IROTH:
+        return None
+    return f"{path} holds secrets and every user can read it (mode {mode:04o}): expected 0600; chmod 600 it"
+
+
+def secrets_readable(path: Path, properties: Iterable[str]) -> list[str]:
+    """Return a warning if a node's file has keys that are secrets, and every user can read it."""
+    warning = readable_by_all(path) if any(map(is_secret, properties)) else None
+    return [] if warning is None else [warning]
 
 
 def _pkcs12_keys(store: StoreSettings, data: bytes) -> KeyMaterial:

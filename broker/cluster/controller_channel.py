@@ -22,6 +22,7 @@ from ...protocol.errors import OUTSIDE, ErrorCode
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.configs import AlterConfigsResponse, IncrementalAlterConfigsResponse
 from ...protocol.messages.errors import WithError
+from ...protocol.messages.security import AlterUserScramCredentialsResponse, CreateAclsResponse, DeleteAclsResponse
 from ...protocol.messages.topics import CreatePartitionsResponse, CreateTopicsResponse, DeleteTopicsResponse
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.start_waits import Unanswered
@@ -112,8 +113,10 @@ def _with_errors(response: object) -> Sequence[WithError]:
             return (response,)
         case CreateTopicsResponse():
             return response.topics
-        case CreatePartitionsResponse():
+        case CreatePartitionsResponse() | AlterUserScramCredentialsResponse() | CreateAclsResponse():
             return response.results
+        case DeleteAclsResponse():
+            return response.filter_results
         case DeleteTopicsResponse() | IncrementalAlterConfigsResponse() | AlterConfigsResponse():
             return response.responses
     return ()

@@ -14,6 +14,7 @@ from ...log.core.config import DEFAULTS_WITHOUT_EFFECT, INT64_MAX, TOPIC_CONFIG_
 from ...protocol.records import TimestampType
 from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from ...protocol.wire.config_resources import ConfigSource, ConfigSynonym, ConfigType, DescribedConfig
+from ...security.core.settings import is_dynamic_key, is_secret
 from ..config.broker_config import CONFIG_TYPES, DEFAULT_PROPERTIES, DYNAMIC_KEYS, BrokerConfig, ConfigError
 from ..config.dynamic_configs import OF_CONTROLLERS
 from .view import ClusterImage, ClusterView
@@ -182,7 +183,7 @@ def _synonyms_of_topic(key: str, config: BrokerConfig, image: ClusterImage) -> t
 
 
 def describe_broker(config: BrokerConfig, image: ClusterImage) -> list[DescribedConfig]:
-    """Every key of this broker that has a value, but the plugins' own keys: they may hold secrets."""
+    """Every key of this broker that has a value, but the plugins' own keys and secrets of TLS and SASL."""
     in_force = config_in_force(config, image).as_properties()
     return [
         DescribedConfig(
@@ -193,6 +194,25 @@ def describe_broker(config: BrokerConfig, image: ClusterImage) -> list[Described
             synonyms=_broker_synonyms(name, config, image),
         )
         for name, value in sorted(in_force.items())
+    ] + _described_security(config, image)
+
+
+def _described_security(config: BrokerConfig, image: ClusterImage) -> list[DescribedConfig]:
+    own = {
+        key: value for key, value in image.broker_configs.get(str(config.node_id), {}).items() if is_dynamic_key(key)
+    }
+    shown = {**config.security_properties, **own}
+    static, dynamic = ConfigSource.STATIC_BROKER_CONFIG, ConfigSource.DYNAMIC_BROKER_CONFIG
+    return [
+        DescribedConfig(
+            key,
+            value,
+            ConfigType.STRING,
+            is_read_only=not is_dynamic_key(key),
+            synonyms=(ConfigSynonym(key, value, dynamic if key in own else static),),
+        )
+        for key, value in sorted(shown.items())
+        if not is_secret(key)
     ]
 
 

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Final
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...security.core.settings import is_dynamic_key, is_secret
 from .broker_config import DYNAMIC_KEYS, BrokerConfig, ConfigError, parse
 
 OF_CONTROLLERS: Final = frozenset({"unclean.leader.election.enable"})
@@ -15,7 +16,13 @@ OF_CONTROLLERS: Final = frozenset({"unclean.leader.election.enable"})
 
 def check_dynamic_configs(configs: Mapping[str, str]) -> None:
     """INVALID_CONFIG for a key that is not dynamic, or a value that is wrong whatever else a broker's file says."""
-    static = sorted(set(configs) - DYNAMIC_KEYS - OF_CONTROLLERS)
+    secret = sorted(filter(is_secret, configs))
+    if secret:
+        raise KafkaError(
+            ErrorCode.invalid_config,
+            f"{secret[0]} holds a secret, which the metadata log would keep: set it in the file",
+        )
+    static = sorted(key for key in set(configs) - DYNAMIC_KEYS - OF_CONTROLLERS if not is_dynamic_key(key))
     if static:
         raise KafkaError(
             ErrorCode.invalid_config, f"{static[0]} is not a dynamic config: change the broker's file and restart it"

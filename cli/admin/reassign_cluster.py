@@ -150,7 +150,7 @@ class PlanCluster:
         return found
 
     async def set_configs(self, values: Iterable[ConfigValue]) -> None:
-        """Those of topics in one request, those of each broker at that broker."""
+        """Send the topics' changes in one request, and each broker's to that broker."""
         resources: dict[tuple[str, str], list[IncrementalAlterConfigsRequestAlterableConfig]] = {}
         for each in values:
             operation = _DELETE if each.value is None else _SET

@@ -38,7 +38,7 @@ _METADATA_LOG: Final = DescribeQuorumRequest(
 _MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.not_controller, ErrorCode.broker_not_available})
 
 Answer = DescribeQuorumResponse | AddRaftVoterResponse | RemoveRaftVoterResponse
-"""Of the leader alone."""
+"""What the leader alone answers."""
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
 

@@ -39,6 +39,9 @@ from ...protocol.messages.configs import (
 )
 from ...protocol.messages.security import (
     AclCreationResult,
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
     CreateAclsRequest,
     CreateAclsResponse,
     DeleteAclsFilterResult,
@@ -151,6 +154,18 @@ def _elect_leaders(_: ElectLeadersRequest, error: KafkaError) -> ElectLeadersRes
     return ElectLeadersResponse(error_code=error.code, replica_election_results=())
 
 
+def _alter_user_scram_credentials(
+    request: AlterUserScramCredentialsRequest, error: KafkaError
+) -> AlterUserScramCredentialsResponse:
+    users = [item.name for item in request.deletions] + [item.name for item in request.upsertions]
+    return AlterUserScramCredentialsResponse(
+        results=tuple(
+            AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.message)
+            for user in dict.fromkeys(users)
+        )
+    )
+
+
 def _incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, error: KafkaError
 ) -> IncrementalAlterConfigsResponse:
@@ -202,6 +217,7 @@ _REFUSALS: Final[Mapping[ApiKey, Callable[[Any, KafkaError], Any]]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_reassignments,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_reassignments,
     ApiKey.ELECT_LEADERS: _elect_leaders,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.UPDATE_FEATURES: _update_features,

@@ -2,6 +2,7 @@
 
 base       declares what all messages have in common.
 versions   upgrades old forms of a message when read, and lowers them when written.
+errors     declares where responses say that something failed.
 registry   finds the message classes of an API, and imports them on demand.
 generate   writes the modules below, and `registry`, from kio's schemas.
 topics     holds the messages about topics: create, grow, delete, reassign, elect.

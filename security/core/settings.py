@@ -67,6 +67,10 @@ LISTENER_KEYS: Final = frozenset(
     }
 )
 """The keys that a listener may have of its own."""
+DYNAMIC_KEYS: Final = frozenset(
+    {"ssl.keystore.location", "ssl.keystore.type", "ssl.truststore.location", "ssl.truststore.type"}
+)
+"""The keys of a listener that may change while it runs. No secrets: the metadata log keeps what is changed."""
 NODE_KEYS: Final = frozenset(
     {
         "listener.security.protocol.map",
@@ -183,6 +187,12 @@ def is_security_key(key: str) -> bool:
     """Whether a node's key belongs here, a listener's own keys included."""
     match = _LISTENER_KEY.fullmatch(key)
     return key in LISTENER_KEYS | NODE_KEYS | AUTHORIZER_KEYS or (match is not None and match["key"] in LISTENER_KEYS)
+
+
+def is_dynamic_key(key: str) -> bool:
+    """Whether a key is that of one listener, and may change while it runs."""
+    match = _LISTENER_KEY.fullmatch(key)
+    return match is not None and match["key"] in DYNAMIC_KEYS
 
 
 def is_secret(key: str) -> bool:

@@ -7,6 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.broker.cluster.controller_channel import is_from_another
+from tierfetch.broker.handlers.forwarding import FORWARDED
 from tierfetch.controller.core.machine import HANDLERS
 from tierfetch.controller.core.refusals import refusal
 from tierfetch.controller.envelope import unwrap
@@ -69,11 +71,16 @@ ASKED: dict[ApiKey, dict[str, Any]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: {"topics": [], "timeout_ms": 1},
     ApiKey.LIST_PARTITION_REASSIGNMENTS: {"topics": None, "timeout_ms": 1},
     ApiKey.ELECT_LEADERS: {"topic_partitions": None, "timeout_ms": 1, "election_type": 0},
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: {
+        "deletions": [{"name": "alice", "mechanism": 1}],
+        "upsertions": [{"name": "bob", "mechanism": 1, "iterations": 4096, "salt": b"s", "salted_password": b"p"}],
+    },
     ApiKey.INCREMENTAL_ALTER_CONFIGS: RESOURCES,
     ApiKey.ALTER_CONFIGS: RESOURCES,
     ApiKey.UPDATE_FEATURES: {"feature_updates": [], "timeout_ms": 1},
 }
 """A request for one thing, where the error is that thing's."""
+FORWARDED_TO_THE_ACTIVE = [api for api in FORWARDED if api in ASKED]
 
 
 def find_codes(value: Any) -> set[ErrorCode]:
@@ -137,3 +144,8 @@ async def test_the_request_inside_an_envelope_is_answered_as_if_it_had_come_alon
 async def test_envelopes_around_something_else_are_refused(data: bytes, code: ErrorCode) -> None:
     answer = await unwrap(context(), enveloped(data), {})
     assert (answer.error_code, answer.response_data) == (code, None)
+
+
+@pytest.mark.parametrize("api", FORWARDED_TO_THE_ACTIVE, ids=lambda api: api.name)
+def test_a_broker_sees_that_another_controller_is_active(api: ApiKey) -> None:
+    assert is_from_another(refusal(request_of(api, ASKED[api], api.max_version), NOT_ACTIVE))

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import javaproperties
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from cryptography import x509
 
+from tierfetch.cli.processes import poll
 from tierfetch.tests.process.clients import create_topic
 from tierfetch.tests.process.secure_servers import SCRAM, SecureServers
 from tierfetch.tests.security.certificates import make_certificate
@@ -119,35 +125,62 @@ def test_credentials_are_altered_and_described(servers: SecureServers) -> None:
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 5000)
     for future in admin.alter_user_scram_credentials([UserScramCredentialUpsertion("carol", info, b"rose")]).values():
         future.result(TIMEOUT_S)
-    described = admin.describe_user_scram_credentials(["carol"])["carol"].result(TIMEOUT_S)
-    assert [(item.mechanism, item.iterations) for item in described.scram_credential_infos] == [
-        (ScramMechanism.SCRAM_SHA_256, 5000)
-    ]
+    described = described_of(admin, "carol", is_there=True)
+    assert [(item.mechanism, item.iterations) for item in described] == [(ScramMechanism.SCRAM_SHA_256, 5000)]
     assert AdminClient(librdkafka(servers, user="carol", password="rose")).list_topics(timeout=TIMEOUT_S).topics
     deletion = UserScramCredentialDeletion("carol", ScramMechanism.SCRAM_SHA_256)
     for future in admin.alter_user_scram_credentials([deletion]).values():
         future.result(TIMEOUT_S)
-    with pytest.raises(Exception, match=r"RESOURCE_NOT_FOUND|does not exist"):
-        admin.describe_user_scram_credentials(["carol"])["carol"].result(TIMEOUT_S)
+    assert described_of(admin, "carol", is_there=False) == []
+
+
+def described_of(admin: AdminClient, user: str, *, is_there: bool) -> list[ScramCredentialInfo]:
+    """Return a user's credentials once the broker that answers has applied the change."""
+    for _ in poll(TIMEOUT_S, f"{user} to be {'known' if is_there else 'unknown'}"):
+        found: list[ScramCredentialInfo] = []
+        with contextlib.suppress(KafkaException):  # RESOURCE_NOT_FOUND
+            found = admin.describe_user_scram_credentials([user])[user].result(TIMEOUT_S).scram_credential_infos
+        if bool(found) is is_there:
+            return found
+    raise AssertionError(user)
+
+
+def serial(servers: SecureServers, node: int) -> int:
+    """Return the serial number of the certificate that a new connection is shown."""
+    pem = ssl.get_server_certificate(("localhost", servers.external_ports[node]))
+    return x509.load_pem_x509_certificate(pem.encode()).serial_number
 
 
 def test_a_certificate_is_renewed_without_a_restart(servers: SecureServers) -> None:
-    def serial() -> int:
-        pem = ssl.get_server_certificate(("localhost", servers.external_ports[1]))
-        return int(ssl._ssl._test_decode_cert(write(pem))["serialNumber"], 16)  # type: ignore[attr-defined]
-
-    def write(pem: str) -> str:
-        path: Path = servers.base / "seen.pem"
-        path.write_text(pem)
-        return str(path)
-
-    before = serial()
     made = make_certificate("broker-1", issuer=servers.authority)
     made.write_pem(servers.key_file(1).parent, "node-1")
-    while serial() == before:
-        pass
-    assert serial() == made.certificate.serial_number
+    for _ in poll(TIMEOUT_S, "the new certificate to be shown"):
+        if serial(servers, 1) == made.certificate.serial_number:
+            break
     assert AdminClient(librdkafka(servers)).list_topics(timeout=TIMEOUT_S).topics
+
+
+def test_a_listener_gets_another_keystore_by_a_dynamic_config(servers: SecureServers) -> None:
+    made = make_certificate("broker-2", issuer=servers.authority)
+    path = made.write_pem(servers.key_file(2).parent, "other-2")
+    admin = AdminClient(librdkafka(servers))
+    for location in ("nowhere.pem", str(path)):
+        entry = ConfigEntry(
+            "listener.name.external.ssl.keystore.location",
+            location,
+            incremental_operation=AlterConfigOpType.SET,
+        )
+        resource = ConfigResource(ResourceType.BROKER, "2", incremental_configs=[entry])
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result(TIMEOUT_S)
+    for _ in poll(TIMEOUT_S, "the other keystore to be used"):
+        if serial(servers, 2) == made.certificate.serial_number:
+            break
+    assert "nowhere.pem: cannot be read" in servers.log_file(2).read_text()
+    described = admin.describe_configs([ConfigResource(ResourceType.BROKER, "2")])
+    configs = next(iter(described.values())).result(TIMEOUT_S)
+    assert configs["listener.name.external.ssl.keystore.location"].value == str(path)
+    assert not [name for name in configs if "password" in name or "jaas" in name]
 
 
 def command(servers: SecureServers, properties: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:

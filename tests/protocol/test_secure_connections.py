@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import struct
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from random import Random
 
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, read_request_header, read_response, write_request
@@ -312,6 +316,46 @@ async def test_a_sasl_client_at_a_listener_without_sasl() -> None:
     async with listening({}, SecurityProtocol.PLAINTEXT) as listener:
         with pytest.raises(AuthenticationFailedError, match=r"offers no SASL: check security\.protocol"):
             await listener.ask({"security.protocol": "SASL_PLAINTEXT", **ALICE})
+
+
+def oauth_files(folder: Path, **claims: object) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the properties of a listener and of a client: a key set and a token, both as files."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    public = {**jwt.algorithms.ECAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": "k", "alg": "ES256"}
+    now = int(time.time())
+    (folder / "jwks.json").write_text(json.dumps({"keys": [public]}))
+    token = jwt.encode(
+        {"sub": "job", "iat": now, "exp": now + 60, "aud": "kafka", **claims}, key, "ES256", {"kid": "k"}
+    )
+    (folder / "token").write_text(token)
+    (folder / "token").chmod(0o600)
+    listener = {
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": (folder / "jwks.json").as_uri(),
+        "sasl.oauthbearer.expected.audience": "kafka",
+    }
+    client = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;",
+        "sasl.oauthbearer.token.endpoint.url": (folder / "token").as_uri(),
+    }
+    return listener, client
+
+
+async def test_oauthbearer(tmp_path: Path) -> None:
+    properties, client = oauth_files(tmp_path)
+    async with listening({**properties, **FAST}, SecurityProtocol.SASL_PLAINTEXT) as listener:
+        assert await listener.ask(client) == "User:job"
+
+
+async def test_a_token_for_another_audience_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    properties, client = oauth_files(tmp_path, aud="other")
+    async with listening({**properties, **FAST}, SecurityProtocol.SASL_PLAINTEXT) as listener:
+        with pytest.raises(AuthenticationFailedError, match="invalid credentials with SASL mechanism OAUTHBEARER"):
+            await listener.ask(client)
+        assert "InvalidAudienceError" in caplog.text
+        assert (tmp_path / "token").read_text() not in caplog.text
 
 
 class Raw:

@@ -126,6 +126,13 @@ def test_an_unknown_user_gets_the_same_salt_each_time() -> None:
     assert b"i=4096" in answers[0].data
 
 
+def test_an_unknown_user_is_refused_whatever_it_proves() -> None:
+    server = ScramServer(ScramType.SCRAM_SHA_256, lambda _: None, lambda _: RFC_7677, "servernonce")
+    decided = converse(ScramClient(ScramType.SCRAM_SHA_256, "mallory", "pencil"), server)
+    assert isinstance(decided, Rejected)
+    assert decided.message == SCRAM_REFUSED
+
+
 @pytest.mark.parametrize(
     "message",
     [

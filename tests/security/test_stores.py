@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 
 from tierfetch import extras
 from tierfetch.security.core.settings import SecurityConfigError, client_settings, listener_settings
-from tierfetch.security.keystores import load_authorities, load_keys
+from tierfetch.security.keystores import load_authorities, load_keys, secrets_readable
 from tierfetch.security.principal import SecurityProtocol
 from tierfetch.security.tls import client_context, name_of, openssl_name, server_context
 from tierfetch.tests.security.certificates import Certificate, make_authority, make_certificate
@@ -197,3 +197,19 @@ def test_unknown_cipher_suites_are_refused() -> None:
     assert tls is not None
     with pytest.raises(SecurityConfigError, match="none of TLS_X_WITH_Y is known"):
         client_context(tls)
+
+
+@pytest.mark.parametrize(
+    ("mode", "keys", "is_warned"),
+    [
+        (0o644, ["node.id", "ssl.keystore.password"], True),
+        (0o644, ["listener.name.x.plain.sasl.jaas.config"], True),
+        (0o640, ["ssl.keystore.password"], False),
+        (0o644, ["node.id", "ssl.keystore.location"], False),
+    ],
+)
+def test_a_nodes_file_with_secrets(tmp_path: Path, mode: int, keys: list[str], is_warned: bool) -> None:
+    path = tmp_path / "server.properties"
+    path.touch()
+    path.chmod(mode)
+    assert bool(secrets_readable(path, keys)) is is_warned
