@@ -41,7 +41,7 @@ from ..log.keeper.log_directory import HeldLock
 from ..log.keeper.manager import LogManager
 from ..log.keeper.upkeep import UpkeepSettings
 from ..protocol.api import ApiKey
-from ..protocol.authorization.gate import guarded
+from ..protocol.authorization.gate import for_brokers_only, guarded
 from ..protocol.errors import OUTSIDE, OperatorError
 from ..protocol.fetch.messages import HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
 from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
@@ -245,8 +245,9 @@ class Broker(Service):
             is_ongoing=self._environment.is_ongoing,
             broker_listener=config.inter_broker_listener.name if len(config.listeners) > 1 else None,
         )
+        table = for_brokers_only(handler_table(services), services.broker_listener)
         handlers = self._requests.timed(
-            guarded(handler_table(services), self._authorizer(), lambda item: self.view.image.topic_names.get(item))
+            guarded(table, self._authorizer(), lambda item: self.view.image.topic_names.get(item))
         )
         return {listener.name: await self._bind(listener, handlers) for listener in config.listeners}
 

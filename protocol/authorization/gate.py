@@ -10,9 +10,12 @@ from typing import Any
 
 from ...security.authorizer import Authorizer
 from ..api import ApiKey
+from ..fetch.messages import FetchRequest
 from ..net.dispatch import Handler, RequestContext
 from .access import Access, Gate, TopicName
 from .rows import CONTROLLER_FETCH, ROWS
+from .topics import unread
+from .whole import markers_denied
 
 
 def guarded(
@@ -41,3 +44,25 @@ def _guarded(handler: Handler, gate: Gate, authorizer: Authorizer, topic_name: T
         return await gate(Access(authorizer, context, topic_name), handler, request)
 
     return guarded_handler
+
+
+def for_brokers_only(handlers: Mapping[int, Handler], broker_listener: str | None) -> dict[int, Handler]:
+    """Return the handlers, with replica fetches and WriteTxnMarkers kept off the listeners of clients. Where clients use
+    the brokers' listener too (None) they must be served.
+    """
+    if broker_listener is None:
+        return dict(handlers)
+    kept = (ApiKey.FETCH, ApiKey.WRITE_TXN_MARKERS)
+    rest = {api: handler for api, handler in handlers.items() if api not in kept}
+    return rest | {api: _internal(handlers[api], broker_listener) for api in kept if api in handlers}
+
+
+def _internal(handler: Handler, broker_listener: str) -> Handler:
+    async def internal_handler(context: RequestContext, request: Any) -> Any:
+        if context.listener == broker_listener or (isinstance(request, FetchRequest) and request.replica_id < 0):
+            return await handler(context, request)
+        if isinstance(request, FetchRequest):
+            return unread(request.topics, ())
+        return markers_denied(request)
+
+    return internal_handler

@@ -210,7 +210,7 @@ async def fetch(access: Access, handler: Handler, request: FetchRequest) -> Any:
     if request.replica_id != CONSUMER:
         if access.may_cluster(AclOperation.CLUSTER_ACTION):
             return await handler(access.context, request)
-        return _unread(request.topics, ())
+        return unread(request.topics, ())
     allowed: list[FetchTopic] = []
     denied: list[FetchTopic] = []
     for topic in request.topics:
@@ -218,13 +218,14 @@ async def fetch(access: Access, handler: Handler, request: FetchRequest) -> Any:
         is_allowed = name is None or access.may_topic(AclOperation.READ, name)
         (allowed if is_allowed else denied).append(topic)
     if denied and not allowed:
-        return _unread(tuple(denied), ())
+        return unread(tuple(denied), ())
     asked = replace(request, topics=tuple(allowed), session_id=0, session_epoch=NO_SESSION, forgotten_topics=())
     response: FetchResponse = await handler(access.context, asked)
-    return replace(response, topics=_unread(tuple(denied), response.topics).topics) if denied else response
+    return replace(response, topics=unread(tuple(denied), response.topics).topics) if denied else response
 
 
-def _unread(denied: tuple[FetchTopic, ...], answered: tuple[FetchTopicResponse, ...]) -> FetchResponse:
+def unread(denied: tuple[FetchTopic, ...], answered: tuple[FetchTopicResponse, ...]) -> FetchResponse:
+    """Return what was answered, and a denial for each partition of the topics."""
     refused = (
         FetchTopicResponse(
             tuple(FetchPartitionResponse(item.partition, FAILED) for item in topic.partitions),

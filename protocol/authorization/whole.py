@@ -50,6 +50,11 @@ async def write_txn_markers(access: Access, handler: Handler, request: producers
     """ClusterAction, or Alter for an operator that aborts a transaction (KIP-664)."""
     if access.may_cluster(AclOperation.CLUSTER_ACTION, is_logged=False) or access.may_cluster(AclOperation.ALTER):
         return await handler(access.context, request)
+    return markers_denied(request)
+
+
+def markers_denied(request: producers.WriteTxnMarkersRequest) -> producers.WriteTxnMarkersResponse:
+    """Deny each partition of each marker."""
     return producers.WriteTxnMarkersResponse(
         markers=tuple(
             producers.WritableTxnMarkerResult(

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.authorization.gate import guarded
+from tierfetch.protocol.authorization.gate import for_brokers_only, guarded
 from tierfetch.protocol.authorization.rows import PAGE, ROWS, page
 from tierfetch.protocol.codec import write_response
 from tierfetch.protocol.errors import ErrorCode
@@ -363,3 +363,30 @@ def test_the_audit_log_names_who_what_and_where_and_is_limited(caplog: pytest.Lo
     listener.now_s = 1.0
     listener.authorizer.allows(("User:eve", "10.0.0.9"), Op.READ, Resource(Kind.TOPIC, "t"), "FETCH")
     assert caplog.messages[LINES_PER_S].startswith("7 denials before were not written")
+
+
+@pytest.mark.parametrize(("listener", "is_served"), [("INTERNAL", True), ("PLAINTEXT", False)])
+async def test_what_brokers_alone_ask_for_is_not_served_on_the_listeners_of_clients(
+    listener: str, is_served: bool
+) -> None:
+    reached: list[Any] = []
+
+    async def handle(_: object, request: Any) -> str:
+        reached.append(request)
+        return ANSWERED
+
+    handlers = for_brokers_only({ApiKey.FETCH: handle, ApiKey.WRITE_TXN_MARKERS: handle}, "INTERNAL")
+    context = replace(context_of(ApiKey.FETCH, 13), listener=listener)
+    of_replica = FetchRequest(max_wait_ms=1, min_bytes=1, topics=(FetchTopic((FetchPartition(0),), "t"),), replica_id=2)
+    of_consumer = replace(of_replica, replica_id=-1)
+    markers = producers.WriteTxnMarkersRequest(markers=())
+    assert await handlers[ApiKey.FETCH](context, of_consumer) == ANSWERED
+    answers = [
+        await handlers[ApiKey.FETCH](context, of_replica),
+        await handlers[ApiKey.WRITE_TXN_MARKERS](context, markers),
+    ]
+    assert reached == [of_consumer, *((of_replica, markers) if is_served else ())]
+    if not is_served:
+        assert answers[0].topics[0].partitions[0].error_code is ErrorCode.topic_authorization_failed
+    alone = for_brokers_only({ApiKey.FETCH: handle}, None)
+    assert await alone[ApiKey.FETCH](context, of_replica) == ANSWERED
