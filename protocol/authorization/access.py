@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from ...security.authorizer import Authorizer
@@ -96,3 +96,14 @@ class Access:
 
 Gate = Callable[[Access, Handler, Any], Coroutine[Any, Any, Any]]
 """`await gate(access, handler, request)` is the response: of the handler, or a denial."""
+
+Item = TypeVar("Item")
+
+
+def split(items: Iterable[Item], is_allowed: Callable[[Item], bool]) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
+    """Return what is allowed, and what is denied, each in its order."""
+    allowed: list[Item] = []
+    denied: list[Item] = []
+    for item in items:
+        (allowed if is_allowed(item) else denied).append(item)
+    return tuple(allowed), tuple(denied)

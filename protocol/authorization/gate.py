@@ -47,8 +47,8 @@ def _guarded(handler: Handler, gate: Gate, authorizer: Authorizer, topic_name: T
 
 
 def for_brokers_only(handlers: Mapping[int, Handler], broker_listener: str | None) -> dict[int, Handler]:
-    """Return the handlers, with replica fetches and WriteTxnMarkers kept off the listeners of clients. Where clients use
-    the brokers' listener too (None) they must be served.
+    """Return the handlers, with replica fetches and WriteTxnMarkers kept off the listeners of clients. With None, where
+    clients use the brokers' listener too, they must be served.
     """
     if broker_listener is None:
         return dict(handlers)

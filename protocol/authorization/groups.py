@@ -9,7 +9,7 @@ from ...security.core.acl import AclOperation, ResourceType
 from ..errors import ErrorCode
 from ..messages import groups, offsets
 from ..net.dispatch import Handler
-from .access import Access
+from .access import Access, split
 
 GROUP_FAILED = ErrorCode.group_authorization_failed
 TOPIC_FAILED = ErrorCode.topic_authorization_failed
@@ -20,12 +20,10 @@ async def find_coordinator(access: Access, handler: Handler, request: groups.Fin
     """Describe on the group, or on the transactional id."""
     is_group = request.key_type == GROUP_KEY
     kind = ResourceType.GROUP if is_group else ResourceType.TRANSACTIONAL_ID
-    allowed = tuple(key for key in request.coordinator_keys if access.may(AclOperation.DESCRIBE, kind, key))
+    allowed, others = split(request.coordinator_keys, lambda key: access.may(AclOperation.DESCRIBE, kind, key))
     code = GROUP_FAILED if is_group else ErrorCode.transactional_id_authorization_failed
     denied = tuple(
-        groups.Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=None)
-        for key in request.coordinator_keys
-        if key not in allowed
+        groups.Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=None) for key in others
     )
     response = await handler(access.context, replace(request, coordinator_keys=allowed))
     return replace(response, coordinators=(*response.coordinators, *denied))
@@ -33,7 +31,7 @@ async def find_coordinator(access: Access, handler: Handler, request: groups.Fin
 
 async def describe_groups(access: Access, handler: Handler, request: groups.DescribeGroupsRequest) -> Any:
     """Describe on each group; what is authorized is reported where it is asked for."""
-    allowed = tuple(name for name in request.groups if access.may_group(AclOperation.DESCRIBE, name))
+    allowed, others = split(request.groups, lambda name: access.may_group(AclOperation.DESCRIBE, name))
     response: groups.DescribeGroupsResponse = await handler(access.context, replace(request, groups=allowed))
     described = response.groups
     if request.include_authorized_operations:
@@ -47,8 +45,7 @@ async def describe_groups(access: Access, handler: Handler, request: groups.Desc
         groups.DescribedGroup(
             error_code=GROUP_FAILED, group_id=name, group_state="", protocol_type="", protocol_data="", members=()
         )
-        for name in request.groups
-        if name not in allowed
+        for name in others
     )
     return replace(response, groups=(*described, *denied))
 
@@ -66,13 +63,9 @@ async def list_groups(access: Access, handler: Handler, request: groups.ListGrou
 
 async def delete_groups(access: Access, handler: Handler, request: groups.DeleteGroupsRequest) -> Any:
     """Delete on each group."""
-    allowed = tuple(name for name in request.groups_names if access.may_group(AclOperation.DELETE, name))
+    allowed, others = split(request.groups_names, lambda name: access.may_group(AclOperation.DELETE, name))
     response = await handler(access.context, replace(request, groups_names=allowed))
-    denied = tuple(
-        groups.DeletableGroupResult(group_id=name, error_code=GROUP_FAILED)
-        for name in request.groups_names
-        if name not in allowed
-    )
+    denied = tuple(groups.DeletableGroupResult(group_id=name, error_code=GROUP_FAILED) for name in others)
     return replace(response, results=(*response.results, *denied))
 
 
@@ -109,10 +102,9 @@ async def offset_fetch(access: Access, handler: Handler, request: offsets.Offset
         if not access.may_group(AclOperation.DESCRIBE, group.group_id):
             denied_groups.append(_unfetched_group(group))
             continue
-        refused = [topic for topic in group.topics or () if not _may_describe(access, topic)]
+        kept, refused = split(group.topics or (), lambda topic: _may_describe(access, topic))
         denied_topics[group.group_id] = tuple(_unfetched(topic) for topic in refused)
-        kept = None if group.topics is None else tuple(topic for topic in group.topics if topic not in refused)
-        asked.append(replace(group, topics=kept))
+        asked.append(replace(group, topics=None if group.topics is None else kept))
     response: offsets.OffsetFetchResponse = await handler(access.context, replace(request, groups=tuple(asked)))
     answered = [
         replace(
@@ -159,7 +151,7 @@ async def offset_delete(access: Access, handler: Handler, request: offsets.Offse
     """Delete on the group, and Read on each topic."""
     if not access.may_group(AclOperation.DELETE, request.group_id):
         return offsets.OffsetDeleteResponse(error_code=GROUP_FAILED, topics=())
-    allowed = tuple(topic for topic in request.topics if access.may_topic(AclOperation.READ, topic.name))
+    allowed, others = split(request.topics, lambda topic: access.may_topic(AclOperation.READ, topic.name))
     denied = tuple(
         offsets.OffsetDeleteResponseTopic(
             name=topic.name,
@@ -168,8 +160,7 @@ async def offset_delete(access: Access, handler: Handler, request: offsets.Offse
                 for item in topic.partitions
             ),
         )
-        for topic in request.topics
-        if topic not in allowed
+        for topic in others
     )
     response = await handler(access.context, replace(request, topics=allowed))
     return replace(response, topics=(*response.topics, *denied))

@@ -16,7 +16,7 @@ from ..fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse
 from ..messages import cluster, offsets, topics
 from ..net.dispatch import Handler
 from ..wire.produce import ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopic, ProduceTopicResponse
-from .access import Access, Gate
+from .access import Access, Gate, split
 
 FAILED = ErrorCode.topic_authorization_failed
 NO_SESSION = -1
@@ -38,11 +38,11 @@ def each_topic(
     async def gate(access: Access, handler: Handler, request: Any) -> Any:
         if may_brokers and access.may_cluster(AclOperation.CLUSTER_ACTION, is_logged=False):
             return await handler(access.context, request)
-        allowed = tuple(topic for topic in request.topics if access.may_topic(operation, name(topic)))
-        refused = tuple(denied(topic) for topic in request.topics if topic not in allowed)
-        if not refused:
+        allowed, others = split(request.topics, lambda topic: access.may_topic(operation, name(topic)))
+        if not others:
             return await handler(access.context, request)
         response = await handler(access.context, replace(request, topics=allowed))
+        refused = map(denied, others)
         return replace(response, **{answers: (*getattr(response, answers), *refused)})
 
     return gate
@@ -89,16 +89,13 @@ def create_partitions_denied(topic: topics.CreatePartitionsTopic) -> topics.Crea
 
 async def create_topics(access: Access, handler: Handler, request: topics.CreateTopicsRequest) -> Any:
     """Create on the cluster, or on each topic. Configs of a new topic are shown to those that may describe them."""
-    if access.may_cluster(AclOperation.CREATE, is_logged=False):
-        allowed = request.topics
-    else:
-        allowed = tuple(topic for topic in request.topics if access.may_topic(AclOperation.CREATE, topic.name))
+    may_all = access.may_cluster(AclOperation.CREATE, is_logged=False)
+    allowed, others = split(request.topics, lambda topic: may_all or access.may_topic(AclOperation.CREATE, topic.name))
     response: topics.CreateTopicsResponse = await handler(access.context, replace(request, topics=allowed))
     shown = tuple(_with_configs(access, result) for result in response.topics)
     denied = tuple(
         topics.CreatableTopicResult(name=topic.name, error_code=FAILED, error_message="Authorization failed.")
-        for topic in request.topics
-        if topic not in allowed
+        for topic in others
     )
     return replace(response, topics=(*shown, *denied))
 

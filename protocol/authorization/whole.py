@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ...security.core.acl import CLUSTER, AclOperation, ResourceType
-from ..errors import ErrorCode, KafkaError
+from ..errors import ErrorCode
 from ..messages import brokers, cluster, producers, quorum, security, topics
 from ..net.dispatch import Handler
 from .access import Access, Gate
@@ -96,11 +96,6 @@ async def describe_cluster(access: Access, handler: Handler, request: cluster.De
     if not request.include_cluster_authorized_operations or response.error_code is not ErrorCode.none:
         return response
     return replace(response, cluster_authorized_operations=access.operations(ResourceType.CLUSTER, CLUSTER.name))
-
-
-def disconnect(_: Any, code: ErrorCode) -> Any:
-    """Deny a request whose response cannot say so: the connection ends, with a line in the log."""
-    raise KafkaError(code, MESSAGE)
 
 
 def coded(response: Callable[..., Any], **values: Any) -> Denial:
