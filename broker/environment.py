@@ -20,6 +20,7 @@ from ..log.keeper.log_directory import HeldLock
 from ..remote.registry import load_remote_storage
 from ..remote.storage import RemoteStorageManager
 from .cluster.view import ClusterView
+from .core.write_rules import IsOngoing, none_ongoing
 
 
 def wall_clock_ms() -> int:
@@ -57,3 +58,5 @@ class NodeEnvironment:
     lock_directory: Callable[[Path], HeldLock] = lock_directory
     open_remote_storage: Callable[[str, Mapping[str, str], str], RemoteStorageManager] = _load_remote_storage
     cluster_view: ClusterView | None = None
+    is_ongoing: IsOngoing = none_ongoing
+    """Verifies transactions (KIP-890), in the place of a transaction coordinator."""

@@ -39,6 +39,7 @@ from ..log.cleaner.cleaner import CleanerSettings
 from ..log.keeper.manager import LogManager
 from ..log.keeper.upkeep import UpkeepSettings
 from ..protocol.api import ApiKey
+from ..protocol.authorization.gate import for_brokers_only, guarded
 from ..protocol.errors import OUTSIDE, OperatorError
 from ..protocol.net.client import Address, KafkaClient
 from ..protocol.net.dispatch import Handlers
@@ -46,6 +47,7 @@ from ..protocol.net.server import Server, ServerLimits
 from ..protocol.net.service import cancelled
 from ..protocol.start_waits import StartWaits
 from ..protocol.topics import TopicPartition
+from ..security.authorizer import Authorizer, StandardAuthorizer
 from ..security.client import open_client
 from ..security.listener import open_listener
 from .cluster.lifecycle import LifecycleTimes
@@ -351,9 +353,19 @@ class _Composition:
             controllers=None if quorum is None else quorum.channel,
             log_dirs=log_dirs,
             throttles=self._throttles,
+            is_ongoing=self._environment.is_ongoing,
+            broker_listener=config.inter_broker_listener.name if len(config.listeners) > 1 else None,
         )
-        handlers = requests.timed(handler_table(services))
+        table = for_brokers_only(handler_table(services), services.broker_listener)
+        guard = guarded(table, self._authorizer(), lambda item: self._view.image.topic_names.get(item))
+        handlers = requests.timed(guard)
         return {listener.name: await self._bind(listener, handlers) for listener in config.listeners}
+
+    def _authorizer(self) -> Authorizer | None:
+        settings = self._config.authorizer
+        if not settings.is_configured:
+            return None
+        return StandardAuthorizer(settings.rules, lambda: self._view.image.acls, asyncio.get_running_loop().time)
 
     async def _bind(self, listener: Listener, handlers: Handlers) -> Server:
         config, quorum = self._config, self._quorum

@@ -10,6 +10,8 @@ inner request goes to the handler that it would have reached by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Final
 
 from ..protocol.codec import (
     UnsupportedVersionError,
@@ -21,7 +23,10 @@ from ..protocol.errors import ErrorCode
 from ..protocol.messages.brokers import EnvelopeRequest, EnvelopeResponse
 from ..protocol.net.dispatch import Handler, RequestContext
 from ..protocol.wire.framing import SIZE_BYTES
-from ..protocol.wire.primitives import MalformedMessageError
+from ..protocol.wire.primitives import MalformedMessageError, Reader
+from ..security.principal import KafkaPrincipal
+
+_VERSION_BYTES: Final = 2
 
 
 async def unwrap(
@@ -37,6 +42,12 @@ async def unwrap(
         return refused(ErrorCode.invalid_request)
     if header.api not in handlers:
         return refused(ErrorCode.unsupported_version)
+    try:
+        principal = _principal(envelope.request_principal) if envelope.request_principal else context.principal
+        address = envelope.client_host_address
+        client_host = str(ip_address(address)) if address else context.client_host
+    except (MalformedMessageError, ValueError):
+        return refused(ErrorCode.principal_deserialization_failure)
     inner = RequestContext(
         api=header.api,
         api_version=header.api_version,
@@ -45,14 +56,23 @@ async def unwrap(
         peer=context.peer,
         listener=context.listener,
         arrival_time_s=context.arrival_time_s,
-        principal=context.principal,
-        client_host=context.client_host,
+        principal=principal,
+        client_host=client_host,
         security_protocol=context.security_protocol,
     )
     response = await handlers[header.api](inner, body)
     parts = write_response(header.api, header.api_version, header.correlation_id, response)
     data = b"".join(bytes(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
     return EnvelopeResponse(response_data=data[SIZE_BYTES:])
+
+
+def _principal(data: bytes) -> KafkaPrincipal:
+    """Return the client's principal: version, type and name, as Kafka's DefaultPrincipalBuilder writes them."""
+    reader = Reader(memoryview(data), _VERSION_BYTES, flexible=True)
+    kind, name = reader.nullable_string(), reader.nullable_string()
+    if not (kind and name):
+        raise MalformedMessageError("an Envelope with a principal without a name")
+    return KafkaPrincipal(kind, name)
 
 
 def refused(code: ErrorCode) -> EnvelopeResponse:

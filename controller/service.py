@@ -24,6 +24,7 @@ from ..log.disk.directory_lock import lock_directory
 from ..log.disk.port import Disk
 from ..log.keeper.log_directory import HeldLock
 from ..protocol.api import ApiKey
+from ..protocol.authorization.gate import guarded
 from ..protocol.errors import OUTSIDE, ErrorCode
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.brokers import (
@@ -42,6 +43,7 @@ from ..protocol.messages.cluster import (
     DescribeClusterResponse,
 )
 from ..protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
+from ..protocol.messages.security import DescribeAclsRequest, DescribeAclsResponse
 from ..protocol.net.client import Address, KafkaClient
 from ..protocol.net.dispatch import (
     FinalizedFeatures,
@@ -58,12 +60,14 @@ from ..quorum.listener import QuorumListener
 from ..quorum.node import QuorumNode
 from ..quorum.service import QuorumService
 from ..quorum.storage.bootstrap_file import read_bootstrap
+from ..security.authorizer import Authorizer, StandardAuthorizer
 from ..security.client import open_client
 from .core.cluster import Asked, describe_cluster
 from .core.config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
 from .core.describe_configs import NodeConfigs, describe_configs
 from .core.features import finalized_levels, offered_features
 from .core.machine import HANDLERS
+from .core.security.acls import describe_acls
 from .envelope import refused, unwrap
 from .node import ControllerNode
 from .records import BrokerEndpoint, BrokerFeature, RegisterControllerRecord, decode_record
@@ -102,6 +106,7 @@ def core_config(process: ProcessConfig) -> ControllerConfig:
         auto_leader_rebalance_enable=process.auto_leader_rebalance_enable,
         leader_imbalance_check_interval_ms=process.leader_imbalance_check_interval_seconds * 1000,
         fast_failover=process.fast_failover_enable,
+        has_authorizer=process.authorizer.is_configured,
         warming=WarmingPolicy(process.thin_replica_warm_bytes, process.thin_replica_warm_ms),
     )
 
@@ -130,6 +135,9 @@ class ControllerService(Service):
         self._protocol = int(config.security.controller_protocol)
         self._brokers: dict[int, int] = {}
         """The broker whose heartbeats a connection carries, by connection."""
+        self._authorizer: Authorizer | None = None
+        self._of_clients: Mapping[int, Handler] = {}
+        """The handlers of requests in an Envelope, behind the same gate."""
         self.controller: ControllerNode
         self.quorum: QuorumService
 
@@ -150,6 +158,7 @@ class ControllerService(Service):
 
     async def _start(self) -> None:
         config = self.config
+        self._authorizer = self._make_authorizer()
         formatted = await read_bootstrap(self._quorum_arguments["disk"], config.metadata_directory)
         self.controller = ControllerNode(
             core_config(config).checking(self._check_broker_configs),
@@ -169,6 +178,8 @@ class ControllerService(Service):
             listeners=(*self._listeners, self.controller),
             handlers_of=self._handlers,
             credentials=lambda: self.controller.core.state.image.scram,
+            authorizer=self._authorizer,
+            topic_name=self._topic_name,
         )
         await self._stack.enter_async_context(self.quorum)
         self.quorum.server.connection_watcher = self._connection_ended
@@ -180,6 +191,21 @@ class ControllerService(Service):
         self._stack.push_async_callback(client.close)
         registering = asyncio.create_task(self._keep_registered(client), name="controller-registration")
         self._stack.push_async_callback(cancelled, registering)
+
+    def _make_authorizer(self) -> Authorizer | None:
+        settings = self.config.authorizer
+        if not settings.is_configured:
+            return None
+        return StandardAuthorizer(
+            settings.rules,
+            lambda: self.controller.core.state.image.acls,
+            asyncio.get_running_loop().time,
+            lambda: self.node.has_heard_leader and self.controller.core.state.image.metadata_version > 0,
+        )
+
+    def _topic_name(self, topic_id: UUID) -> str | None:
+        topic = self.controller.core.state.image.topics.get(topic_id)
+        return None if topic is None else topic.name
 
     def _registration(self) -> RegisterControllerRecord:
         endpoint = self.config.endpoint
@@ -208,6 +234,8 @@ class ControllerService(Service):
         handlers[ApiKey.ENVELOPE] = self._envelope
         handlers[ApiKey.DESCRIBE_CLUSTER] = self._describe_cluster
         handlers[ApiKey.DESCRIBE_CONFIGS] = self._describe_configs
+        handlers[ApiKey.DESCRIBE_ACLS] = self._describe_acls
+        self._of_clients = guarded(dict.fromkeys(OF_CLIENTS, self._handle), self._authorizer, self._topic_name)
         return handlers
 
     async def _handle(self, _: RequestContext, request: Request[ResponseT]) -> ResponseT:
@@ -220,7 +248,7 @@ class ControllerService(Service):
     async def _envelope(self, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
         if not self.controller.is_active:
             return refused(ErrorCode.not_controller)
-        return await unwrap(context, request, dict.fromkeys(OF_CLIENTS, self._handle))
+        return await unwrap(context, request, self._of_clients)
 
     async def _describe_cluster(self, _: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
         node = self.node
@@ -241,6 +269,10 @@ class ControllerService(Service):
         config = self.config
         node = NodeConfigs(config.node_id, config.as_properties(), config.static_properties())
         return describe_configs(self.controller.core.state, request, node)
+
+    async def _describe_acls(self, _: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+        acls = self.controller.core.state.image.acls
+        return describe_acls(acls, request, has_authorizer=self._authorizer is not None)
 
     def _connection_ended(self, connection_id: int) -> None:
         broker_id = self._brokers.pop(connection_id, None)

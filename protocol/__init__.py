@@ -1,11 +1,12 @@
 """Bytes to values and back: Kafka requests and responses (kio), record batches v2, error codes, connections.
 
-It knows no roles (leader, follower, controller) and no files. All of it is pure except `net/`.
+It knows no roles (leader, follower, controller) and no files. All of it is pure except `net/` and `authorization/`.
 
 api                    is the table of APIs: key, versions, first flexible version.
 wire/                  encodes primitive types, frames, and messages.
 records/               encodes and decodes record batches.
 fetch/                 is Fetch: its messages and its sessions.
+authorization/         lets requests through to their handlers, or denies them.
 net/                   is connections: clients, listeners, limits, dispatch.
 codec                  turns frames into requests and responses, and back.
 errors                 declares Kafka's error codes and `KafkaError`.

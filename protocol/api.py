@@ -73,6 +73,9 @@ class ApiKey(IntEnum):
     INIT_PRODUCER_ID = 22, 0, 5, 2
     OFFSET_FOR_LEADER_EPOCH = 23, 2, 4, 4
     WRITE_TXN_MARKERS = 27, 1, 2, 1
+    DESCRIBE_ACLS = 29, 1, 3, 2
+    CREATE_ACLS = 30, 1, 3, 2
+    DELETE_ACLS = 31, 1, 3, 2
     DESCRIBE_CONFIGS = 32, 1, 4, 4
     ALTER_CONFIGS = 33, 0, 2, 2
     DESCRIBE_LOG_DIRS = 35, 1, 5, 2

@@ -1,29 +1,14 @@
 """What a client may do with a resource, as answers tell it that asks (KIP-430): a bit for each operation of an ACL.
 
-There is no authorizer: everybody may do everything that the kind of resource knows.
+Without an authorizer every client may do everything that the kind of resource knows; with one, `authorization` reports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
 from typing import Final
 
-
-class AclOperation(IntEnum):
-    """Kafka's numbers."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
+from ..security.core.acl import AclOperation
 
 NOT_ASKED: Final = -(2**31)
 """In the place of the bits, where the request does not want them."""

@@ -41,6 +41,7 @@ from ..log.core.properties import (
 )
 from ..protocol.net.server_limits import UNLIMITED
 from ..protocol.wire.config_resources import ConfigType
+from ..security.core.authorization import AuthorizerSettings, authorizer_settings
 from ..security.core.node import NodeSecurity, controller_security
 from ..security.core.settings import is_security_key
 from .core.config import MetadataLogConfig, RaftConfig
@@ -52,7 +53,7 @@ _WEEK_MS: Final = 7 * 24 * 3_600_000
 _OF_OTHERS = re.compile(
     r"(listener\.name\..*|inter\.broker\..*|security\..*|ssl\..*|sasl\..*|num\..*|socket\..*|log\..*"
     r"|offsets\..*|group\..*|transaction\..*|share\..*|remote\..*|replica\..*|broker\..*|default\..*|min\.insync\.replicas"
-    r"|early\.start\.listeners|unclean\..*|leader\.imbalance\..*|auto\..*|advertised\..*|metric\.reporters|rsm\..*|rlmm\..*"
+    r"|unclean\..*|leader\.imbalance\..*|auto\..*|advertised\..*|metric\.reporters|rsm\..*|rlmm\..*"
     r"|initial\.broker\..*|.*\.quota\..*|internal\..*|fetch\..*|follower\..*|bootstrap\..*|static\..*)"
 )
 
@@ -189,6 +190,11 @@ class ControllerConfig(ControllerKeys, ClusterKeys, QuorumKeys):
     """The keys of TLS and SASL as the file has them; `security` is what they say."""
 
     @property
+    def authorizer(self) -> AuthorizerSettings:
+        """What decides which requests are allowed. AuthorizerConfigError, which validation raises first."""
+        return authorizer_settings(self.security_properties)
+
+    @property
     def security(self) -> NodeSecurity:
         """How the listener and connections are protected. SecurityConfigError, which validation raises first."""
         return controller_security(self.security_properties, self.controller_listener_names[0].upper())
@@ -226,6 +232,7 @@ class ControllerConfig(ControllerKeys, ClusterKeys, QuorumKeys):
                 f"controller.listener.names begins with {self.controller_listener_names[0]!r}, which is not among the "
                 f"listeners ({', '.join(sorted(names))})"
             )
+        self.authorizer  # noqa: B018 - the same
         self.security  # noqa: B018 - raises what is wrong with it
         voters = self.controller_quorum_voters
         if voters and self.controller_quorum_auto_join_enable:

@@ -21,9 +21,12 @@ from ..log.disk.directory_lock import lock_directory
 from ..log.disk.port import Disk
 from ..log.keeper.log_directory import HeldLock
 from ..protocol.api import ApiKey
+from ..protocol.authorization.access import TopicName
+from ..protocol.authorization.gate import guarded
 from ..protocol.net.dispatch import Handler
 from ..protocol.net.server import Server, ServerLimits
 from ..protocol.net.service import Service
+from ..security.authorizer import Authorizer
 from ..security.client import open_client
 from ..security.credentials import ScramCredentials
 from ..security.listener import open_listener
@@ -51,6 +54,8 @@ class QuorumService(Service):
         listeners: Sequence[QuorumListener] = (),
         handlers_of: HandlersOf | None = None,
         credentials: Callable[[], ScramCredentials] = ScramCredentials,
+        authorizer: Authorizer | None = None,
+        topic_name: TopicName = lambda _: None,
     ) -> None:
         """`credentials` are those that the listener authenticates users with."""
         super().__init__()
@@ -62,6 +67,8 @@ class QuorumService(Service):
         self._listeners = listeners
         self._handlers_of = handlers_of
         self._credentials = credentials
+        self._authorizer = authorizer
+        self._topic_name = topic_name
         self.node: QuorumNode
         self.server: Server
 
@@ -98,6 +105,7 @@ class QuorumService(Service):
         handlers |= QuorumHandlers(self.node).table()
         if self._handlers_of is not None:
             handlers |= self._handlers_of(self.node)
+        handlers |= guarded(handlers, self._authorizer, self._topic_name, is_controller=True)
         self._stack.push_async_callback(self.node.stop)
         await self.node.start()
         await self.server.serve()

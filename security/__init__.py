@@ -5,6 +5,8 @@ core/          decides: SASL mechanisms, JAAS syntax, principal mapping rules, s
 listener       is what a listener uses: its TLS context, its SASL mechanisms.
 client         is what a client uses: its TLS context, what it presents.
 client_file    reads a client's properties file, as Java's tools do.
+acls           holds the ACLs of the metadata image.
+authorizer     decides what a principal may do, and keeps the audit log.
 credentials    holds the SCRAM credentials of the metadata image.
 tokens         checks bearer tokens.
 token_source   gets a client's bearer token.

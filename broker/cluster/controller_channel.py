@@ -25,7 +25,7 @@ from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.configs import AlterConfigsResponse, IncrementalAlterConfigsResponse
 from ...protocol.messages.errors import WithError
-from ...protocol.messages.security import AlterUserScramCredentialsResponse
+from ...protocol.messages.security import AlterUserScramCredentialsResponse, CreateAclsResponse, DeleteAclsResponse
 from ...protocol.messages.topics import CreatePartitionsResponse, CreateTopicsResponse, DeleteTopicsResponse
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.start_waits import Unanswered
@@ -124,8 +124,10 @@ def _with_errors(response: object) -> Sequence[WithError]:
             return (response,)
         case CreateTopicsResponse():
             return response.topics
-        case CreatePartitionsResponse() | AlterUserScramCredentialsResponse():
+        case CreatePartitionsResponse() | AlterUserScramCredentialsResponse() | CreateAclsResponse():
             return response.results
+        case DeleteAclsResponse():
+            return response.filter_results
         case DeleteTopicsResponse() | IncrementalAlterConfigsResponse() | AlterConfigsResponse():
             return response.responses
     return ()

@@ -47,6 +47,7 @@ from ...log.core.properties import (
 from ...protocol.net.server_limits import UNLIMITED, ServerLimits
 from ...protocol.wire.config_resources import ConfigType
 from ...quorum.controller_config import QuorumKeys
+from ...security.core.authorization import AuthorizerSettings, authorizer_settings
 from ...security.core.node import NodeSecurity, broker_security, inter_broker_listener
 from ...security.core.settings import is_security_key
 from ..core.read_replicas import SELECTORS
@@ -337,8 +338,14 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, Quorum
         strangers = [item.name for item in self.advertised_listeners or () if item.name not in names]
         if strangers:
             raise ValueError(f"advertised.listeners: {strangers[0]} is not among the listeners ({', '.join(names)})")
+        self.authorizer  # noqa: B018 - the same
         self.security  # noqa: B018 - raises what is wrong with it
         return self
+
+    @property
+    def authorizer(self) -> AuthorizerSettings:
+        """What decides which requests are allowed. AuthorizerConfigError, which validation raises first."""
+        return authorizer_settings(self.security_properties)
 
     @property
     def security(self) -> NodeSecurity:

@@ -4,6 +4,7 @@ cluster_image   names what a broker knows of its cluster: brokers, topics, parti
 metadata_view   replays metadata records into immutable cluster images.
 image_changes   finds the partitions of a broker that differ between two images.
 follower_reads  decides what a consumer may read from a follower (KIP-392).
+write_rules     says what Produce must not write: internal topics, transactions that no coordinator tracks.
 read_replicas   chooses the replica that a consumer should read from (`replica.selector.class`).
 recompression   rewrites a batch in the topic's codec (`compression.type`).
 """

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from ...protocol.topics import TopicIdPartition, TopicPartition
+from ...security.acls import Acls
 from ...security.credentials import ScramCredentials
 from ...security.principal import SecurityProtocol
 
@@ -102,6 +103,8 @@ class ClusterImage:
     features: Mapping[str, int] | None = None
     scram: ScramCredentials = field(default_factory=ScramCredentials, compare=False)
     """The users' SCRAM credentials, always the newest: one value for all images of a log."""
+    acls: Acls = field(default_factory=Acls, compare=False)
+    """The ACLs, always the newest: one value for all images of a log."""
     topic_names: Mapping[UUID, str] = field(init=False)
 
     def __post_init__(self) -> None:

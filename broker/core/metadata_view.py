@@ -31,7 +31,8 @@ class MetadataView:
     def __init__(self, cluster_id: str, listener_name: str) -> None:
         self._listener_name = listener_name
         self.metadata = MetadataImage()
-        self.cluster = ClusterImage(cluster_id, {}, {}, {}, features={}, scram=self.metadata.scram)
+        metadata = self.metadata
+        self.cluster = ClusterImage(cluster_id, {}, {}, {}, features={}, scram=metadata.scram, acls=metadata.acls)
 
     def apply(self, records: Iterable[bytes]) -> bool:
         """Take up the records of a committed batch; whether anything changed. MetadataRecordError."""
@@ -62,6 +63,7 @@ class MetadataView:
             broker_configs=self._broker_configs(before.broker_configs, delta.configs),
             features=dict(self.metadata.features) if delta.features else before.features,
             scram=self.metadata.scram,
+            acls=self.metadata.acls,
         )
 
     def _brokers(self, before: Mapping[int, BrokerRegistration], changed: set[int]) -> Mapping[int, BrokerRegistration]:

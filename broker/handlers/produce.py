@@ -10,7 +10,7 @@
 |---|---|
 | other acks | INVALID_REQUIRED_ACKS |
 | no records | INVALID_RECORD |
-| transactional id given | accepted: the markers of its transactions come from the transaction coordinator |
+| an internal topic, a transactional batch | see `core.write_rules` |
 | the ISR is too small before the append | NOT_ENOUGH_REPLICAS |
 | not committed within `timeout.ms` | REQUEST_TIMED_OUT: it may be committed later |
 | this broker stops leading meanwhile | NOT_LEADER_OR_FOLLOWER, with a hint where the leader is |
@@ -34,6 +34,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.net.pace import Slices
 from ...protocol.net.slicing import SLICED_ELEMENTS_MIN
+from ...protocol.records.batch_header import Buffer, has_transactional_bit, parse_header
 from ...protocol.wire.leader_hints import LeaderIdAndEpoch
 from ...protocol.wire.produce import (
     ACKS_ALL,
@@ -45,6 +46,7 @@ from ...protocol.wire.produce import (
     ProduceResponse,
     ProduceTopicResponse,
 )
+from ..core.write_rules import IsOngoing, check_topic, check_transaction, none_ongoing
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.partition import Partition
 
@@ -60,8 +62,13 @@ _log = logging.getLogger(__name__)
 class ProduceHandler:
     """Appends to the partitions that this broker leads."""
 
-    def __init__(self, hosted: HostedPartitions) -> None:
+    def __init__(
+        self, hosted: HostedPartitions, *, broker_listener: str | None = None, is_ongoing: IsOngoing = none_ongoing
+    ) -> None:
+        """`broker_listener` is the inter-broker listener, None if clients use it too."""
         self._hosted = hosted
+        self._broker_listener = broker_listener
+        self._is_ongoing = is_ongoing
         self._to_start = 0
         """Requests for several partitions whose tasks have not begun yet."""
 
@@ -69,10 +76,10 @@ class ProduceHandler:
         """None with acks=0; KafkaError then if a partition refused."""
         if len(request.topics) == 1 and len(request.topics[0].partitions) == 1 and not self._to_start:
             (topic,) = request.topics
-            answer = await self._produce(request, topic.topic_id or topic.topic, topic.partitions[0])
+            answer = await self._produce(context, request, topic.topic_id or topic.topic, topic.partitions[0])
             topics: tuple[ProduceTopicResponse, ...] = (ProduceTopicResponse((answer,), topic.topic, topic.topic_id),)
         else:
-            topics = await self._produce_to_all(request)
+            topics = await self._produce_to_all(context, request)
         if request.acks == ACKS_NONE:
             # A closed connection is the only signal that a producer with acks=0 can see.
             _refuse_silent_failures(topics)
@@ -82,14 +89,18 @@ class ProduceHandler:
             topics=topics, node_endpoints=self._hosted.endpoints(hints, context.listener) if hints else ()
         )
 
-    async def _produce_to_all(self, request: ProduceRequest) -> tuple[ProduceTopicResponse, ...]:
+    async def _produce_to_all(
+        self, context: RequestContext, request: ProduceRequest
+    ) -> tuple[ProduceTopicResponse, ...]:
         wanted = ((index, partition) for index, topic in enumerate(request.topics) for partition in topic.partitions)
         answers: list[list[_Answer]] = [[] for _ in request.topics]
         async with asyncio.TaskGroup() as group:
             async for some in Slices(wanted, weight=PARTITION_WEIGHT, free=SLICED_ELEMENTS_MIN):
                 for index, partition in some:
                     topic = request.topics[index]
-                    answers[index].append(self._start(group, request, topic.topic_id or topic.topic, partition))
+                    answers[index].append(
+                        self._start(group, context, request, topic.topic_id or topic.topic, partition)
+                    )
             self._to_start += 1
             asyncio.get_running_loop().call_soon(self._have_started)  # its turn comes after that of the tasks
         return tuple(
@@ -98,23 +109,28 @@ class ProduceHandler:
         )
 
     def _start(
-        self, group: asyncio.TaskGroup, request: ProduceRequest, topic: str | UUID, wanted: ProducePartition
+        self,
+        group: asyncio.TaskGroup,
+        context: RequestContext,
+        request: ProduceRequest,
+        topic: str | UUID,
+        wanted: ProducePartition,
     ) -> _Answer:
         """Return the task of an append, or at once why there is none: a rejected partition costs no task."""
         try:
             self._find(request, topic, wanted)
         except KafkaError as error:
             return self._rejected(topic, wanted, error)
-        return group.create_task(self._produce(request, topic, wanted))
+        return group.create_task(self._produce(context, request, topic, wanted))
 
     def _have_started(self) -> None:
         self._to_start -= 1
 
     async def _produce(
-        self, request: ProduceRequest, topic: str | UUID, partition: ProducePartition
+        self, context: RequestContext, request: ProduceRequest, topic: str | UUID, partition: ProducePartition
     ) -> ProducePartitionResponse:
         try:
-            return await self._append(request, topic, partition)
+            return await self._append(context, request, topic, partition)
         except KafkaError as error:
             return self._rejected(topic, partition, error)
         except OSError as error:
@@ -139,10 +155,11 @@ class ProduceHandler:
         return self._hosted.find(topic, wanted.partition)
 
     async def _append(
-        self, request: ProduceRequest, topic: str | UUID, wanted: ProducePartition
+        self, context: RequestContext, request: ProduceRequest, topic: str | UUID, wanted: ProducePartition
     ) -> ProducePartitionResponse:
         partition = self._find(request, topic, wanted)
         records: Any = wanted.records
+        self._check(context, request, partition.partition.topic_partition.topic, records)
         acks_all = request.acks == ACKS_ALL
         appended = await partition.append(records, AppendOrigin.CLIENT, acks_all=acks_all)
         # acks=-1 is acknowledged only once every in-sync replica has the batch; acks=1 already by our own append.
@@ -156,6 +173,13 @@ class ProduceHandler:
             log_append_time_ms=appended.log_append_time_ms,
             log_start_offset=appended.log_start_offset,
         )
+
+    def _check(self, context: RequestContext, request: ProduceRequest, topic: str, records: Buffer) -> None:
+        is_from_broker = None if self._broker_listener is None else context.listener == self._broker_listener
+        check_topic(topic, context.client_id, is_from_broker=is_from_broker)
+        if has_transactional_bit(records):
+            header = parse_header(records, 0)
+            check_transaction(request.transactional_id, header.producer_id, header.producer_epoch, self._is_ongoing)
 
 
 def _result(answer: _Answer) -> ProducePartitionResponse:

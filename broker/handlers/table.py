@@ -13,6 +13,7 @@ from ..cluster.controller_channel import ControllerChannel
 from ..cluster.view import ClusterView
 from ..config.broker_config import BrokerConfig
 from ..core.read_replicas import SELECTORS, select_leader
+from ..core.write_rules import IsOngoing, none_ongoing
 from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.partition import WallClock
@@ -52,6 +53,9 @@ class HandlerServices:
     controllers: ControllerChannel | None
     log_dirs: LogDirHandler
     throttles: ReplicationThrottles
+    is_ongoing: IsOngoing = none_ongoing
+    broker_listener: str | None = None
+    """The inter-broker listener, None if clients use it too."""
 
 
 def handler_table(services: HandlerServices) -> dict[int, Handler]:
@@ -74,8 +78,11 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
     offsets = OffsetHandlers(
         hosted, services.remote_offsets, search_timeout_ms=config.remote_list_offsets_request_timeout_ms
     )
+    users = UserHandlers(view, has_authorizer=config.authorizer.is_configured)
     return {
-        ApiKey.PRODUCE: ProduceHandler(hosted).produce,
+        ApiKey.PRODUCE: ProduceHandler(
+            hosted, broker_listener=services.broker_listener, is_ongoing=services.is_ongoing
+        ).produce,
         ApiKey.FETCH: fetch.fetch,
         ApiKey.LIST_OFFSETS: offsets.list_offsets,
         ApiKey.METADATA: cluster.metadata,
@@ -85,7 +92,8 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.WRITE_TXN_MARKERS: TransactionMarkerHandler(hosted, services.groups, services.now_ms).write_txn_markers,
         ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
         ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: UserHandlers(view).describe_scram,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: users.describe_scram,
+        ApiKey.DESCRIBE_ACLS: users.describe_acls,
         ApiKey.DESCRIBE_LOG_DIRS: services.log_dirs.describe_log_dirs,
         **_group_handlers(services),
         **_forwarded(services),

@@ -1,9 +1,15 @@
-"""DescribeUserScramCredentials: a broker answers from its own image, as in Kafka; the active controller alters."""
+"""DescribeUserScramCredentials and DescribeAcls: a broker answers from its own image; the active controller alters."""
 
 from __future__ import annotations
 
+from ...controller.core.security.acls import describe_acls
 from ...controller.core.security.scram import describe_user_scram_credentials
-from ...protocol.messages.security import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
+from ...protocol.messages.security import (
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
 from ...protocol.net.dispatch import RequestContext
 from ..cluster.view import ClusterView
 
@@ -11,8 +17,13 @@ from ..cluster.view import ClusterView
 class UserHandlers:
     """Answers from the image of `view`."""
 
-    def __init__(self, view: ClusterView) -> None:
+    def __init__(self, view: ClusterView, *, has_authorizer: bool = False) -> None:
         self._view = view
+        self._has_authorizer = has_authorizer
+
+    async def describe_acls(self, _: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+        """Return the ACLs that the request's filter accepts."""
+        return describe_acls(self._view.image.acls, request, has_authorizer=self._has_authorizer)
 
     async def describe_scram(
         self, _: RequestContext, request: DescribeUserScramCredentialsRequest

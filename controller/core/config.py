@@ -102,6 +102,7 @@ class ControllerConfig:
     partitions_per_request_max: int = 10_000
     is_remote_storage_enabled: bool = True
     fast_failover: bool = True
+    has_authorizer: bool = False
     warming: WarmingPolicy = field(default_factory=WarmingPolicy)
     supported_features: Mapping[str, FeatureRange] = field(default_factory=lambda: SUPPORTED_FEATURES)
     check_broker_configs: Callable[[Mapping[str, str]], None] = lambda _: None

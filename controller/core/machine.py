@@ -51,6 +51,7 @@ from .leader_election import balance_leaders, complete_reassignments, elect_lead
 from .leader_returns import LeaderReturns
 from .partition_counts import create_partitions
 from .reassignment import alter_partition_reassignments, list_partition_reassignments
+from .security.acls import create_acls, delete_acls
 from .security.scram import alter_user_scram_credentials
 from .state import UNCLEAN_KEY, ControllerResult, ControllerState, Moment, RandomSource
 from .thin import NOTHING_REPLAYED
@@ -89,6 +90,8 @@ HANDLERS: Final[Mapping[ApiKey, Callable[[ControllerState, Any, Moment], Control
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _timeless(incremental_alter_configs),
     ApiKey.ALTER_CONFIGS: _timeless(alter_configs),
     ApiKey.UPDATE_FEATURES: _timeless(update_features),
+    ApiKey.CREATE_ACLS: _timeless(create_acls),
+    ApiKey.DELETE_ACLS: _timeless(delete_acls),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _timeless(alter_user_scram_credentials),
 }
 """What is decided from the state alone. DescribeCluster also needs to know who asks, and who leads (`cluster`)."""

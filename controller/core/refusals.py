@@ -47,9 +47,15 @@ from ...protocol.messages.quorum import (
     RemoveRaftVoterResponse,
 )
 from ...protocol.messages.security import (
+    AclCreationResult,
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
 )
 from ...protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
@@ -102,6 +108,16 @@ def _assign_replicas_to_dirs(_: AssignReplicasToDirsRequest, error: KafkaError) 
 
 def _allocate_producer_ids(_: AllocateProducerIdsRequest, error: KafkaError) -> AllocateProducerIdsResponse:
     return AllocateProducerIdsResponse(error_code=error.code, producer_id_start=-1, producer_id_len=0)
+
+
+def _create_acls(request: CreateAclsRequest, error: KafkaError) -> CreateAclsResponse:
+    refused = AclCreationResult(error_code=error.code, error_message=error.message)
+    return CreateAclsResponse(results=(refused,) * len(request.creations))
+
+
+def _delete_acls(request: DeleteAclsRequest, error: KafkaError) -> DeleteAclsResponse:
+    refused = DeleteAclsFilterResult(error_code=error.code, error_message=error.message, matching_acls=())
+    return DeleteAclsResponse(filter_results=(refused,) * len(request.filters))
 
 
 def _create_topics(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
@@ -214,6 +230,8 @@ _REFUSALS: Final[Mapping[ApiKey, Callable[[Any, KafkaError], Any]]] = {
     ApiKey.ALTER_PARTITION: _alter_partition,
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: _assign_replicas_to_dirs,
     ApiKey.ALLOCATE_PRODUCER_IDS: _allocate_producer_ids,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
     ApiKey.CREATE_PARTITIONS: _create_partitions,

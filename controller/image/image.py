@@ -16,6 +16,15 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from ...security.acls import Acls
+from ...security.core.acl import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourcePattern,
+    ResourceType,
+)
 from ...security.core.scram import ScramCredential, ScramType
 from ...security.credentials import ScramCredentials
 from .. import records as r
@@ -68,9 +77,11 @@ class MetadataImage:
         self.next_producer_id = 0
         self.indexes = PartitionIndexes()
         self.kept: dict[tuple[Any, ...], r.MetadataRecord] = {}
+        """Records that nobody here acts on, by what they are about."""
         self.scram = ScramCredentials()
         """The users' SCRAM credentials, which `kept` has as records."""
-        """Records that nobody here acts on, by what they are about."""
+        self.acls = Acls()
+        """The ACLs, which `kept` has as records."""
         self.delta: ImageDelta | None = None
         """Set to an empty one, it collects what changes."""
         self._interned = Interned()
@@ -315,6 +326,23 @@ class MetadataImage:
         if record.mechanism in _SCRAM_TYPES:
             self.scram.remove(record.name, ScramType(record.mechanism))
 
+    def _set_acl(self, record: r.AccessControlEntryRecord) -> None:
+        assert record.id_ is not None, record
+        self._keep(record)
+        acl = AclBinding(
+            ResourcePattern(ResourceType(record.resource_type), record.resource_name, PatternType(record.pattern_type)),
+            record.principal,
+            record.host,
+            AclOperation(record.operation),
+            AclPermissionType(record.permission_type),
+        )
+        self.acls.put(record.id_, acl)
+
+    def _remove_acl(self, record: r.RemoveAccessControlEntryRecord) -> None:
+        self._forget(record)
+        if record.id_ is not None:
+            self.acls.remove(record.id_)
+
     def _pass(self, record: r.MetadataRecord) -> None:
         assert isinstance(record, r.NoOpRecord), record
 
@@ -350,11 +378,11 @@ _REPLAY: Final[dict[type[Any], Callable[[MetadataImage, Any], None]]] = {
     r.FeatureLevelRecord: MetadataImage._set_feature,
     r.ProducerIdsRecord: MetadataImage._set_producer_ids,
     r.ClientQuotaRecord: MetadataImage._set_quota,
-    r.AccessControlEntryRecord: MetadataImage._keep,
+    r.AccessControlEntryRecord: MetadataImage._set_acl,
     r.UserScramCredentialRecord: MetadataImage._set_scram,
     r.DelegationTokenRecord: MetadataImage._keep,
     r.ZkMigrationStateRecord: MetadataImage._keep,
-    r.RemoveAccessControlEntryRecord: MetadataImage._forget,
+    r.RemoveAccessControlEntryRecord: MetadataImage._remove_acl,
     r.RemoveUserScramCredentialRecord: MetadataImage._remove_scram,
     r.RemoveDelegationTokenRecord: MetadataImage._forget,
     r.NoOpRecord: MetadataImage._pass,

@@ -102,12 +102,15 @@ FAMILIES: Final[Mapping[str, tuple[str, tuple[ApiKey, ...]]]] = {
         ),
     ),
     "security": (
-        "Authentication, and the credentials of users.",
+        "Authentication, the credentials of users, and their rights.",
         (
             ApiKey.SASL_HANDSHAKE,
             ApiKey.SASL_AUTHENTICATE,
             ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
             ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+            ApiKey.DESCRIBE_ACLS,
+            ApiKey.CREATE_ACLS,
+            ApiKey.DELETE_ACLS,
         ),
     ),
     "topics": (

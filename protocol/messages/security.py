@@ -1,4 +1,4 @@
-"""Authentication, and the credentials of users. Generated from kio's schemas by `generate`."""
+"""Authentication, the credentials of users, and their rights. Generated from kio's schemas by `generate`."""
 
 from __future__ import annotations
 
@@ -128,3 +128,137 @@ class AlterUserScramCredentialsRequest(Request[AlterUserScramCredentialsResponse
     api_key: ClassVar[int] = 51
     deletions: tuple[ScramCredentialDeletion, ...]
     upsertions: tuple[ScramCredentialUpsertion, ...]
+
+
+@message
+class AclDescription(Message):
+    """Versions 1 to 3."""
+
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+@message
+class DescribeAclsResource(Message):
+    """Versions 1 to 3."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int = 3
+    acls: tuple[AclDescription, ...]
+
+
+@message
+class DescribeAclsResponse(Message):
+    """Versions 1 to 3."""
+
+    throttle_time_ms: int = 0
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None
+    resources: tuple[DescribeAclsResource, ...]
+
+
+@message
+class DescribeAclsRequest(Request[DescribeAclsResponse]):
+    """Versions 1 to 3."""
+
+    api_key: ClassVar[int] = 29
+    resource_type_filter: int
+    resource_name_filter: str | None
+    pattern_type_filter: int = 3
+    principal_filter: str | None
+    host_filter: str | None
+    operation: int
+    permission_type: int
+
+
+@message
+class AclCreationResult(Message):
+    """Versions 1 to 3."""
+
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None
+
+
+@message
+class CreateAclsResponse(Message):
+    """Versions 1 to 3."""
+
+    throttle_time_ms: int = 0
+    results: tuple[AclCreationResult, ...]
+
+
+@message
+class AclCreation(Message):
+    """Versions 1 to 3."""
+
+    resource_type: int
+    resource_name: str
+    resource_pattern_type: int = 3
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+@message
+class CreateAclsRequest(Request[CreateAclsResponse]):
+    """Versions 1 to 3."""
+
+    api_key: ClassVar[int] = 30
+    creations: tuple[AclCreation, ...]
+
+
+@message
+class DeleteAclsMatchingAcl(Message):
+    """Versions 1 to 3."""
+
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None
+    resource_type: int
+    resource_name: str
+    pattern_type: int = 3
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+@message
+class DeleteAclsFilterResult(Message):
+    """Versions 1 to 3."""
+
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None
+    matching_acls: tuple[DeleteAclsMatchingAcl, ...]
+
+
+@message
+class DeleteAclsResponse(Message):
+    """Versions 1 to 3."""
+
+    throttle_time_ms: int = 0
+    filter_results: tuple[DeleteAclsFilterResult, ...]
+
+
+@message
+class DeleteAclsFilter(Message):
+    """Versions 1 to 3."""
+
+    resource_type_filter: int
+    resource_name_filter: str | None
+    pattern_type_filter: int = 3
+    principal_filter: str | None
+    host_filter: str | None
+    operation: int
+    permission_type: int
+
+
+@message
+class DeleteAclsRequest(Request[DeleteAclsResponse]):
+    """Versions 1 to 3."""
+
+    api_key: ClassVar[int] = 31
+    filters: tuple[DeleteAclsFilter, ...]

@@ -50,6 +50,7 @@ LOG_APPEND_TIME_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
+_ATTRIBUTES_LOW_AT: Final = 22
 _CODEC_MASK: Final = 0x07
 _CODEC_MAX: Final = max(Compression).value
 _BATCH_LENGTH_MIN: Final = BATCH_HEADER_SIZE - LOG_OVERHEAD
@@ -134,6 +135,11 @@ class BatchHeader(NamedTuple):
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MAX
+
+
+def has_transactional_bit(buf: Buffer) -> bool:
+    """Return whether the first batch of `buf` says that it is transactional. False if no whole header is in `buf`."""
+    return len(buf) >= BATCH_HEADER_SIZE and bool(buf[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL_BIT)
 
 
 def parse_header(buf: Buffer, position: int = 0) -> BatchHeader:

@@ -21,7 +21,7 @@ voter_requests  asks the leader to update this voter or to add it (KIP-853).
 resignation     resigns leadership, and ends a replica's service.
 proof           keeps a voter that lost its disk from voting until it is safe.
 identity        checks that a fetcher is the static voter whose id it uses (kraft.version 0).
-requests        checks what several requests have in common.
+requests        checks what several requests have in common, and how far they may raise the epoch.
 log_view        holds what the core knows of its own log.
 config          declares timeouts and limits (`controller.quorum.*`).
 errors          declares the errors of an append and of a replica.

@@ -24,7 +24,7 @@ from ...protocol.errors import ErrorCode
 from .messages import VoteRequest, VoteResponse
 from .proof import ask_later, may_vote_for, on_told, prove
 from .replica import Replica
-from .requests import is_foreign_voter, is_impossible, is_other_cluster
+from .requests import claim_epoch, is_foreign_voter, is_impossible, is_other_cluster
 from .roles import IN_FLIGHT, Candidate, Follower, Leader, Poll, Prospective, Unattached
 from .state import LeaderAndEpoch, OffsetAndEpoch
 from .transitions import become_candidate, become_follower, become_leader, become_prospective, become_unattached
@@ -164,7 +164,7 @@ def _vote_error(replica: Replica, request: VoteRequest) -> ErrorCode | None:
         return ErrorCode.inconsistent_voter_set
     if request.epoch < replica.epoch:
         return ErrorCode.fenced_leader_epoch
-    return None
+    return None if claim_epoch(replica, request.epoch) else ErrorCode.unknown_leader_epoch
 
 
 def _answer(replica: Replica, token: object, error: ErrorCode, *, is_granted: bool) -> None:

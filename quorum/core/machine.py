@@ -14,6 +14,7 @@ role stays the same. States and their legal transitions are the table in `state`
     snapshot_fetch    a snapshot downloaded in place of the log's beginning
     leader_log        offsets of appends, what is written when
     leader            the leader's high watermark, BeginQuorumEpoch, check-quorum
+    requests          how far a request may raise the epoch
     identity          whether who fetches as a static voter is that voter
     leader_fetch      what Fetch, FetchSnapshot and DescribeQuorum are answered
     membership        changes of the voter set, and of kraft.version

@@ -52,6 +52,7 @@ class Replica:
         "doubt",
         "election_attempts",
         "epoch",
+        "epochs_claimed_until_ms",
         "fatal_reason",
         "high_watermark",
         "is_refused",
@@ -86,6 +87,8 @@ class Replica:
         self.doubt = Doubt() if recovered.is_unproven else None
         self.high_watermark = max(recovered.high_watermark, recovered.log_start.offset)
         self.epoch = election.epoch
+        self.epochs_claimed_until_ms = 0
+        """See `requests`."""
         self.leader_id = election.leader_id
         self.leader_endpoint: Endpoint | None = None
         self.voted_key = election.voted_key

@@ -21,6 +21,7 @@ from typing import Final, TypeVar
 from ...errors import OperatorError
 from ..principal import SecurityProtocol
 from . import oauthbearer, plain, scram
+from .authorization import AUTHORIZER_KEYS
 from .jaas import JaasConfig, parse_jaas
 from .principal_mapping import DEFAULT_RULES, MappingRule, parse_rules
 
@@ -185,7 +186,7 @@ PLAINTEXT_CLIENT: Final = ClientSettings()
 def is_security_key(key: str) -> bool:
     """Whether a node's key belongs here, a listener's own keys included."""
     match = _LISTENER_KEY.fullmatch(key)
-    return key in LISTENER_KEYS or key in NODE_KEYS or (match is not None and match["key"] in LISTENER_KEYS)
+    return key in LISTENER_KEYS | NODE_KEYS | AUTHORIZER_KEYS or (match is not None and match["key"] in LISTENER_KEYS)
 
 
 def is_dynamic_key(key: str) -> bool:

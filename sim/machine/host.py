@@ -249,6 +249,7 @@ class Host:
             now_ms=self.clock.now_ms,
             lock_directory=self._lock_directory,
             open_remote_storage=lambda name, config, prefix: world.store.storage(self.name),
+            is_ongoing=_coordinated_by_its_client,
         )
 
     def open_disk(self) -> SimDisk:
@@ -273,3 +274,8 @@ class Host:
         self._stop_wanted = self._started = None
         if ended is not None and not ended.done():
             ended.set_result(None)
+
+
+def _coordinated_by_its_client(transactional_id: str, producer_id: int, producer_epoch: int) -> bool:
+    """Return True: simulated clients end their transactions themselves (WriteTxnMarkers)."""
+    return True

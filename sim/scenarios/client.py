@@ -37,11 +37,13 @@ from ...protocol.messages.producers import (
     WriteTxnMarkersRequest,
 )
 from ...protocol.net.client import Address, KafkaClient
+from ...protocol.records.batch_header import has_transactional_bit
 from ...protocol.requests import metadata_of, offsets_of
 from ...protocol.topics import TopicPartition
 from ...protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 
 ATTEMPT_TIMEOUT_S: Final = 4.0
+TRANSACTIONAL_ID: Final = "simulated"
 BROKER_TIMEOUT_MS: Final = 3_000
 FETCH_BYTES_MAX: Final = 256 * 1024
 PREFERRED_S: Final = 3.0
@@ -116,7 +118,10 @@ class SimClient:
         topic = ProduceTopic(
             (ProducePartition(partition.partition, bytearray(batch)),), partition.topic, leader.topic_id
         )
-        request = ProduceRequest(acks=acks, timeout_ms=BROKER_TIMEOUT_MS, topics=(topic,))
+        transactional_id = TRANSACTIONAL_ID if has_transactional_bit(batch) else None
+        request = ProduceRequest(
+            acks=acks, timeout_ms=BROKER_TIMEOUT_MS, topics=(topic,), transactional_id=transactional_id
+        )
         answer = _only(await self._ask_leader(partition, self._client, ApiKey.PRODUCE, request))
         self._check_leader(partition, answer.error_code, f"produce to {partition}")
         return leader.topic_id, answer.base_offset

@@ -257,6 +257,35 @@ async def describe_user_scram_credentials(scene: Scene, ask: Ask) -> None:
     await ask({"users": [{"name": "nobody"}]})
 
 
+ACL_FILTER = {
+    "resource_type_filter": 2,
+    "resource_name_filter": "t",
+    "pattern_type_filter": 3,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+
+
+@question(ApiKey.CREATE_ACLS)
+async def create_acls(scene: Scene, ask: Ask) -> None:
+    names = {"resource_name": scene.unique("topic"), "principal": "User:alice", "host": "*"}
+    await ask(
+        {"creations": [names | {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}]}
+    )
+
+
+@question(ApiKey.DESCRIBE_ACLS)
+async def describe_acls(_: Scene, ask: Ask) -> None:
+    await ask(ACL_FILTER)
+
+
+@question(ApiKey.DELETE_ACLS)
+async def delete_acls(_: Scene, ask: Ask) -> None:
+    await ask({"filters": [ACL_FILTER]})
+
+
 @question(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 async def incremental_alter_configs(scene: Scene, ask: Ask) -> None:
     name = scene.unique("configured")

@@ -109,11 +109,15 @@ EMPTY = {
         "PRODUCE topics.partitions.record_errors": "3-13",  # a batch is refused as a whole
         "PRODUCE node_endpoints": "3-13",  # nobody else leads
         "FETCH node_endpoints": "4-18",
+        "DESCRIBE_ACLS resources": "1-3",  # there is no authorizer
+        "DELETE_ACLS filter_results.matching_acls": "1-3",
     },
     "controller": {
         "FETCH topics": "4-11",  # KRaft needs the last fetched epoch, which came with version 12
         "FETCH node_endpoints": "4-18",
         "FETCH_SNAPSHOT node_endpoints": "1-1",
+        "DESCRIBE_ACLS resources": "1-3",
+        "DELETE_ACLS filter_results.matching_acls": "1-3",
     },
 }
 """The arrays of answers that hold nothing here, with versions."""

@@ -45,7 +45,7 @@ SETTINGS = MetadataTopicSettings(num_partitions=4, replication_factor=2, min_ins
 @pytest.fixture
 async def topic(view: FakeClusterView) -> AsyncIterator[BrokerMetadataTopic]:
     def make_client() -> KafkaClient:
-        return KafkaClient(client_id="test", random=random.Random(3))
+        return KafkaClient(client_id="tierfetch-broker-9", random=random.Random(3))
 
     questions = make_client()
     topic = BrokerMetadataTopic(view, questions, make_client, lambda: NOW_MS, timeout_s=5.0)

@@ -75,6 +75,32 @@ ASKED: dict[ApiKey, dict[str, Any]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: {"topics": [], "timeout_ms": 1},
     ApiKey.LIST_PARTITION_REASSIGNMENTS: {"topics": None, "timeout_ms": 1},
     ApiKey.ELECT_LEADERS: {"topic_partitions": None, "timeout_ms": 1, "election_type": 0},
+    ApiKey.CREATE_ACLS: {
+        "creations": [
+            {
+                "resource_type": 2,
+                "resource_name": "t",
+                "resource_pattern_type": 3,
+                "principal": "User:alice",
+                "host": "*",
+                "operation": 3,
+                "permission_type": 3,
+            }
+        ]
+    },
+    ApiKey.DELETE_ACLS: {
+        "filters": [
+            {
+                "resource_type_filter": 1,
+                "resource_name_filter": None,
+                "pattern_type_filter": 1,
+                "principal_filter": None,
+                "host_filter": None,
+                "operation": 1,
+                "permission_type": 1,
+            }
+        ]
+    },
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: {
         "deletions": [{"name": "alice", "mechanism": 1}],
         "upsertions": [{"name": "bob", "mechanism": 1, "iterations": 4096, "salt": b"s", "salted_password": b"p"}],

@@ -44,11 +44,11 @@ class Hostile:
         """Seldom a new one: it would end whatever goes on."""
         now = self._epoch
         later = now + 1 if self.random.random() < 0.05 else now
-        return self.random.choice([now - 1, now, now, now, later, 0, -1, 2**31 - 1])
+        return self.random.choice([now - 1, now, now, now, later, 0, -1, 2**31 - 2, 2**31 - 1])
 
     def other_epoch(self) -> int:
         """Who lies about the leader of this epoch, where none is known yet, is believed: nothing can tell."""
-        return self.random.choice([self._epoch - 1, 0, -1, 2**31 - 1])
+        return self.random.choice([self._epoch - 1, 0, -1, 2**31 - 2, 2**31 - 1])
 
     def offset(self) -> int:
         return self.random.choice([-1, 0, 1, self._end - 1, self._end, self._end + 1, 2**63 - 1])

@@ -1,0 +1,109 @@
+"""What the sender of one request may do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from ...security.authorizer import Authorizer
+from ...security.core.acl import CLUSTER, AclOperation, Resource, ResourceType
+from ..net.dispatch import Handler, RequestContext
+
+TopicName = Callable[[UUID], str | None]
+"""Returns the name of the topic that has an id, None if none has."""
+
+OPERATIONS: Final[Mapping[ResourceType, tuple[AclOperation, ...]]] = {
+    ResourceType.TOPIC: (
+        AclOperation.READ,
+        AclOperation.WRITE,
+        AclOperation.CREATE,
+        AclOperation.DESCRIBE,
+        AclOperation.DELETE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (
+        AclOperation.READ,
+        AclOperation.DESCRIBE,
+        AclOperation.DELETE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        AclOperation.CREATE,
+        AclOperation.CLUSTER_ACTION,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+        AclOperation.IDEMPOTENT_WRITE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+    ),
+}
+"""The operations that a kind of resource knows, as AclEntry.supportedOperations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The rights of one request's sender."""
+
+    authorizer: Authorizer
+    context: RequestContext
+    topic_name: TopicName
+
+    @property
+    def _requester(self) -> tuple[str, str]:
+        return str(self.context.principal), self.context.client_host
+
+    def may(self, operation: AclOperation, resource_type: ResourceType, name: str, *, is_logged: bool = True) -> bool:
+        """Return whether the operation is allowed on the resource of that name."""
+        resource = Resource(resource_type, name)
+        return self.authorizer.allows(self._requester, operation, resource, self.context.api.name, is_logged=is_logged)
+
+    def may_topic(self, operation: AclOperation, name: str, *, is_logged: bool = True) -> bool:
+        """Return whether the operation is allowed on the topic."""
+        return self.may(operation, ResourceType.TOPIC, name, is_logged=is_logged)
+
+    def may_group(self, operation: AclOperation, name: str, *, is_logged: bool = True) -> bool:
+        """Return whether the operation is allowed on the group."""
+        return self.may(operation, ResourceType.GROUP, name, is_logged=is_logged)
+
+    def may_cluster(self, operation: AclOperation, *, is_logged: bool = True) -> bool:
+        """Return whether the operation is allowed on the cluster."""
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER.name, is_logged=is_logged)
+
+    def may_transaction(self, operation: AclOperation, transactional_id: str) -> bool:
+        """Return whether the operation is allowed on the transactional id."""
+        return self.may(operation, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+    def may_any_topic(self, operation: AclOperation) -> bool:
+        """Return whether the operation is allowed on some topic."""
+        return self.authorizer.allows_any(self._requester, operation, ResourceType.TOPIC, self.context.api.name)
+
+    def name_of(self, name: str | None, topic_id: UUID | None) -> str | None:
+        """Return a topic's name; None if only an id is given, and no topic has it."""
+        if name or topic_id is None:
+            return name
+        return self.topic_name(topic_id)
+
+    def operations(self, resource_type: ResourceType, name: str) -> int:
+        """Return what is allowed on a resource as bits (KIP-430)."""
+        known: Iterable[AclOperation] = OPERATIONS[resource_type]
+        return sum(1 << operation for operation in known if self.may(operation, resource_type, name, is_logged=False))
+
+
+Gate = Callable[[Access, Handler, Any], Coroutine[Any, Any, Any]]
+"""`await gate(access, handler, request)` is the response: of the handler, or a denial."""
+
+Item = TypeVar("Item")
+
+
+def split(items: Iterable[Item], is_allowed: Callable[[Item], bool]) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
+    """Return what is allowed, and what is denied, each in its order."""
+    allowed: list[Item] = []
+    denied: list[Item] = []
+    for item in items:
+        (allowed if is_allowed(item) else denied).append(item)
+    return tuple(allowed), tuple(denied)

@@ -1,0 +1,166 @@
+"""Requests that are allowed or denied group by group, and offsets topic by topic within an allowed group."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ...security.core.acl import AclOperation, ResourceType
+from ..errors import ErrorCode
+from ..messages import groups, offsets
+from ..net.dispatch import Handler
+from .access import Access, split
+
+GROUP_FAILED = ErrorCode.group_authorization_failed
+TOPIC_FAILED = ErrorCode.topic_authorization_failed
+GROUP_KEY = 0
+
+
+async def find_coordinator(access: Access, handler: Handler, request: groups.FindCoordinatorRequest) -> Any:
+    """Describe on the group, or on the transactional id."""
+    is_group = request.key_type == GROUP_KEY
+    kind = ResourceType.GROUP if is_group else ResourceType.TRANSACTIONAL_ID
+    allowed, others = split(request.coordinator_keys, lambda key: access.may(AclOperation.DESCRIBE, kind, key))
+    code = GROUP_FAILED if is_group else ErrorCode.transactional_id_authorization_failed
+    denied = tuple(
+        groups.Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=None) for key in others
+    )
+    response = await handler(access.context, replace(request, coordinator_keys=allowed))
+    return replace(response, coordinators=(*response.coordinators, *denied))
+
+
+async def describe_groups(access: Access, handler: Handler, request: groups.DescribeGroupsRequest) -> Any:
+    """Describe on each group; what is authorized is reported where it is asked for."""
+    allowed, others = split(request.groups, lambda name: access.may_group(AclOperation.DESCRIBE, name))
+    response: groups.DescribeGroupsResponse = await handler(access.context, replace(request, groups=allowed))
+    described = response.groups
+    if request.include_authorized_operations:
+        described = tuple(
+            replace(group, authorized_operations=access.operations(ResourceType.GROUP, group.group_id))
+            if group.error_code is ErrorCode.none
+            else group
+            for group in described
+        )
+    denied = tuple(
+        groups.DescribedGroup(
+            error_code=GROUP_FAILED, group_id=name, group_state="", protocol_type="", protocol_data="", members=()
+        )
+        for name in others
+    )
+    return replace(response, groups=(*described, *denied))
+
+
+async def list_groups(access: Access, handler: Handler, request: groups.ListGroupsRequest) -> Any:
+    """All groups with Describe on the cluster, else those that may be described."""
+    response: groups.ListGroupsResponse = await handler(access.context, request)
+    if access.may_cluster(AclOperation.DESCRIBE, is_logged=False):
+        return response
+    shown = tuple(
+        group for group in response.groups if access.may_group(AclOperation.DESCRIBE, group.group_id, is_logged=False)
+    )
+    return replace(response, groups=shown)
+
+
+async def delete_groups(access: Access, handler: Handler, request: groups.DeleteGroupsRequest) -> Any:
+    """Delete on each group."""
+    allowed, others = split(request.groups_names, lambda name: access.may_group(AclOperation.DELETE, name))
+    response = await handler(access.context, replace(request, groups_names=allowed))
+    denied = tuple(groups.DeletableGroupResult(group_id=name, error_code=GROUP_FAILED) for name in others)
+    return replace(response, results=(*response.results, *denied))
+
+
+async def offset_commit(access: Access, handler: Handler, request: offsets.OffsetCommitRequest) -> Any:
+    """Read on the group, and on each topic."""
+    if not access.may_group(AclOperation.READ, request.group_id):
+        return offsets.OffsetCommitResponse(topics=tuple(_uncommitted(topic, GROUP_FAILED) for topic in request.topics))
+    allowed: list[offsets.OffsetCommitRequestTopic] = []
+    denied: list[offsets.OffsetCommitResponseTopic] = []
+    for topic in request.topics:
+        name = access.name_of(topic.name, topic.topic_id)
+        if name is None or access.may_topic(AclOperation.READ, name):
+            allowed.append(topic)
+        else:
+            denied.append(_uncommitted(topic, TOPIC_FAILED))
+    response = await handler(access.context, replace(request, topics=tuple(allowed)))
+    return replace(response, topics=(*response.topics, *denied))
+
+
+def _uncommitted(topic: offsets.OffsetCommitRequestTopic, code: ErrorCode) -> offsets.OffsetCommitResponseTopic:
+    partitions = tuple(
+        offsets.OffsetCommitResponsePartition(partition_index=item.partition_index, error_code=code)
+        for item in topic.partitions
+    )
+    return offsets.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+async def offset_fetch(access: Access, handler: Handler, request: offsets.OffsetFetchRequest) -> Any:
+    """Describe on each group, and on each topic. Offsets of topics that may not be described are not listed."""
+    asked: list[offsets.OffsetFetchRequestGroup] = []
+    denied_groups: list[offsets.OffsetFetchResponseGroup] = []
+    denied_topics: dict[str, tuple[offsets.OffsetFetchResponseTopics, ...]] = {}
+    for group in request.groups:
+        if not access.may_group(AclOperation.DESCRIBE, group.group_id):
+            denied_groups.append(_unfetched_group(group))
+            continue
+        kept, refused = split(group.topics or (), lambda topic: _may_describe(access, topic))
+        denied_topics[group.group_id] = tuple(_unfetched(topic) for topic in refused)
+        asked.append(replace(group, topics=None if group.topics is None else kept))
+    response: offsets.OffsetFetchResponse = await handler(access.context, replace(request, groups=tuple(asked)))
+    answered = [
+        replace(
+            group,
+            topics=(
+                *(topic for topic in group.topics if _may_describe(access, topic)),
+                *denied_topics.get(group.group_id, ()),
+            ),
+        )
+        for group in response.groups
+    ]
+    return replace(response, groups=(*answered, *denied_groups))
+
+
+def _may_describe(access: Access, topic: offsets.OffsetFetchRequestTopics | offsets.OffsetFetchResponseTopics) -> bool:
+    name = access.name_of(topic.name, topic.topic_id)
+    return name is None or access.may_topic(AclOperation.DESCRIBE, name, is_logged=False)
+
+
+def _unfetched(topic: offsets.OffsetFetchRequestTopics) -> offsets.OffsetFetchResponseTopics:
+    partitions = tuple(
+        offsets.OffsetFetchResponsePartitions(
+            partition_index=number, committed_offset=-1, metadata="", error_code=TOPIC_FAILED
+        )
+        for number in topic.partition_indexes
+    )
+    return offsets.OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def _unfetched_group(group: offsets.OffsetFetchRequestGroup) -> offsets.OffsetFetchResponseGroup:
+    """Deny the group, and each partition: old versions have no error of a group."""
+    topics = tuple(
+        replace(_unfetched(topic), partitions=tuple(_group_failed(item) for item in _unfetched(topic).partitions))
+        for topic in group.topics or ()
+    )
+    return offsets.OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, error_code=GROUP_FAILED)
+
+
+def _group_failed(partition: offsets.OffsetFetchResponsePartitions) -> offsets.OffsetFetchResponsePartitions:
+    return replace(partition, error_code=GROUP_FAILED)
+
+
+async def offset_delete(access: Access, handler: Handler, request: offsets.OffsetDeleteRequest) -> Any:
+    """Delete on the group, and Read on each topic."""
+    if not access.may_group(AclOperation.DELETE, request.group_id):
+        return offsets.OffsetDeleteResponse(error_code=GROUP_FAILED, topics=())
+    allowed, others = split(request.topics, lambda topic: access.may_topic(AclOperation.READ, topic.name))
+    denied = tuple(
+        offsets.OffsetDeleteResponseTopic(
+            name=topic.name,
+            partitions=tuple(
+                offsets.OffsetDeleteResponsePartition(partition_index=item.partition_index, error_code=TOPIC_FAILED)
+                for item in topic.partitions
+            ),
+        )
+        for topic in others
+    )
+    response = await handler(access.context, replace(request, topics=allowed))
+    return replace(response, topics=(*response.topics, *denied))

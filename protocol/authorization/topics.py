@@ -1,0 +1,239 @@
+"""Requests that are allowed or denied topic by topic.
+
+A topic that the sender may not describe is not shown to exist: by name the answer is TOPIC_AUTHORIZATION_FAILED whether
+it exists or not, by id it is UNKNOWN_TOPIC_ID, and a list of all topics lacks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ...security.core.acl import AclOperation, ResourceType
+from ..errors import ErrorCode, KafkaError
+from ..fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic, FetchTopicResponse
+from ..messages import cluster, offsets, topics
+from ..net.dispatch import Handler
+from ..wire.produce import ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopic, ProduceTopicResponse
+from .access import Access, Gate, split
+
+FAILED = ErrorCode.topic_authorization_failed
+NO_SESSION = -1
+CONSUMER = -1
+
+
+def each_topic(
+    operation: AclOperation,
+    denied: Callable[[Any], Any],
+    *,
+    answers: str = "topics",
+    may_brokers: bool = False,
+    name: Callable[[Any], str] = lambda topic: topic.name,
+) -> Gate:
+    """Return the gate of a request whose `topics` each need `operation`. The handler gets those that are allowed;
+    `denied` makes the answers of the others, which join the response's `answers`.
+    """
+
+    async def gate(access: Access, handler: Handler, request: Any) -> Any:
+        if may_brokers and access.may_cluster(AclOperation.CLUSTER_ACTION, is_logged=False):
+            return await handler(access.context, request)
+        allowed, others = split(request.topics, lambda topic: access.may_topic(operation, name(topic)))
+        if not others:
+            return await handler(access.context, request)
+        response = await handler(access.context, replace(request, topics=allowed))
+        refused = map(denied, others)
+        return replace(response, **{answers: (*getattr(response, answers), *refused)})
+
+    return gate
+
+
+def list_offsets_denied(topic: offsets.ListOffsetsTopic) -> offsets.ListOffsetsTopicResponse:
+    """Deny each partition."""
+    return offsets.ListOffsetsTopicResponse(
+        name=topic.name,
+        partitions=tuple(
+            offsets.ListOffsetsPartitionResponse(partition_index=item.partition_index, error_code=FAILED)
+            for item in topic.partitions
+        ),
+    )
+
+
+def epochs_denied(topic: offsets.OffsetForLeaderTopic) -> offsets.OffsetForLeaderTopicResult:
+    """Deny each partition."""
+    return offsets.OffsetForLeaderTopicResult(
+        topic=topic.topic,
+        partitions=tuple(
+            offsets.EpochEndOffset(partition=item.partition, error_code=FAILED) for item in topic.partitions
+        ),
+    )
+
+
+def delete_records_denied(topic: offsets.DeleteRecordsTopic) -> offsets.DeleteRecordsTopicResult:
+    """Deny each partition."""
+    return offsets.DeleteRecordsTopicResult(
+        name=topic.name,
+        partitions=tuple(
+            offsets.DeleteRecordsPartitionResult(
+                partition_index=item.partition_index, low_watermark=-1, error_code=FAILED
+            )
+            for item in topic.partitions
+        ),
+    )
+
+
+def create_partitions_denied(topic: topics.CreatePartitionsTopic) -> topics.CreatePartitionsTopicResult:
+    """Deny the topic."""
+    return topics.CreatePartitionsTopicResult(name=topic.name, error_code=FAILED)
+
+
+async def create_topics(access: Access, handler: Handler, request: topics.CreateTopicsRequest) -> Any:
+    """Create on the cluster, or on each topic. Configs of a new topic are shown to those that may describe them."""
+    may_all = access.may_cluster(AclOperation.CREATE, is_logged=False)
+    allowed, others = split(request.topics, lambda topic: may_all or access.may_topic(AclOperation.CREATE, topic.name))
+    response: topics.CreateTopicsResponse = await handler(access.context, replace(request, topics=allowed))
+    shown = tuple(_with_configs(access, result) for result in response.topics)
+    denied = tuple(
+        topics.CreatableTopicResult(name=topic.name, error_code=FAILED, error_message="Authorization failed.")
+        for topic in others
+    )
+    return replace(response, topics=(*shown, *denied))
+
+
+def _with_configs(access: Access, result: topics.CreatableTopicResult) -> topics.CreatableTopicResult:
+    if result.error_code is not ErrorCode.none or access.may_topic(
+        AclOperation.DESCRIBE_CONFIGS, result.name, is_logged=False
+    ):
+        return result
+    return replace(result, topic_config_error_code=FAILED, num_partitions=-1, replication_factor=-1, configs=())
+
+
+async def delete_topics(access: Access, handler: Handler, request: topics.DeleteTopicsRequest) -> Any:
+    """Delete on each topic. By id, the name is shown to those that may describe the topic."""
+    allowed: list[topics.DeleteTopicState] = []
+    denied: list[topics.DeletableTopicResult] = []
+    for topic in request.topics:
+        name = access.name_of(topic.name, topic.topic_id)
+        if name is None or access.may_topic(AclOperation.DELETE, name):
+            allowed.append(topic)
+            continue
+        is_shown = topic.name is not None or access.may_topic(AclOperation.DESCRIBE, name, is_logged=False)
+        denied.append(
+            topics.DeletableTopicResult(
+                name=name if is_shown else None,
+                topic_id=topic.topic_id,
+                error_code=FAILED if is_shown or topic.topic_id is None else ErrorCode.unknown_topic_id,
+            )
+        )
+    response: topics.DeleteTopicsResponse = await handler(access.context, replace(request, topics=tuple(allowed)))
+    return replace(response, responses=(*response.responses, *denied))
+
+
+async def metadata(access: Access, handler: Handler, request: cluster.MetadataRequest) -> Any:
+    """Describe on each topic; what is authorized is reported where it is asked for."""
+    allowed: list[cluster.MetadataRequestTopic] | None = None
+    denied: list[cluster.MetadataResponseTopic] = []
+    if request.topics is not None:
+        allowed = []
+        for topic in request.topics:
+            name = access.name_of(topic.name, topic.topic_id)
+            if name is None or access.may_topic(AclOperation.DESCRIBE, name):
+                allowed.append(topic)
+            else:
+                denied.append(_hidden(topic))
+    asked = replace(request, topics=None if allowed is None else tuple(allowed))
+    response: cluster.MetadataResponse = await handler(access.context, asked)
+    shown = [
+        topic
+        for topic in response.topics
+        if request.topics is not None or access.may_topic(AclOperation.DESCRIBE, topic.name or "", is_logged=False)
+    ]
+    if request.include_topic_authorized_operations:
+        shown = [_with_operations(access, topic) for topic in shown]
+    response = replace(response, topics=(*shown, *denied))
+    if request.include_cluster_authorized_operations:
+        response = replace(
+            response, cluster_authorized_operations=access.operations(ResourceType.CLUSTER, "kafka-cluster")
+        )
+    return response
+
+
+def _hidden(topic: cluster.MetadataRequestTopic) -> cluster.MetadataResponseTopic:
+    if topic.name is None:
+        return cluster.MetadataResponseTopic(
+            error_code=ErrorCode.unknown_topic_id, name=None, topic_id=topic.topic_id, partitions=()
+        )
+    return cluster.MetadataResponseTopic(error_code=FAILED, name=topic.name, partitions=())
+
+
+def _with_operations(access: Access, topic: cluster.MetadataResponseTopic) -> cluster.MetadataResponseTopic:
+    if topic.error_code is not ErrorCode.none or topic.name is None:
+        return topic
+    return replace(topic, topic_authorized_operations=access.operations(ResourceType.TOPIC, topic.name))
+
+
+async def produce(access: Access, handler: Handler, request: ProduceRequest) -> Any:
+    """Write on each topic, and on the transactional id. By id, a topic that may not be written is not named."""
+    if request.transactional_id is not None and not access.may_transaction(
+        AclOperation.WRITE, request.transactional_id
+    ):
+        code = ErrorCode.transactional_id_authorization_failed
+        return ProduceResponse(topics=tuple(_unwritten(topic, code) for topic in request.topics))
+    allowed: list[ProduceTopic] = []
+    denied: list[ProduceTopicResponse] = []
+    for topic in request.topics:
+        name = access.name_of(topic.topic, topic.topic_id)
+        if name is None or access.may_topic(AclOperation.WRITE, name):
+            allowed.append(topic)
+        else:
+            denied.append(_unwritten(topic, FAILED))
+    if not denied:
+        return await handler(access.context, request)
+    response = await handler(access.context, replace(request, topics=tuple(allowed)))
+    if response is None:  # acks=0: the connection ends, as for any refusal that cannot be answered
+        raise KafkaError(FAILED, "Produce with acks=0 to a topic that may not be written")
+    return replace(response, topics=(*response.topics, *denied))
+
+
+def _unwritten(topic: ProduceTopic, code: ErrorCode) -> ProduceTopicResponse:
+    partitions = tuple(ProducePartitionResponse(item.partition, code) for item in topic.partitions)
+    return ProduceTopicResponse(partitions, topic.topic, topic.topic_id)
+
+
+async def fetch(access: Access, handler: Handler, request: FetchRequest) -> Any:
+    """ClusterAction for replicas, Read on each topic for consumers. A consumer gets no fetch session: what it may read
+    is decided with every request.
+    """
+    if request.replica_id != CONSUMER:
+        if access.may_cluster(AclOperation.CLUSTER_ACTION):
+            return await handler(access.context, request)
+        return unread(request.topics, ())
+    allowed: list[FetchTopic] = []
+    denied: list[FetchTopic] = []
+    for topic in request.topics:
+        name = access.name_of(topic.topic, topic.topic_id)
+        is_allowed = name is None or access.may_topic(AclOperation.READ, name)
+        (allowed if is_allowed else denied).append(topic)
+    if denied and not allowed:
+        return unread(tuple(denied), ())
+    asked = replace(request, topics=tuple(allowed), session_id=0, session_epoch=NO_SESSION, forgotten_topics=())
+    response: FetchResponse = await handler(access.context, asked)
+    return replace(response, topics=unread(tuple(denied), response.topics).topics) if denied else response
+
+
+def unread(denied: tuple[FetchTopic, ...], answered: tuple[FetchTopicResponse, ...]) -> FetchResponse:
+    """Return what was answered, and a denial for each partition of the topics."""
+    refused = (
+        FetchTopicResponse(
+            tuple(FetchPartitionResponse(item.partition, FAILED) for item in topic.partitions),
+            topic.topic,
+            topic.topic_id,
+        )
+        for topic in denied
+    )
+    return FetchResponse(topics=(*answered, *refused))
+
+
+def fetch_of_controller(request: FetchRequest, code: ErrorCode) -> FetchResponse:
+    """Deny a fetch of the metadata log."""
+    return FetchResponse(topics=(), error_code=code)
