@@ -16,6 +16,7 @@ Rules:
 * A plan that comes out as the one just performed has no effect: it waits for the next reason to look.
 * A segment that was found damaged on its way is read and checked before it is tried again: until somebody mends it, or
   another replica leads, nothing is uploaded in vain, and nothing behind it either.
+* A copy that another broker's has overtaken is not tried again before that one has ended, or its time is over.
 * The task belongs to one leadership. When that ends it is cancelled, and what it was copying is an orphan in the
   ledger for whoever leads next.
 * While the ledger is not ready, nothing is known and nothing is done. A log that lost its log start takes it from the
@@ -49,7 +50,8 @@ from .core.plan import (
     Prove,
     Upkeep,
     first_offset_of_tier,
-    is_overtaken,
+    must_give_way,
+    overtaken_by,
     pending_copies,
     plan_upkeep,
 )
@@ -108,6 +110,8 @@ class PartitionTask:
         self._copying: RemoteLogSegmentId | None = None
         self._copy_task: asyncio.Task[None] | None = None
         self._damaged_base_offset: int | None = None
+        self._rival: RemoteLogSegmentMetadata | None = None
+        """The copy of another broker that has overtaken one of ours, the last time that this happened."""
         self._seen_active_base_offset = -1
         self._awaited_stable_offset: int | None = None
         self._ledger_version = -1
@@ -234,6 +238,9 @@ class PartitionTask:
         if view is None:
             return None
         if pending:
+            now_ms = self._services.wall_clock_ms()
+            if self._rival is not None and must_give_way(view, pending[0], self._rival, now_ms):
+                return None
             return view, pending[0]
         self._seen_active_base_offset = view.active.base_offset
         above = (segment.end_offset for segment in view.closed if segment.end_offset > view.last_stable_offset)
@@ -277,12 +284,14 @@ class PartitionTask:
         services.counters.copied_bytes += segment.size_bytes
 
     def _is_wanted(self, segment: LocalSegment, attempt: RemoteLogSegmentId) -> bool:
-        """Whether this attempt to copy `segment` may go on, by what the ledger says now."""
+        """Return whether this attempt to copy `segment` may continue, by what the ledger says now."""
         view, ledger = self._look(), self._services.metadata.ledger(self.partition)
         if view is None or ledger is None:
             return False
         pending = ((part.base_offset, part.end_offset) for part in pending_copies(view))
-        return (segment.base_offset, segment.end_offset) in pending and not is_overtaken(ledger, attempt)
+        if (rival := overtaken_by(ledger, attempt)) is not None:
+            self._rival = rival
+        return (segment.base_offset, segment.end_offset) in pending and rival is None
 
     def _on_log_change(self) -> None:
         """Called for every append: cheap, and wakes only for what can matter to a copy."""

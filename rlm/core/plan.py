@@ -160,17 +160,34 @@ def pending_copies(view: PartitionView) -> list[LocalSegment]:
     ]
 
 
-def is_overtaken(ledger: RemoteLogLedger, attempt: RemoteLogSegmentId) -> bool:
-    """Whether another broker began to copy some of the same offsets after `attempt` was begun: that one is the later
-    leader, and goes on alone. Of two brokers that see the same ledger at most one is not overtaken.
+def overtaken_by(ledger: RemoteLogLedger, attempt: RemoteLogSegmentId) -> RemoteLogSegmentMetadata | None:
+    """Return the copy of some of the same offsets that another broker began after `attempt`, the latest of them, or
+    None: that broker is the later leader, and continues alone. Of two brokers that see the same ledger at most one is
+    overtaken.
     """
-    mine = ledger.get(attempt)
-    return mine is not None and any(
-        other.broker_id != mine.broker_id
-        and other.start_offset <= mine.end_offset
-        and mine.start_offset <= other.end_offset
-        for other in ledger.started_after(attempt)
+    own = ledger.get(attempt)
+    if own is None:
+        return None
+    later = reversed(ledger.started_after(attempt))
+    return next((other for other in later if other.broker_id != own.broker_id and _overlap(own, other)), None)
+
+
+def must_give_way(view: PartitionView, segment: LocalSegment, rival: RemoteLogSegmentMetadata, now_ms: int) -> bool:
+    """Return whether a copy of `segment` waits for `rival`, which has overtaken the one before it. Begun again at once
+    it would be later than the rival, whose leader, the true one, would give way to it in its turn, and so on.
+    """
+    current = view.ledger.get(rival.segment_id)
+    return (
+        current is not None
+        and current.state is RemoteLogSegmentState.COPY_SEGMENT_STARTED
+        and current.start_offset < segment.end_offset
+        and segment.base_offset <= current.end_offset
+        and now_ms - current.event_timestamp_ms <= view.copy_deadline.of_size_ms(current.segment_size_in_bytes)
     )
+
+
+def _overlap(one: RemoteLogSegmentMetadata, other: RemoteLogSegmentMetadata) -> bool:
+    return other.start_offset <= one.end_offset and one.start_offset <= other.end_offset
 
 
 def _abandon_orphans(view: PartitionView, now_ms: int) -> list[Upkeep]:

@@ -113,6 +113,48 @@ async def test_R1_deposed_leader_does_not_finish_what_its_successor_copies(
     check_tier(new.storage, new.ledger)
 
 
+async def test_R1_deposed_leader_that_gave_way_does_not_try_again_while_its_successor_copies(
+    old: Broker, new: Broker, shared: SharedMetadata
+) -> None:
+    """A second attempt would be later than the successor's, which would give way to it in its turn."""
+    old.storage.gate.clear()
+    await old.fill(1)
+    await uploading(old)
+    await new.replicate_from(old)
+    new.storage.gate.clear()
+    await new.lead(1)
+    await uploading(new)
+    old.storage.gate.set()
+    await until(lambda: old.manager.counters.errors["copy"])
+    await asyncio.sleep(10 * QUICK.task_interval_ms / 1000)
+    events = [event for event in shared.events(PARTITION) if isinstance(event, RemoteLogSegmentMetadata)]
+    attempts = {event.segment_id: event.broker_id for event in events}  # an orphan's start is written once more
+    assert list(attempts.values()) == [1, 2]
+    new.storage.gate.set()
+    await until(new.is_all_tiered)
+    assert {segment.broker_id for segment in new.ledger.finished()} == {2}
+    assert new.storage.copies == 1
+
+
+async def test_R1_deposed_leader_copies_again_once_its_successor_is_given_up(
+    old: Broker, new: Broker, shared: SharedMetadata
+) -> None:
+    old.storage.gate.clear()
+    await old.fill(1)
+    await uploading(old)
+    await new.replicate_from(old)
+    new.storage.gate.clear()
+    await new.lead(1)
+    await uploading(new)
+    old.storage.gate.set()
+    await until(lambda: old.manager.counters.errors["copy"])
+    await new.manager.close()
+    old.clock.now_ms += replace(QUICK).copy_deadline.of_size_ms(1 << 20)
+    await until(old.is_all_tiered)
+    assert {segment.broker_id for segment in old.ledger.finished()} == {1}
+    check_no_twins(shared)
+
+
 async def test_R1_new_leader_gives_way_to_a_copy_that_was_finished_meanwhile(
     old: Broker, new: Broker, shared: SharedMetadata
 ) -> None:
