@@ -39,7 +39,7 @@ CONTROLLER_MODEL = "tests/controller/test_model.py"
     file="controller/core/alter_partition.py",
     scenario="cluster",
     shown_by=CONTROLLER_MODEL,
-    faults=(FaultKind.PROCESS_CRASH, FaultKind.PARTITION),
+    faults=(FaultKind.DEPOSE_LEADERS, FaultKind.PARTITION, FaultKind.REORDERING),
 )
 def stale_alter_partition() -> Iterator[None]:
     with patch.object(alter_partition, "_check_epochs", lambda *_: None):
