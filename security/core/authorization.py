@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ...errors import OperatorError
 from .acl import AclRules
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -18,7 +19,7 @@ AUTHORIZER_KEYS: Final = frozenset({CLASS_KEY, SUPER_USERS_KEY, ALLOW_KEY, EARLY
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
-class AuthorizerConfigError(ValueError):
+class AuthorizerConfigError(OperatorError, ValueError):
     """A value that no authorizer can be made of."""
 
 

@@ -109,6 +109,7 @@ EMPTY = {
         "PRODUCE topics.partitions.record_errors": "3-13",  # a batch is refused as a whole
         "PRODUCE node_endpoints": "3-13",  # nobody else leads
         "FETCH node_endpoints": "4-18",
+        "DESCRIBE_USER_SCRAM_CREDENTIALS results.credential_infos": "0-0",  # a user without any
         "DESCRIBE_ACLS resources": "1-3",  # there is no authorizer
         "DELETE_ACLS filter_results.matching_acls": "1-3",
     },

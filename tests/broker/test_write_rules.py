@@ -87,7 +87,7 @@ async def test_a_forged_transactional_batch_does_not_hold_up_its_partition(
     handler = ProduceHandler(host.hosted)
     assert await error_of(handler, request("t", TRANSACTIONAL, transactional_id)) is expected
     assert await error_of(handler, request("t", batch(b"b"))) is ErrorCode.none
-    assert (partition.log.log_end_offset, partition.log.last_stable_offset) == (1, 1)
+    assert (partition.log.log_end_offset, partition.log.offsets.last_stable_offset) == (1, 1)
 
 
 async def test_a_transaction_that_its_coordinator_knows_is_appended(host: Host) -> None:
@@ -95,7 +95,7 @@ async def test_a_transaction_that_its_coordinator_knows_is_appended(host: Host) 
     handler = ProduceHandler(host.hosted, is_ongoing=lambda *given: given == ("tx", 4242, 0))
     assert await error_of(handler, request("t", TRANSACTIONAL, "tx")) is ErrorCode.none
     assert await error_of(handler, request("t", TRANSACTIONAL, "other")) is ErrorCode.invalid_txn_state
-    assert (partition.log.log_end_offset, partition.log.last_stable_offset) == (1, 0)
+    assert (partition.log.log_end_offset, partition.log.offsets.last_stable_offset) == (1, 0)
 
 
 async def test_control_batches_of_clients_are_refused(host: Host) -> None:

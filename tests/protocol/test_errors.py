@@ -27,6 +27,7 @@ PYTHONS_OWN = (OSError, AssertionError)
 WITHOUT = {
     "_Moved": "is caught where it is raised, in log/replica/reader.py: decide again",
     "MissingExtraError": "is raised where nothing heavy may be imported, Kafka's schemas least of all",
+    "SnapshotError": "is caught where a ledger snapshot is read: the topic is read from its start instead",
     "AbandonedError": "ends a call on a plugin's thread after its caller has gone; nobody sees it",
 }
 PRODUCT = [path for path in sources(tests=False) if path != ROOT / "protocol" / "errors.py"]
