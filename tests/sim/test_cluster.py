@@ -25,7 +25,7 @@ def test_a_leader_that_has_yet_to_read_the_remote_log_metadata_is_waited_for(mon
         for node_id, broker in run.nodes.brokers().items():
             tier: Any = None if broker is None else broker.tier
             for reader in tier.manager._metadata._readers.values():
-                reader._begin_anew()
+                reader._begin_again()
                 forgotten.append(node_id)
         return []
 
