@@ -152,7 +152,7 @@ def test_C6_a_killed_execution_is_resumed_on_kafka(cluster: KafkaCluster, tmp_pa
     slow.process.send_signal(signal.SIGKILL)
     slow.end()
     assert "=50000" in throttles(cluster)
-    assert "nobody carries it out" in slow.status()
+    assert "no process carries it out" in slow.status()
     assert "done: 2 partitions" in ours(cluster, "resume", str(slow.plan), "--throttle", "100 MB/s")
     assert replicas(cluster, "killed") == ["3,2", "3,2"]
     assert throttles(cluster) == ""
