@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration
@@ -39,9 +40,13 @@ def leader_of(cluster: LocalCluster, topic: str, partition: int = 0) -> int:
 
 
 def log_bytes(cluster: LocalCluster, broker: int, topic: str, partition: int = 0) -> dict[int, bytes]:
-    """Contents of a replica's `.log` files by base offset."""
+    """Contents of a replica's `.log` files by base offset. A file that goes meanwhile is left out."""
     directory: Path = cluster.data_directory(broker) / f"{topic}-{partition}"
-    return {int(path.stem): path.read_bytes() for path in sorted(directory.glob("*.log"))}
+    found: dict[int, bytes] = {}
+    for path in sorted(directory.glob("*.log")):
+        with suppress(FileNotFoundError):
+            found[int(path.stem)] = path.read_bytes()
+    return found
 
 
 def log_end(segments: dict[int, bytes]) -> int:

@@ -11,6 +11,7 @@ import pytest
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.processes import poll
 from tierfetch.tests.process.clients import TIMEOUT_S, create_topic
+from tierfetch.tests.process.looks import log_bytes
 
 COMPACT = {
     "cleanup.policy": "compact",
@@ -73,7 +74,7 @@ def table(servers: str, topic: str) -> tuple[dict[bytes, bytes], int]:
 
 
 def size_of(cluster: LocalCluster, broker: int, topic: str) -> int:
-    return sum(path.stat().st_size for path in (cluster.data_directory(broker) / f"{topic}-0").glob("*.log"))
+    return sum(map(len, log_bytes(cluster, broker, topic).values()))
 
 
 def test_a_compacted_topic_shrinks_on_every_replica_and_survives_kills(cluster: LocalCluster) -> None:
