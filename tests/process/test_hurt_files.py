@@ -180,6 +180,10 @@ def test_a_damaged_offset_checkpoint_is_said_and_costs_no_record(cluster: LocalC
         cluster.kill(1)
 
 
+UNTIL_FULL = {"log.dir.free.bytes.min": "0"}
+"""Produce is taken until the disk refuses it."""
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Broker 1 has its logs on a file system of its own; returns a file that takes most of it."""
@@ -199,7 +203,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_of_the_leader_is_an_error_that_heals_with_space(tmp_path: Path, small_disk: Path) -> None:
-    with LocalCluster(tmp_path, (1,)) as cluster:
+    with LocalCluster(tmp_path, (1,), configs=UNTIL_FULL) as cluster:
         create_topic(cluster.bootstrap_servers, "t", replicas=1)
         with SteadyProducer(cluster.bootstrap_servers, "t") as producer:
             for _ in poll(TIMEOUT_S, "the disk to be full"):
@@ -216,7 +220,7 @@ def test_a_full_disk_of_the_leader_is_an_error_that_heals_with_space(tmp_path: P
 
 
 def test_a_full_disk_of_a_follower_stops_no_producer_and_heals(tmp_path: Path, small_disk: Path) -> None:
-    with LocalCluster(tmp_path, (1, 2), configs={"replica.lag.time.max.ms": "1000"}) as cluster:
+    with LocalCluster(tmp_path, (1, 2), configs={"replica.lag.time.max.ms": "1000", **UNTIL_FULL}) as cluster:
         create_topic(cluster.bootstrap_servers, "t")
         if leader_of(cluster, "t") == 1:
             elect(cluster, "t", 2)
@@ -234,7 +238,7 @@ def test_a_full_disk_of_a_follower_stops_no_producer_and_heals(tmp_path: Path, s
 def test_C9_a_full_disk_is_shown_and_a_stop_on_it_ends_with_one_line_for_each_failure(
     tmp_path: Path, small_disk: Path
 ) -> None:
-    with LocalCluster(tmp_path, (1,)) as cluster:
+    with LocalCluster(tmp_path, (1,), configs=UNTIL_FULL) as cluster:
         create_topic(cluster.bootstrap_servers, "t", replicas=1)
         producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
         for value in VALUES * 2:
