@@ -47,6 +47,7 @@ MISSING: Final = {
 RUNS: Final = {
     "demo": [["demo", "--size", "32M", "--policy", "tier-first"]],
     "encryption": [],
+    "jks": [],
     "model": [
         [*MISSING["model"], "--html", "model.html"],
         ["reassign", "plan", "--cluster", str(ROOT / "docs/examples/cluster.yaml"), "--rebalance"],
