@@ -109,7 +109,7 @@ def segments(draw: st.DrawFn) -> RemoteLogSegmentMetadata:
     return RemoteLogSegmentMetadata(
         segment_id=draw(segment_ids),
         start_offset=start,
-        end_offset=start + draw(st.integers(0, 2**62)),
+        end_offset=start + draw(st.integers(0, 2**62 - 1)),
         max_timestamp_ms=draw(int64s),
         broker_id=draw(int32s),
         event_timestamp_ms=draw(int64s),
