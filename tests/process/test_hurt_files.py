@@ -249,9 +249,11 @@ def test_C9_a_full_disk_is_shown_and_a_stop_on_it_ends_with_one_line_for_each_fa
                 break
         producer.purge()
         small_disk.unlink()
-        space = os.statvfs(small_disk.parent)
-        limit = f"remount,nr_inodes={space.f_files - space.f_ffree}"
-        subprocess.run(["mount", "-o", limit, str(small_disk.parent)], check=True)
+        for _ in poll(TIMEOUT_S, "the disk to take no new file"):
+            space = os.statvfs(small_disk.parent)  # refused if a file has come since
+            limit = f"remount,nr_inodes={space.f_files - space.f_ffree}"
+            if subprocess.run(["mount", "-o", limit, str(small_disk.parent)], check=False).returncode == 0:
+                break
         process = cluster.process(1)
         process.terminate()
         assert process.wait(TIMEOUT_S) == 1
