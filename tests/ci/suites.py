@@ -49,7 +49,7 @@ def suites(rng: Random) -> tuple[Suite, ...]:
         make("abuse", 10 * 60, 30),
         make("interop", 20 * 60, 55, decides=False),
         make("exhaustive", 12 * 60, 2, decides=False),
-        make("planted", 12 * 60, 70),
+        make("planted", 12 * 60, 70, decides=False),
         Suite(
             "simulate", ("make", "--no-print-directory", "simulate", *seeds), 15 * 60, runs_tests=False, decides=False
         ),
