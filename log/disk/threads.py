@@ -139,6 +139,8 @@ class DiskThreads:
         self._jobs: dict[Job[object], None] = {}
         """The calls under way, the earliest first; kept where `hang_s` is given."""
         self._look_timer: asyncio.TimerHandle | None = None
+        self._drained: asyncio.Future[None] | None = None
+        """Done once no call is under way; made when the disk is closed."""
         self.failure: OSError | None = None
         """Why every call fails; None while the device answers."""
         self.send_buffer = memoryview(bytearray(BUFFER_BYTES))
@@ -169,6 +171,8 @@ class DiskThreads:
         def ended(job: Job[T]) -> None:
             self._jobs.pop(key, None)
             done(job)
+            if self._drained is not None and not self._jobs and not self._drained.done():
+                self._drained.set_result(None)
 
         watched = Job(call, ended)
         key = cast("Job[object]", watched)
@@ -198,7 +202,10 @@ class DiskThreads:
             job.fail(self.failure)
 
     async def close(self) -> None:
-        """End the threads; what was started finishes first, unless the device was condemned."""
+        """End the threads; what was started finishes first, or fails once the device is condemned."""
+        if self._jobs:  # a thread that hangs cannot be joined: the look at the calls goes on until they have ended
+            self._drained = asyncio.get_running_loop().create_future()
+            await self._drained
         if self._look_timer is not None:
             self._look_timer.cancel()
         if self.failure is None:

@@ -587,3 +587,24 @@ async def test_a_call_that_waits_for_a_thread_does_not_hang(
     gate.open()
     await syncing
     assert not disk.has_hung(tmp_path)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_device_that_hangs_does_not_keep_the_disk_from_closing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call that hangs is given up while the disk is being closed, as it is at any other time."""
+    disk = OsDisk()
+    disk.separate(tmp_path, hang_s=3600)
+    file = await disk.open(tmp_path / "f", create=True)
+    gate = Gate(monkeypatch, "fdatasync")
+    syncing = asyncio.create_task(file.sync())
+    await gate.entered()
+    closing = asyncio.create_task(disk.close())
+    await asyncio.sleep(0)
+    disk._separate[tmp_path]._hang_s = 0
+    async with asyncio.timeout(5):
+        await closing
+    with pytest.raises(OSError, match="the disk hangs"):
+        await syncing
+    gate.open()
