@@ -16,11 +16,12 @@ integers take 1,200. Because it is immutable, a list of them is a copy of all pr
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from crc32c import crc32c
 
+from ...protocol.wire.stepping import Steps, run_to_end
 from .errors import CorruptFileError
 from .producer_state import BATCHES_MAX, NO_SEQUENCE, BatchMetadata, ProducerStateEntry
 
@@ -92,15 +93,9 @@ class ProducerSnapshot:
 
     def encode(self) -> bytes:
         """Return the content of the file."""
-        steps = self.encode_stepwise()
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                content: bytes = end.value
-                return content
+        return run_to_end(self.encode_stepwise())
 
-    def encode_stepwise(self) -> Generator[None, None, bytes]:
+    def encode_stepwise(self) -> Steps[bytes]:
         """Return the content of the file as the generator's value; each step encodes `SLICE_ENTRIES`."""
         count = len(self._entries)
         parts = [_COUNT.pack(count)]

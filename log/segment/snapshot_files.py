@@ -8,12 +8,12 @@ batches, and is removed before anything is appended.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
+from ...protocol.net.pace import exhausted
 from ..core.file_names import SNAPSHOT_SUFFIX, offset_file
-from ..core.producer_snapshot import ProducerSnapshot
+from ..core.producer_snapshot import SLICE_ENTRIES, ProducerSnapshot
 from ..disk.port import Disk
 
 
@@ -88,11 +88,4 @@ class ProducerSnapshots:
 async def _encoded(snapshot: bytes | ProducerSnapshot) -> bytes:
     if isinstance(snapshot, bytes):
         return snapshot
-    steps = snapshot.encode_stepwise()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            content: bytes = end.value
-            return content
-        await asyncio.sleep(0)
+    return await exhausted(snapshot.encode_stepwise(), SLICE_ENTRIES)
