@@ -22,7 +22,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, TypeVar
 
 import boto3
 from botocore.config import Config as BotoConfig
@@ -126,6 +126,13 @@ def md5_text(data: bytes) -> str:
     return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode("ascii")
 
 
+class _Sums(TypedDict, total=False):
+    """The checksums of an upload, one of them."""
+
+    ChecksumCRC32: str
+    ContentMD5: str
+
+
 class S3ObjectStore:
     """Objects below one prefix of one bucket."""
 
@@ -156,17 +163,11 @@ class S3ObjectStore:
 
     async def _put_whole(self, key: str, data: bytes) -> None:
         def put() -> None:
-            full_key = self._prefix + key
-            if self._has_checksums:
-                checksum = crc32_text(data)
-                answer = self._client.put_object(
-                    Bucket=self._bucket, Key=full_key, Body=data, ChecksumCRC32=checksum, IfNoneMatch="*"
-                )
-                compare_checksums(key, checksum, answer.get("ChecksumCRC32"))
-            else:
-                self._client.put_object(
-                    Bucket=self._bucket, Key=full_key, Body=data, ContentMD5=md5_text(data), IfNoneMatch="*"
-                )
+            sums = self._sums(data)
+            answer = self._client.put_object(
+                Bucket=self._bucket, Key=self._prefix + key, Body=data, IfNoneMatch="*", **sums
+            )
+            compare_checksums(key, sums, answer.get("ChecksumCRC32"))
 
         await self._unless_stored(key, len(data), put)
 
@@ -222,27 +223,19 @@ class S3ObjectStore:
         return [task.result() for task in tasks]
 
     def _upload_part(self, key: str, upload_id: str, number: int, data: bytes) -> CompletedPartTypeDef:
-        if not self._has_checksums:
-            answer = self._client.upload_part(
-                Bucket=self._bucket,
-                Key=self._prefix + key,
-                UploadId=upload_id,
-                PartNumber=number,
-                Body=data,
-                ContentMD5=md5_text(data),
-            )
-            return {"PartNumber": number, "ETag": answer["ETag"]}
-        checksum = crc32_text(data)
+        sums = self._sums(data)
         answer = self._client.upload_part(
-            Bucket=self._bucket,
-            Key=self._prefix + key,
-            UploadId=upload_id,
-            PartNumber=number,
-            Body=data,
-            ChecksumCRC32=checksum,
+            Bucket=self._bucket, Key=self._prefix + key, UploadId=upload_id, PartNumber=number, Body=data, **sums
         )
-        compare_checksums(f"{key} part {number}", checksum, answer.get("ChecksumCRC32"))
-        return {"PartNumber": number, "ETag": answer["ETag"], "ChecksumCRC32": checksum}
+        compare_checksums(f"{key} part {number}", sums, answer.get("ChecksumCRC32"))
+        part: CompletedPartTypeDef = {"PartNumber": number, "ETag": answer["ETag"]}
+        if "ChecksumCRC32" in sums:
+            part["ChecksumCRC32"] = sums["ChecksumCRC32"]
+        return part
+
+    def _sums(self, data: bytes) -> _Sums:
+        """Return what the server checks the bytes of an upload by."""
+        return {"ChecksumCRC32": crc32_text(data)} if self._has_checksums else {"ContentMD5": md5_text(data)}
 
     async def _unless_stored(self, key: str, size: int, write: Callable[[], None]) -> bool:
         """Run a conditional write. False if the key is taken, by an object with the size of ours: that is fine too."""
@@ -388,8 +381,10 @@ async def read_exactly(source: SegmentSource, position: int, count: int) -> byte
     return data
 
 
-def compare_checksums(what: str, sent: str, answered: str | None) -> None:
-    if answered is not None and answered != sent:
+def compare_checksums(what: str, sums: _Sums, answered: str | None) -> None:
+    """RemoteStorageCorruptError if the server stored other bytes than were sent, as far as it says what it stored."""
+    sent = sums.get("ChecksumCRC32")
+    if sent is not None and answered is not None and answered != sent:
         raise RemoteStorageCorruptError(f"{what}: sent CRC-32 {sent}, the server stored {answered}")
 
 
