@@ -239,8 +239,11 @@ class ServerConnection(StreamProtocol):
 
     def _check_size(self) -> None:
         """RefusedRequestError if the next request is larger than the gate lets through now."""
-        size, size_max = self.frames.next_size(), self._gate.request_size_max
-        if size is not None and size_max is not None and size > size_max:
+        size_max = self._gate.request_size_max
+        if size_max is None:
+            return
+        size = self.frames.next_size()
+        if size is not None and size > size_max:
             raise RefusedRequestError(f"a request of {size} bytes before authentication, allowed are {size_max}")
 
     def _start(self, frame: memoryview, memory: Charge) -> None:

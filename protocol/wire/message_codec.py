@@ -13,7 +13,7 @@ that does not fit its field is an internal error: TypeError, struct.error, or Un
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from operator import attrgetter
 from types import NoneType
@@ -27,6 +27,8 @@ from .schema import FieldSchema, schema_of
 T = TypeVar("T")
 Read = Callable[[Reader], Any]
 Write = Callable[[Writer, Any], None]
+TaggedWriter = tuple[int, Callable[[Any], Any], Write, Any]
+"""The tag of a field, how it is taken from a message and written, and its default."""
 
 _INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")
@@ -74,13 +76,18 @@ def _make_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], 
 
     def read_message(reader: Reader) -> T:
         values = {name: read(reader) for name, read in plain}
-        for tag, field_reader in reader.tagged_fields().items():
-            if tag in tagged:
-                name, read = tagged[tag]
-                values[name] = read(field_reader)
+        read_tagged(reader, tagged, values)
         return cls(**values)
 
     return read_message
+
+
+def read_tagged(reader: Reader, tagged: Mapping[int, tuple[str, Read]], values: dict[str, Any]) -> None:
+    """Read the end of a structure: the tagged fields that are known go into `values`."""
+    for tag, field in reader.tagged_fields().items():
+        if tag in tagged:
+            name, read = tagged[tag]
+            values[name] = read(field)
 
 
 def field_reader(cls: type[Any], schema: FieldSchema) -> Read:
@@ -160,37 +167,47 @@ def message_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer,
 
 
 def _make_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T], None]:
-    defaults = {item.name: item.default for item in fields(cls)}  # type: ignore[arg-type]  # a dataclass
-    plain: list[tuple[Callable[[T], Any], Write]] = []
-    tagged: list[tuple[int, Callable[[T], Any], Write, Any]] = []
-    for schema in schema_of(entity_type):
-        name = schema.plain_name
-        write = field_writer(cls, schema)
-        if schema.tag is None:
-            plain.append((attrgetter(name), write))
-        else:
-            assert defaults[name] is not MISSING, f"{cls.__name__}.{name} is tagged and has no default"
-            tagged.append((schema.tag, attrgetter(name), write, defaults[name]))
-    tagged.sort(key=lambda item: item[0])
+    plain = [
+        (attrgetter(schema.plain_name), field_writer(cls, schema))
+        for schema in schema_of(entity_type)
+        if schema.tag is None
+    ]
+    tagged = tagged_writers(cls, entity_type)
 
     def write_message(writer: Writer, message: T) -> None:
         for get, write in plain:
             write(writer, get(message))
-        if not writer.flexible or not tagged:
-            writer.end_structure()
-            return
-        present = {}
-        for tag, get, write, default in tagged:
-            held = get(message)
-            if held is not None and held != default:
-                present[tag] = encoded(write, held)
-        writer.end_structure(present)
+        write_tagged(writer, tagged, message)
 
     return write_message
 
 
-def encoded(write: Write, held: Any) -> bytes:
-    """Return the bytes of a tagged field."""
+def tagged_writers(cls: type[Any], entity_type: type[Entity]) -> list[TaggedWriter]:
+    """Return how the tagged fields of a message are written, in the order of their tags."""
+    defaults = {item.name: item.default for item in fields(cls)}
+    found: list[TaggedWriter] = []
+    for schema in schema_of(entity_type):
+        name = schema.plain_name
+        if schema.tag is not None:
+            assert defaults[name] is not MISSING, f"{cls.__name__}.{name} is tagged and has no default"
+            found.append((schema.tag, attrgetter(name), field_writer(cls, schema), defaults[name]))
+    return sorted(found, key=lambda item: item[0])
+
+
+def write_tagged(writer: Writer, tagged: Sequence[TaggedWriter], message: Any) -> None:
+    """Write the end of a structure: the tagged fields that are not at their defaults."""
+    if not writer.flexible or not tagged:
+        writer.end_structure()
+        return
+    present = {}
+    for tag, get, write, default in tagged:
+        held = get(message)
+        if held is not None and held != default:
+            present[tag] = _encoded(write, held)
+    writer.end_structure(present)
+
+
+def _encoded(write: Write, held: Any) -> bytes:
     writer = Writer(flexible=True)
     write(writer, held)
     return b"".join(bytes(part) for part in writer.finish())  # type: ignore[arg-type]  # no slices of files here

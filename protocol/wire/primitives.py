@@ -136,14 +136,30 @@ def _uvarint(value: int) -> bytes:
     return bytes(encoded)
 
 
-class Reader:
+class _Stepped:
+    """Counts the elements that were read or written; whoever derives from it begins with `_step` 0."""
+
+    __slots__ = ("_step",)
+
+    _step: int
+
+    def is_step_over(self) -> bool:
+        """Count one element; return whether so many were read or written that other work should have its turn."""
+        self._step += 1
+        if self._step < STEP_ELEMENTS:
+            return False
+        self._step = 0
+        return True
+
+
+class Reader(_Stepped):
     """A cursor over one frame. Views given out share the frame's memory and are writable if it is.
 
     Most lengths take one byte, and most structures have no tagged fields: that is looked for first, without a call, as
     calls are most of what reading costs.
     """
 
-    __slots__ = ("_step", "data", "elements", "elements_max", "end", "flexible", "position")
+    __slots__ = ("data", "elements", "elements_max", "end", "flexible", "position")
 
     def __init__(self, data: memoryview, position: int, *, flexible: bool, elements_max: int = ELEMENTS_MAX) -> None:
         self.data = data
@@ -279,14 +295,6 @@ class Reader:
         if self.elements > self.elements_max:
             raise MalformedMessageError(f"more than {self.elements_max} array elements in one message")
 
-    def is_step_over(self) -> bool:
-        """Count one element; return whether so many were read that other work should have its turn."""
-        self._step += 1
-        if self._step < STEP_ELEMENTS:
-            return False
-        self._step = 0
-        return True
-
     def tagged_fields(self) -> Mapping[int, Reader]:
         """The tagged fields at the end of a structure, each as a reader bounded to it; empty if not flexible."""
         if not self.flexible:
@@ -325,10 +333,10 @@ class Reader:
         return ShortMessageError(message + f"{max(self.remaining, 0)} left", self.position + count)
 
 
-class Writer:
+class Writer(_Stepped):
     """Collects the parts of one message. Values are ours: one that does not fit is a bug, not an answer."""
 
-    __slots__ = ("_parts", "_step", "flexible", "out")
+    __slots__ = ("_parts", "flexible", "out")
 
     def __init__(self, start: bytes = b"", *, flexible: bool) -> None:
         self._step = 0
@@ -336,14 +344,6 @@ class Writer:
         self.out = bytearray(start)
         """The part being written; replaced by `records`, so never keep it."""
         self._parts: list[Part] = []
-
-    def is_step_over(self) -> bool:
-        """Count one element; return whether so many were written that other work should have its turn."""
-        self._step += 1
-        if self._step < STEP_ELEMENTS:
-            return False
-        self._step = 0
-        return True
 
     def pack(self, layout: struct.Struct, *values: int) -> None:
         """Fixed-size fields in a row."""

@@ -10,7 +10,6 @@ read and written at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -21,10 +20,12 @@ from .message_codec import (
     Write,
     element_reader,
     element_writer,
-    encoded,
     field_reader,
     field_writer,
     nested_class,
+    read_tagged,
+    tagged_writers,
+    write_tagged,
 )
 from .primitives import MalformedMessageError, Reader, Writer
 from .schema import FieldSchema, schema_of
@@ -33,9 +34,6 @@ from .stepping import Steps
 T = TypeVar("T")
 ReadSteps = Callable[[Reader], Steps[Any]]
 WriteSteps = Callable[[Writer, Any], Steps[None]]
-
-_TaggedWriter = tuple[int, Callable[[Any], Any], Write, Any]
-"""The tag of a field, how it is taken from a message and written, and its default."""
 
 _made_readers: dict[tuple[type[Any], type[Any]], ReadSteps] = {}
 _made_writers: dict[tuple[type[Any], type[Any]], WriteSteps] = {}
@@ -77,10 +75,7 @@ def _make_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], 
                 values[name] = yield from steps(reader)
             elif read is not None:
                 values[name] = read(reader)
-        for tag, field in reader.tagged_fields().items():
-            if tag in tagged:
-                name, read = tagged[tag]
-                values[name] = read(field)
+        read_tagged(reader, tagged, values)
         return cls(**values)
 
     return read_message
@@ -123,19 +118,14 @@ def stepping_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer
 
 
 def _make_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T], Steps[None]]:
-    defaults = {item.name: item.default for item in fields(cls)}  # type: ignore[arg-type]  # a dataclass
     plain: list[tuple[Callable[[T], Any], Write | None, WriteSteps | None]] = []
-    tagged: list[_TaggedWriter] = []
     for schema in schema_of(entity_type):
         get = attrgetter(schema.plain_name)
-        if schema.tag is not None:
-            assert defaults[schema.plain_name] is not MISSING, f"{cls.__name__}.{schema.plain_name} has no default"
-            tagged.append((schema.tag, get, field_writer(cls, schema), defaults[schema.plain_name]))
-        elif schema.is_array:
+        if schema.is_array and schema.tag is None:
             plain.append((get, None, _array_writer(cls, schema)))
-        else:
+        elif schema.tag is None:
             plain.append((get, field_writer(cls, schema), None))
-    tagged.sort(key=lambda item: item[0])
+    tagged = tagged_writers(cls, entity_type)
 
     def write_message(writer: Writer, message: T) -> Steps[None]:
         for get, write, steps in plain:
@@ -143,18 +133,9 @@ def _make_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T
                 yield from steps(writer, get(message))
             elif write is not None:
                 write(writer, get(message))
-        writer.end_structure(_present(tagged, message) if writer.flexible else {})
+        write_tagged(writer, tagged, message)
 
     return write_message
-
-
-def _present(tagged: Sequence[_TaggedWriter], message: Any) -> dict[int, bytes | None]:
-    present: dict[int, bytes | None] = {}
-    for tag, get, write, default in tagged:
-        held = get(message)
-        if held is not None and held != default:
-            present[tag] = encoded(write, held)
-    return present
 
 
 def _array_writer(cls: type[Any], schema: FieldSchema) -> WriteSteps:
