@@ -37,7 +37,6 @@ from ..quorum.core.state import LeaderAndEpoch
 from ..quorum.listener import CommittedBatch, SnapshotContent
 from ..quorum.node import QuorumNode
 from .core.bootstrap import first_records
-from .core.config import ControllerConfig
 from .core.fast_failover import LOOK_INTERVAL_S, ProbeOutcome, Verdict
 from .core.machine import ControllerCore, batches
 from .core.refusals import refusal
@@ -74,11 +73,12 @@ class _Job:
 
 
 class ControllerNode:
-    """A `QuorumListener`. `attach` comes before the quorum's replica starts, `start` after it."""
+    """The `QuorumListener` of an opened replica, which runs `core` on its log. Its worker runs from `start` on."""
 
     def __init__(
         self,
-        config: ControllerConfig,
+        core: ControllerCore,
+        node: QuorumNode,
         rng: Random,
         *,
         registration: RegisterControllerRecord,
@@ -86,20 +86,20 @@ class ControllerNode:
         formatted: Sequence[MetadataRecord] = (),
     ) -> None:
         """`formatted` are the records that formatting has prepared for a new cluster."""
-        self._config = config
+        self.core = core
+        self._node = node
         self._rng = rng
         self.registration = registration
         self._snapshotter = snapshotter
         self._formatted = formatted
-        self.core = ControllerCore(config, rng)
-        self._node: QuorumNode
         self._epoch = -1
         self._applied_end = 0
         self._committed = asyncio.Event()
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue(JOBS_MAX)
         self._is_idle = False
         """Nothing is being decided or written."""
-        self._worker: asyncio.Task[None] | None = None
+        self._workers: list[asyncio.Task[None]] = []
+        """The worker, once it was started."""
         self._looking: asyncio.Task[None] | None = None
         """The task that looks for silent brokers while this controller is new."""
         self._probes: dict[tuple[int, int, int], asyncio.Task[None]] = {}
@@ -109,13 +109,10 @@ class ControllerNode:
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when an internal error has ended the worker."""
 
-    def attach(self, node: QuorumNode) -> None:
-        self._node = node
-        self._snapshotter.attach(node)
-
     def start(self) -> None:
-        self._worker = asyncio.create_task(self._work(), name="controller")
-        self._worker.add_done_callback(self._worker_ended)
+        worker = asyncio.create_task(self._work(), name="controller")
+        worker.add_done_callback(self._worker_ended)
+        self._workers.append(worker)
 
     def _worker_ended(self, worker: asyncio.Task[None]) -> None:
         if not worker.cancelled() and not self.failed.done():
@@ -129,7 +126,7 @@ class ControllerNode:
             self._reject_jobs()
 
     async def close(self) -> None:
-        tasks = [task for task in (self._worker, self._looking, *self._probes.values()) if task is not None]
+        tasks = [task for task in (*self._workers, self._looking, *self._probes.values()) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -151,11 +148,8 @@ class ControllerNode:
         self._snapshotter.applied(self.core.state.image, batch)
 
     def on_load_snapshot(self, snapshot: SnapshotContent) -> None:
-        assert not self.is_active, (snapshot.offset, self._epoch)
-        self.core = ControllerCore(self._config, self._rng)
-        for values in snapshot.batches:
-            for value in values:
-                self.core.replay(decode_record(value).record, snapshot.offset - 1)
+        records = (decode_record(value).record for values in snapshot.batches for value in values)
+        self.core.load_snapshot(records, snapshot.offset - 1)
         self._applied_end = snapshot.offset
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
@@ -173,8 +167,8 @@ class ControllerNode:
 
     def _become_active(self, epoch: int) -> None:
         self._epoch = epoch
-        self._config = replace(self._config, cluster_id=self._node.config.cluster_id or self._config.cluster_id)
-        self.core.state.config = self._config
+        config = self.core.state.config
+        self.core.state.config = replace(config, cluster_id=self._node.config.cluster_id or config.cluster_id)
         self.core.become_active(self._now_ms())
         _log.info("controller %d is active; epoch %d", self._node.node_id, epoch)
         self._put(_Job(self._begin))
@@ -319,7 +313,10 @@ class ControllerNode:
 
     def _fire(self, moment: Moment) -> ControllerResult[None] | None:
         expiry_ms = self.core.next_expiry_ms()
-        if expiry_ms is not None and moment.now_ms - expiry_ms > self._config.session_timeout_ms // LATE_DIVISOR:
+        if (
+            expiry_ms is not None
+            and moment.now_ms - expiry_ms > self.core.state.config.session_timeout_ms // LATE_DIVISOR
+        ):
             _log.warning("controller %d was held up: every broker session starts again", self._node.node_id)
             self.core.on_pause(moment.now_ms)
         return self.core.fire(moment)

@@ -44,7 +44,7 @@ from ..protocol.wire.config_resources import ConfigType
 from ..security.core.authorization import AuthorizerSettings, authorizer_settings
 from ..security.core.node import NodeSecurity, controller_security
 from ..security.core.settings import is_security_key
-from .core.config import MetadataLogConfig, RaftConfig
+from .core.config import MetadataLogConfig, RaftConfig, ReplicaConfig
 from .core.state import Endpoint, ReplicaKey
 from .core.voters import VoterNode, VoterSet
 
@@ -180,6 +180,18 @@ class QuorumKeys(PropertyKeys):
             append_linger_ms=self.controller_quorum_append_linger_ms,
             request_timeout_ms=self.controller_quorum_request_timeout_ms,
             fetch_max_bytes=self.controller_quorum_fetch_max_bytes,
+        )
+
+    def replica_config(
+        self, node_id: int, directory: Path, endpoints: tuple[Endpoint, ...], *, is_locked: bool = False
+    ) -> ReplicaConfig:
+        """Return the configuration of a replica in `directory`; `endpoints` is empty for an observer."""
+        return ReplicaConfig(
+            raft=self.raft_config(node_id, endpoints),
+            directory=directory,
+            static_voters=self.static_voters,
+            log=self.log_config,
+            is_locked=is_locked,
         )
 
 

@@ -16,33 +16,32 @@
 Every event goes through `_step`, which does not wait; effects only begin there, in the core's order. Time is the event
 loop's clock, chance the `Random` that was given, files the `Disk`: nothing here knows whether it is simulated.
 
-    start                                        stop
-    -------------------------------------------  ---------------------------------------------------------
-    directory locked, `meta.properties` read     the core leaves the quorum in good order: a leader hands over
-    log opened and recovered, `quorum-state`     requests under way are given up
-    core started; owner, delivery begin          log flushed and closed, lock released
+    opened, then started                           stopped
+    ---------------------------------------------  ---------------------------------------------------------
+    `meta.properties` read, directory locked       the core leaves the quorum in good order: a leader hands over
+    log and `quorum-state` opened and recovered    requests under way are abandoned
+    `start`: owner and delivery run, core started  log flushed and closed, lock released
+
+`open_replica` returns a whole `QuorumNode`: its log is recovered, and it is silent until `start` names its listeners.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from random import Random
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..log.disk.directory_lock import LogDirectoryLockedError, lock_directory
-from ..log.disk.port import Disk
-from ..log.keeper.log_directory import HeldLock
+from ..log.disk.directory_lock import LogDirectoryLockedError
 from ..protocol.errors import OUTSIDE
 from ..protocol.fetch.messages import SnapshotId
 from ..protocol.net.client import Address
-from ..protocol.net.service import Service, cancelled
+from ..protocol.net.service import cancelled
 from ..protocol.start_waits import Unanswered
 from ..security.client import ClientIdentity
-from .core.config import MetadataLogConfig, RaftConfig
+from .core.config import RaftConfig, ReplicaConfig
 from .core.effects import (
     AppendAccepted,
     AppendCompleted,
@@ -68,12 +67,23 @@ from .core.effects import (
     VotersChanged,
 )
 from .core.errors import QuorumFailedError, QuorumStartError
-from .core.events import Append, Event, RequestReceived, Resign, Shutdown, SnapshotInstalled, Started, TimerFired
+from .core.events import (
+    Append,
+    Event,
+    RecoveredState,
+    RequestReceived,
+    Resign,
+    Shutdown,
+    SnapshotInstalled,
+    Started,
+    TimerFired,
+)
 from .core.machine import RaftCore
 from .core.messages import Request, Response
 from .core.state import Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
-from .core.voters import KRAFT_VERSION_STATIC, VotersAt, VoterSet
+from .core.voters import KRAFT_VERSION_STATIC, VotersAt
 from .delivery import Delivery
+from .environment import Machine
 from .listener import QuorumListener
 from .log_owner import LogOwner
 from .metrics import QuorumMetrics
@@ -95,67 +105,77 @@ _STANDING: Final = frozenset({RaftState.PROSPECTIVE, RaftState.CANDIDATE})
 _log = logging.getLogger(__name__)
 
 
-class QuorumNode(Service):
-    """A voter where `config.endpoints` name its listeners and the voter set holds it; an observer otherwise.
+@asynccontextmanager
+async def open_replica(
+    config: ReplicaConfig, machine: Machine, *, identity: ClientIdentity | None = None
+) -> AsyncIterator[QuorumNode]:
+    """Open the replica in `config.directory`. It takes part in the quorum from its `start` on, and stops at the end.
 
-    `static_voters` are those of `controller.quorum.voters`, empty with dynamic ones. `lock` None: the directory is
-    locked by somebody in this process already.
+    `identity` protects its connections to other replicas. Raise QuorumStartError, which says what an operator can do.
     """
+    try:
+        async with AsyncExitStack() as stack:
+            raft, storage = await _open_storage(config, machine, stack)
+            node = QuorumNode(raft, storage, machine, identity)
+            stack.push_async_callback(node.stop)
+            opened = stack.pop_all()
+    except (*OUTSIDE, LogDirectoryLockedError) as error:
+        raise QuorumStartError(f"the quorum's replica in {config.directory} cannot start: {error}") from error
+    async with opened:
+        yield node
+
+
+async def _open_storage(
+    config: ReplicaConfig, machine: Machine, stack: AsyncExitStack
+) -> tuple[RaftConfig, ReplicaStorage]:
+    """Identify and lock the directory, open and recover what it holds; `stack` closes and releases it."""
+    raft = config.raft
+    properties = await identify(machine.disk, config.directory, raft.key.id, raft.cluster_id)
+    if not config.is_locked:
+        stack.callback(machine.lock_directory(config.directory).release)
+    key = ReplicaKey(raft.key.id, properties.directory_id or raft.key.directory_id)
+    raft = replace(raft, key=key, cluster_id=properties.cluster_id)
+    log = await MetadataLog.open(machine.disk, config.directory, config.log, machine.now_ms)
+    stack.push_async_callback(log.close)
+    votes = VoteKeeper(machine.disk, config.directory / str(METADATA_PARTITION))
+    configured = VotersAt(-1, config.static_voters, KRAFT_VERSION_STATIC)
+    recovered = await recover(log, votes, configured, key, can_vote=bool(raft.endpoints))
+    return raft, ReplicaStorage(log, votes, configured, recovered)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStorage:
+    """What a replica has on its disk, opened and recovered. `configured` are the static voters."""
+
+    log: MetadataLog
+    votes: VoteKeeper
+    configured: VotersAt
+    recovered: RecoveredState
+
+
+class QuorumNode:
+    """One replica, recovered: `open_replica` makes it. Nothing happens before its `start`."""
 
     def __init__(
-        self,
-        config: RaftConfig,
-        *,
-        log_dir: Path,
-        disk: Disk,
-        rng: Random,
-        now_ms: Callable[[], int],
-        static_voters: VoterSet | None = None,
-        log_config: MetadataLogConfig | None = None,
-        lock: Callable[[Path], HeldLock] | None = lock_directory,
-        identity: ClientIdentity | None = None,
+        self, config: RaftConfig, storage: ReplicaStorage, machine: Machine, identity: ClientIdentity | None
     ) -> None:
-        super().__init__()
         self.config = config
-        self._log_dir = log_dir
-        self._disk = disk
-        self._rng = rng
-        self._now_ms = now_ms
-        self._configured = VotersAt(-1, static_voters or VoterSet(), KRAFT_VERSION_STATIC)
-        self._log_config = log_config or MetadataLogConfig()
-        self._lock = lock
-        self._identity = identity
+        self.log = storage.log
+        self._votes = storage.votes
+        self._configured = storage.configured
+        self._now_ms = machine.now_ms
         self._loop = asyncio.get_running_loop()
         self.metrics = QuorumMetrics(self._loop.time)
-        self._listeners: list[QuorumListener] = []
         self._timer: asyncio.TimerHandle | None = None
         self._stood_at_s: float | None = None
         self._left = asyncio.Event()
         self._appends = PendingAppends(self.metrics)
         self._asked: dict[asyncio.Future[Response], None] = {}
         self._is_running = False
+        self._stack = AsyncExitStack()
         self.failed: asyncio.Future[str] = self._loop.create_future()
         """Done, with the reason, when this replica has stopped by itself."""
-
-    # Beginning and end.
-
-    def add_listener(self, listener: QuorumListener) -> None:
-        """Before `start`."""
-        assert not self._is_running, "listeners are added before the start"
-        self._listeners.append(listener)
-
-    async def start(self) -> None:
-        """QuorumStartError says what an operator can do about it."""
-        try:
-            await super().start()
-        except (*OUTSIDE, LogDirectoryLockedError) as error:
-            raise QuorumStartError(f"the quorum's replica in {self._log_dir} cannot start: {error}") from error
-
-    async def _start(self) -> None:
-        await self._open_directory()
-        can_vote = bool(self.config.endpoints)
-        recovered = await recover(self.log, self._votes, self._configured, self.config.key, can_vote=can_vote)
-        self._core = RaftCore(self.config, recovered, self._rng)
+        self._core = RaftCore(config, storage.recovered, machine.rng)
         self._owner = LogOwner(
             self.log,
             now_ms=self._now_ms,
@@ -164,17 +184,23 @@ class QuorumNode(Service):
             tell=self._step,
         )
         self._delivery = Delivery(self.log, self._configured, self.metrics, self._fail)
-        self._delivery.listeners = self._listeners
         self._peers = Peers(
             own_id=self.node_id,
-            random=self._rng,
-            identity=self._identity,
-            request_timeout_ms=self.config.request_timeout_ms,
+            random=machine.rng,
+            identity=identity,
+            request_timeout_ms=config.request_timeout_ms,
             voters=lambda: self._core.voters_at_end,
             tell=self._step,
             ended=self._ended,
         )
         self._performers = self._make_performers()
+
+    # Beginning and end.
+
+    def start(self, listeners: Sequence[QuorumListener] = ()) -> None:
+        """Take part in the quorum, and deliver what is committed to `listeners`. To be called once."""
+        assert not self._is_running, f"replica {self.node_id} was started before"
+        self._delivery.listeners = tuple(listeners)
         self._is_running = True
         tasks = {
             "quorum-state": self._votes.run(lambda: self._core.voters_at_end, self._step),
@@ -189,17 +215,6 @@ class QuorumNode(Service):
         self._stack.push_async_callback(self._peers.close)
         self._step(Started())
 
-    async def _open_directory(self) -> None:
-        """Lock it, find out whose it is, open the log."""
-        properties = await identify(self._disk, self._log_dir, self.node_id, self.config.cluster_id)
-        if self._lock is not None:
-            self._stack.callback(self._lock(self._log_dir).release)
-        key = ReplicaKey(self.node_id, properties.directory_id or self.config.key.directory_id)
-        self.config = replace(self.config, key=key, cluster_id=properties.cluster_id)
-        self.log = await MetadataLog.open(self._disk, self._log_dir, self._log_config, self._now_ms)
-        self._stack.push_async_callback(self.log.close)
-        self._votes = VoteKeeper(self._disk, self._log_dir / str(METADATA_PARTITION))
-
     async def stop(self) -> None:
         """Leave in good order: a leader hands over. Idempotent; also after a failure."""
         if self._is_running:
@@ -213,7 +228,7 @@ class QuorumNode(Service):
                     self.node_id,
                 )
         self._halt("it was stopped")
-        await super().stop()
+        await self._stack.aclose()
 
     def _fail(self, reason: str) -> None:
         """Stop by itself, for good. Whoever runs this replica sees `failed` and calls `stop`."""

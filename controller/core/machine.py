@@ -20,7 +20,7 @@ Requests and responses are message classes in their newest form (`protocol.messa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -142,6 +142,16 @@ class ControllerCore:
                 self._fencing_changed(record)
             case ConfigRecord() if record.name == UNCLEAN_KEY:
                 self._is_sweep_due = True
+
+    def load_snapshot(self, records: Iterable[MetadataRecord], offset: int) -> None:
+        """Replace the state by that of a snapshot, whose last record has `offset`. A standby does this."""
+        assert not self.is_active, offset
+        self.state = ControllerState(self.state.config, self.state.random)
+        self._returns = LeaderReturns()
+        self._is_sweep_due = False
+        self._replayed_offset = NOTHING_REPLAYED
+        for record in records:
+            self.replay(record, offset)
 
     def _replay_isr(self, record: PartitionChangeRecord, offset: int) -> None:
         """And note who joins. No transaction of ours has anybody join an ISR, so the image is the one before."""

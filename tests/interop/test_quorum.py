@@ -6,20 +6,22 @@ import asyncio
 import random
 import shutil
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tierfetch.bench.lab.kafka import run_tool
+from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.records import iter_batches, iter_records
-from tierfetch.quorum.core.config import MetadataLogConfig, RaftConfig
+from tierfetch.quorum.core.config import MetadataLogConfig, RaftConfig, ReplicaConfig
 from tierfetch.quorum.core.errors import NotLeaderError
 from tierfetch.quorum.core.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
 from tierfetch.quorum.core.state import RaftState, ReplicaKey
 from tierfetch.quorum.core.voters import VoterNode
-from tierfetch.quorum.node import QuorumNode
+from tierfetch.quorum.node import QuorumNode, open_replica
 from tierfetch.quorum.storage.formatting import FormatOrder, format_directories
 from tierfetch.quorum.storage.snapshot_file import snapshot_name
 from tierfetch.tests import samples
@@ -175,22 +177,24 @@ async def test_Q9_a_java_controller_begins_with_our_snapshot(tmp_path: Path) -> 
             assert (java.metadata_directory / name).read_bytes() == (leader.log_directory / name).read_bytes()
 
 
-async def observer_of(java: JavaController, base: Path, quorum: Quorum) -> QuorumNode:
-    """A replica of ours that follows a Java controller."""
+@asynccontextmanager
+async def observer_of(java: JavaController, base: Path, quorum: Quorum) -> AsyncIterator[QuorumNode]:
+    """A replica of ours that follows a Java controller once it is started."""
     directory = base / "observer"
     order = FormatOrder(java.cluster_id, ReplicaKey(50), [directory])
     await format_directories(quorum.disk, order, ignore_formatted=False, rng=quorum.rng, now_ms=now_ms)
     config = RaftConfig(key=ReplicaKey(50), cluster_id=java.cluster_id, bootstrap_servers=(java.endpoint,))
-    return QuorumNode(config, log_dir=directory, disk=quorum.disk, rng=random.Random(1), now_ms=now_ms)
+    machine = NodeEnvironment(disk=quorum.disk, rng=random.Random(1), now_ms=now_ms)
+    async with open_replica(ReplicaConfig(raft=config, directory=directory), machine) as node:
+        yield node
 
 
 async def test_Q9_we_observe_a_java_quorum(tmp_path: Path) -> None:
     java = JavaController(tmp_path, 1, CLUSTER)
     async with Quorum(tmp_path / "ours", 1) as machine, java:
-        node = await observer_of(java, tmp_path, machine)
         state = Recorder()
-        node.add_listener(state)
-        async with node:
+        async with observer_of(java, tmp_path, machine) as node:
+            node.start([state])
             await until(lambda: len(state.records) > 12, "the metadata log")
             assert node.leader_and_epoch.leader_id == 1
             assert [voter.key for voter in node.voters.voters] == [java.key]
@@ -206,10 +210,9 @@ async def test_Q9_we_begin_with_a_java_snapshot(tmp_path: Path) -> None:
     java.configs["metadata.log.max.record.bytes.between.snapshots"] = "1"
     async with Quorum(tmp_path / "ours", 1) as machine, java:
         await until(lambda: len(list(java.metadata_directory.glob("*.checkpoint"))) > 1, "a snapshot of theirs")
-        node = await observer_of(java, tmp_path, machine)
         state = Recorder()
-        node.add_listener(state)
-        async with node:
+        async with observer_of(java, tmp_path, machine) as node:
+            node.start([state])
             await until(lambda: bool(state.snapshots), "the snapshot")
             latest = node.log.snapshots.latest
             ours = (tmp_path / "observer" / "__cluster_metadata-0" / snapshot_name(latest)).read_bytes()
