@@ -79,7 +79,7 @@ async def _measure(quorum: LocalQuorum, results: Results, name: str) -> None:
         node = service.node
         async with asyncio.timeout(LEADER_TIMEOUT_S):
             await leads.event.wait()
-        epoch = node.leader_and_epoch.epoch
+        epoch = node.status.leader_and_epoch.epoch
         await node.append_and_commit(epoch, [RECORD])
         latencies = [await _timed(node, epoch) for _ in range(SINGLE_APPENDS)]
         fsyncs = await _fsyncs(disk, quorum.data_directory(LEADER) / "probe")

@@ -26,7 +26,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, Final
+from typing import Final, cast
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
@@ -69,7 +69,7 @@ class _Job:
     """Something to decide, and who waits for the response."""
 
     decide: Decide
-    answer: asyncio.Future[Any] | None = None
+    answer: asyncio.Future[object] | None = None
 
 
 class ControllerNode:
@@ -193,10 +193,10 @@ class ControllerNode:
         """Return the response, once what it says is committed."""
         if not self.is_active:
             return refusal(request, self._not_active())
-        answer: asyncio.Future[ResponseT] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         try:
             self._put(_Job(lambda moment: self.core.handle(request, moment), answer))
-            return await answer
+            return cast(ResponseT, await answer)
         except KafkaError as error:
             return refusal(request, error)
 
@@ -247,7 +247,7 @@ class ControllerNode:
                 _log.warning("broker %d is gone: its listener refuses connections; it is fenced", broker.broker_id)
             return result
 
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         try:
             self._put(_Job(decide, answer))
             await answer
@@ -265,7 +265,7 @@ class ControllerNode:
             raise KafkaError(ErrorCode.request_timed_out, message) from None
 
     def _not_active(self) -> KafkaError:
-        leader = self._node.leader_and_epoch.leader_id
+        leader = self._node.status.leader_and_epoch.leader_id
         message = f"controller {self._node.node_id} is not the active one, but {'nobody' if leader is None else leader}"
         return KafkaError(ErrorCode.not_controller, message)
 
@@ -281,7 +281,7 @@ class ControllerNode:
         return int(asyncio.get_running_loop().time() * 1000)
 
     def _moment(self) -> Moment:
-        return Moment(self._now_ms(), self._node.next_offset)
+        return Moment(self._now_ms(), self._node.status.next_offset)
 
     async def _work(self) -> None:
         while True:
@@ -331,7 +331,7 @@ class ControllerNode:
     async def _decide(self, job: _Job) -> ControllerResult[object] | None:
         """And commit."""
         for _ in range(DECISIONS_MAX):
-            self.core.state.kraft_version = self._node.voters.kraft_version
+            self.core.state.kraft_version = self._node.status.voters.kraft_version
             result = job.decide(self._moment())
             try:
                 if result is not None:

@@ -129,7 +129,7 @@ class ControllerService:
         node = self.node
         if node.has_heard_leader:
             return None
-        voters = ", ".join(str(voter.id) for voter in node.voters.voters)
+        voters = ", ".join(str(voter.id) for voter in node.status.voters.voters)
         why = listed(node.unanswered.reasons()) or "no election was won yet"
         return f"waiting for a majority of the voters {voters or '(none is known)'} to elect a controller: {why}"
 
@@ -269,14 +269,14 @@ class ControllerRequests:
 
     async def _describe_cluster(self, _: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
         node = self.node
-        leader_id = node.leader_and_epoch.leader_id
+        leader_id = node.status.leader_and_epoch.leader_id
         asked = Asked(
             cluster_id=node.config.cluster_id or "",
             listener_name=self.config.endpoint.name,
             leader_id=NO_CONTROLLER if leader_id is None else leader_id,
             voters={
                 voter.id: [BrokerEndpoint(name=at.name, host=at.host, port=at.port, security_protocol=self._protocol)]
-                for voter in node.voters.voters
+                for voter in node.status.voters.voters
                 if (at := voter.endpoint) is not None
             },
         )
@@ -317,7 +317,7 @@ async def _keep_registered(service: ControllerService, client: KafkaClient, time
         await asyncio.sleep(interval_s)
         is_known = controller.core.state.image.controllers.get(registration.controller_id) == registration
         interval_s = KNOWN_INTERVAL_S if is_known else REGISTRATION_INTERVAL_S
-        endpoint = node.leader_endpoint
+        endpoint = node.status.leader_endpoint
         if is_known or controller.is_active or endpoint is None:
             continue
         try:

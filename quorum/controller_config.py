@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -277,14 +277,16 @@ def load(path: Path) -> tuple[ControllerConfig, list[str]]:
 
 def parse(properties: Mapping[str, str], source: str) -> tuple[ControllerConfig, list[str]]:
     """Check properties; `source` names them in messages."""
-    values: dict[str, Any] = {}
+    values: dict[str, str | dict[str, str]] = {}
+    security: dict[str, str] = {}
     warnings: list[str] = []
     for given, value in properties.items():
         key = _ALIASES.get(given, given)
         if key in KEYS:
             values.setdefault(key, value)
         elif is_security_key(key):
-            values.setdefault("security.properties", {})[key] = value
+            values["security.properties"] = security
+            security[key] = value
         elif _OF_OTHERS.fullmatch(given):
             warnings.append(f"{source}: key {given!r} has no effect on a controller here")
         else:

@@ -32,7 +32,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from ..log.disk.directory_lock import LogDirectoryLockedError
 from ..protocol.errors import OUTSIDE
@@ -80,6 +80,7 @@ from .core.events import (
 )
 from .core.machine import RaftCore
 from .core.messages import Request, Response
+from .core.replica import RaftStatus
 from .core.state import Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
 from .core.voters import KRAFT_VERSION_STATIC, VotersAt
 from .delivery import Delivery
@@ -99,7 +100,7 @@ SHUTDOWN_SLACK_S: Final = 1.0
 """What a shutdown may take beyond the request timeout."""
 _TIMER_SLACK_S: Final = 0.0005
 """A timer fires in the millisecond of its deadline, not at its edge, where rounding could make it early."""
-_LOG_EFFECTS: Final = (AppendRecords, AppendFetched, Flush, Truncate, InstallSnapshot, SnapshotChunkAppend)
+_Effect = TypeVar("_Effect", bound=Effect)
 _STANDING: Final = frozenset({RaftState.PROSPECTIVE, RaftState.CANDIDATE})
 
 _log = logging.getLogger(__name__)
@@ -261,55 +262,30 @@ class QuorumNode:
         return self.config.key.id
 
     @property
-    def state(self) -> RaftState:
-        return self._core.state
+    def status(self) -> RaftStatus:
+        """What the core knows at this instant."""
+        return self._core.status
 
     @property
-    def leader_and_epoch(self) -> LeaderAndEpoch:
-        return self._core.leader_and_epoch
-
-    @property
-    def leader_endpoint(self) -> Endpoint | None:
-        """Where the leader listens, if that is known."""
-        return self._core.leader_endpoint
+    def observers(self) -> int:
+        """The number of observers that a leader knows; 0 on other replicas."""
+        return self._core.observers
 
     @property
     def unanswered(self) -> Unanswered:
-        """Which peers did not answer when they were asked last."""
+        """The peers that did not answer the last request."""
         return self._peers.unanswered
 
     @property
     def has_heard_leader(self) -> bool:
-        """Whether the leader that it knows has answered this process, or is this replica: what is on the disk of the
-        last run says who led then.
+        """Whether the leader has answered this process, or is this replica. Until then the leader is the one that the
+        disk names, which led when the process ran last.
         """
-        endpoint = self.leader_endpoint
-        if self.state is RaftState.LEADER:
+        status = self.status
+        if status.state is RaftState.LEADER:
             return True
+        endpoint = status.leader_endpoint
         return endpoint is not None and self.unanswered.has_answered(Address(endpoint.host, endpoint.port))
-
-    @property
-    def voted_id(self) -> int | None:
-        return self._core.voted_id
-
-    @property
-    def granting_voters(self) -> tuple[int, ...]:
-        """Whose votes a candidate counts, or a leader won by; none in other states."""
-        return self._core.granting_voters
-
-    @property
-    def is_voter(self) -> bool:
-        return self._core.is_voter
-
-    @property
-    def voters(self) -> VotersAt:
-        """In effect, committed or not."""
-        return self._core.voters_at_end
-
-    @property
-    def observers(self) -> int:
-        """How many a leader knows."""
-        return self._core.observers
 
     @property
     def has_static_voters(self) -> bool:
@@ -317,26 +293,9 @@ class QuorumNode:
         return bool(self._configured.voters.nodes)
 
     @property
-    def high_watermark(self) -> int:
-        return self._core.high_watermark
-
-    @property
     def applied_offset(self) -> int:
-        """Below it everything was handed to the listeners."""
+        """The offset up to which everything was delivered to the listeners, exclusive."""
         return self._delivery.applied_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        return self.log.log_end_offset
-
-    @property
-    def next_offset(self) -> int:
-        """That of the next record appended here."""
-        return self._core.next_offset
-
-    @property
-    def log_end_epoch(self) -> int:
-        return self.log.last_epoch
 
     # What a state machine asks for.
 
@@ -431,8 +390,8 @@ class QuorumNode:
     def _changed_state(self, before: RaftState) -> None:
         after = self._core.state
         message = "replica %d: %s -> %s, epoch %d, leader %s, high watermark %d, log end %d"
-        leader = self._core.leader_and_epoch
-        offsets = self._core.high_watermark, self.log.log_end_offset
+        status = self._core.status
+        leader, offsets = status.leader_and_epoch, (status.high_watermark, self.log.log_end_offset)
         _log.info(message, self.node_id, before.value, after.value, leader.epoch, leader.leader_id, *offsets)
         if before in _STANDING:
             return
@@ -443,24 +402,32 @@ class QuorumNode:
             self.metrics.elections += 1
             self.metrics.election.observe(0)
 
-    def _make_performers(self) -> Mapping[type[Effect], Callable[[Any], None]]:
-        return {
-            **dict.fromkeys((PersistState, VoterProven), self._votes.put),
-            **dict.fromkeys(_LOG_EFFECTS, self._owner.put),
-            Send: self._peers.send,
-            Reply: self._reply,
-            SetTimer: self._set_timer,
-            HighWatermarkAdvanced: lambda effect: self._delivery.advance(effect.offset),
-            AppendAccepted: self._appends.accepted,
-            AppendCompleted: self._appends.completed,
-            AppendFailed: self._appends.failed,
-            LeaderChanged: self._leader_changed,
-            BecameLeader: self._became_leader,
-            ResignedLeadership: self._resigned,
-            VotersChanged: self._voters_changed,
-            ShutdownCompleted: lambda _: self._left.set(),
-            Fatal: lambda effect: self._fail(effect.reason),
-        }
+    def _make_performers(self) -> Mapping[type, Callable[..., None]]:
+        return dict(
+            (
+                _performer(PersistState, self._votes.put),
+                _performer(VoterProven, self._votes.put),
+                _performer(AppendRecords, self._owner.put),
+                _performer(AppendFetched, self._owner.put),
+                _performer(Flush, self._owner.put),
+                _performer(Truncate, self._owner.put),
+                _performer(InstallSnapshot, self._owner.put),
+                _performer(SnapshotChunkAppend, self._owner.put),
+                _performer(Send, self._peers.send),
+                _performer(Reply, self._reply),
+                _performer(SetTimer, self._set_timer),
+                _performer(HighWatermarkAdvanced, lambda effect: self._delivery.advance(effect.offset)),
+                _performer(AppendAccepted, self._appends.accepted),
+                _performer(AppendCompleted, self._appends.completed),
+                _performer(AppendFailed, self._appends.failed),
+                _performer(LeaderChanged, self._leader_changed),
+                _performer(BecameLeader, self._became_leader),
+                _performer(ResignedLeadership, self._resigned),
+                _performer(VotersChanged, self._voters_changed),
+                _performer(ShutdownCompleted, lambda _: self._left.set()),
+                _performer(Fatal, lambda effect: self._fail(effect.reason)),
+            )
+        )
 
     def _reply(self, effect: Reply) -> None:
         answer = effect.token
@@ -493,3 +460,8 @@ class QuorumNode:
     def _voters_changed(self, effect: VotersChanged) -> None:
         ids = [node.id for node in effect.voters]
         _log.info("replica %d: voters %s, kraft.version %d", self.node_id, ids, effect.kraft_version)
+
+
+def _performer(kind: type[_Effect], perform: Callable[[_Effect], None]) -> tuple[type, Callable[..., None]]:
+    """Return a row of the table of performers; its types say that the function takes the effect."""
+    return kind, perform

@@ -161,7 +161,7 @@ class QuorumClusterView:
 
     def kraft_version(self) -> int:
         """Whether voters are in the log (1), as far as this broker has it."""
-        return 0 if self._node is None else self._node.voters.kraft_version
+        return 0 if self._node is None else self._node.status.voters.kraft_version
 
     def subscribe(self, listener: ImageListener) -> None:
         self._listeners.append(listener)
@@ -188,7 +188,7 @@ class QuorumClusterView:
                 if self.failed.done():
                     raise
                 raise self._no_controllers() from None
-        leader = self._node.leader_and_epoch if self._node is not None else LeaderAndEpoch(None, -1)
+        leader = self._node.status.leader_and_epoch if self._node is not None else LeaderAndEpoch(None, -1)
         _log.info("controller %s is active in epoch %d", leader.leader_id, leader.epoch)
 
     def _now_s(self) -> float:
@@ -239,7 +239,7 @@ class QuorumClusterView:
     def _is_caught_up(self) -> bool:
         """Return whether all is applied that the quorum reported; what it holds now is known after the registration."""
         node = self._node
-        is_applied = node is not None and 0 < node.high_watermark <= node.applied_offset
+        is_applied = node is not None and 0 < node.status.high_watermark <= node.applied_offset
         return is_applied and node is not None and node.has_heard_leader
 
     # The port: this broker's life.
@@ -407,7 +407,7 @@ class QuorumClusterView:
     # Finding controllers.
 
     def _leader(self) -> Address | None:
-        endpoint = None if self._node is None else self._node.leader_endpoint
+        endpoint = None if self._node is None else self._node.status.leader_endpoint
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     def _controllers(self) -> list[Address]:

@@ -20,13 +20,32 @@ Requests and responses are message classes in their newest form (`protocol.messa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from ...protocol.api import ApiKey
 from ...protocol.messages.base import Request, ResponseT
-from ...protocol.messages.brokers import BrokerHeartbeatRequest, BrokerRegistrationRequest
+from ...protocol.messages.brokers import (
+    AllocateProducerIdsRequest,
+    AlterPartitionRequest,
+    AssignReplicasToDirsRequest,
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    ControllerRegistrationRequest,
+    UnregisterBrokerRequest,
+)
+from ...protocol.messages.cluster import UpdateFeaturesRequest
+from ...protocol.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
+from ...protocol.messages.security import AlterUserScramCredentialsRequest, CreateAclsRequest, DeleteAclsRequest
+from ...protocol.messages.topics import (
+    AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
 from ..image.registrations import PartitionKey
 from ..records import (
     AbortTransactionRecord,
@@ -63,37 +82,47 @@ RECORDS_PER_BATCH_MAX: Final = 10_000
 RECORDS_PER_PIECE_MAX: Final = 1_000
 """The most records of one append where they may come in pieces, so that none occupies an event loop for long."""
 
-_RequestT = TypeVar("_RequestT")
+_RequestT = TypeVar("_RequestT", bound=Request[object])
+_Decision = Callable[..., ControllerResult[object]]
+
+
+def _row(
+    kind: type[_RequestT], decide: Callable[[ControllerState, _RequestT, Moment], ControllerResult[object]]
+) -> tuple[ApiKey, _Decision]:
+    """Return a row of the table; its types say that the function takes the requests of its API."""
+    return ApiKey(kind.api_key), decide
 
 
 def _timeless(
-    decide: Callable[[ControllerState, _RequestT], ControllerResult[ResponseT]],
-) -> Callable[[ControllerState, _RequestT, Moment], ControllerResult[ResponseT]]:
-    return lambda state, request, _: decide(state, request)
+    kind: type[_RequestT], decide: Callable[[ControllerState, _RequestT], ControllerResult[object]]
+) -> tuple[ApiKey, _Decision]:
+    """Return the row of a decision that does not depend on the time."""
+    return _row(kind, lambda state, request, _: decide(state, request))
 
 
-# Each API's function has types of its own, which no type of a whole table can say.
-HANDLERS: Final[Mapping[ApiKey, Callable[[ControllerState, Any, Moment], ControllerResult[Any]]]] = {
-    ApiKey.BROKER_REGISTRATION: register_broker,
-    ApiKey.BROKER_HEARTBEAT: heartbeat,
-    ApiKey.UNREGISTER_BROKER: _timeless(unregister_broker),
-    ApiKey.CONTROLLER_REGISTRATION: _timeless(register_controller),
-    ApiKey.ALTER_PARTITION: _timeless(alter_partition),
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _timeless(assign_replicas_to_dirs),
-    ApiKey.ALLOCATE_PRODUCER_IDS: _timeless(allocate_producer_ids),
-    ApiKey.CREATE_TOPICS: _timeless(create_topics),
-    ApiKey.DELETE_TOPICS: _timeless(delete_topics),
-    ApiKey.CREATE_PARTITIONS: create_partitions,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _timeless(alter_partition_reassignments),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _timeless(list_partition_reassignments),
-    ApiKey.ELECT_LEADERS: _timeless(elect_leaders),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _timeless(incremental_alter_configs),
-    ApiKey.ALTER_CONFIGS: _timeless(alter_configs),
-    ApiKey.UPDATE_FEATURES: _timeless(update_features),
-    ApiKey.CREATE_ACLS: _timeless(create_acls),
-    ApiKey.DELETE_ACLS: _timeless(delete_acls),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _timeless(alter_user_scram_credentials),
-}
+HANDLERS: Final = dict(
+    (
+        _row(BrokerRegistrationRequest, register_broker),
+        _row(BrokerHeartbeatRequest, heartbeat),
+        _timeless(UnregisterBrokerRequest, unregister_broker),
+        _timeless(ControllerRegistrationRequest, register_controller),
+        _timeless(AlterPartitionRequest, alter_partition),
+        _timeless(AssignReplicasToDirsRequest, assign_replicas_to_dirs),
+        _timeless(AllocateProducerIdsRequest, allocate_producer_ids),
+        _timeless(CreateTopicsRequest, create_topics),
+        _timeless(DeleteTopicsRequest, delete_topics),
+        _row(CreatePartitionsRequest, create_partitions),
+        _timeless(AlterPartitionReassignmentsRequest, alter_partition_reassignments),
+        _timeless(ListPartitionReassignmentsRequest, list_partition_reassignments),
+        _timeless(ElectLeadersRequest, elect_leaders),
+        _timeless(IncrementalAlterConfigsRequest, incremental_alter_configs),
+        _timeless(AlterConfigsRequest, alter_configs),
+        _timeless(UpdateFeaturesRequest, update_features),
+        _timeless(CreateAclsRequest, create_acls),
+        _timeless(DeleteAclsRequest, delete_acls),
+        _timeless(AlterUserScramCredentialsRequest, alter_user_scram_credentials),
+    )
+)
 """What is decided from the state alone. DescribeCluster also needs to know who asks, and who leads (`cluster`)."""
 
 
@@ -177,12 +206,14 @@ class ControllerCore:
     def handle(self, request: Request[ResponseT], moment: Moment) -> ControllerResult[ResponseT]:
         """Decide a request. The image stays as it is; a heartbeat is noted as a sign of life."""
         assert self.is_active, (request, moment)
-        decide: Callable[..., ControllerResult[ResponseT]] = HANDLERS[ApiKey(request.api_key)]
         if isinstance(request, BrokerHeartbeatRequest):
             self.observe(request, moment)
-        elif isinstance(request, BrokerRegistrationRequest) and self._is_succeeded(request):
-            return decide(self.state, request, moment, is_succeeded=True)
-        return decide(self.state, request, moment)
+        decide = HANDLERS[ApiKey(request.api_key)]
+        if isinstance(request, BrokerRegistrationRequest) and self._is_succeeded(request):
+            result = decide(self.state, request, moment, is_succeeded=True)
+        else:
+            result = decide(self.state, request, moment)
+        return cast(ControllerResult[ResponseT], result)
 
     def observe(self, request: BrokerHeartbeatRequest, moment: Moment) -> None:
         """A heartbeat came. To be called when it arrives if it may have to wait for being decided."""

@@ -42,7 +42,9 @@ def tap_heartbeats(service: ControllerService, publish: Callable[[HeartbeatEvent
 
     async def tapped(context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         if service.controller.is_active:
-            publish(HeartbeatReceived(service.node.leader_and_epoch.epoch, service.node.next_offset, request))
+            publish(
+                HeartbeatReceived(service.node.status.leader_and_epoch.epoch, service.node.status.next_offset, request)
+            )
         answer: BrokerHeartbeatResponse = await handle(context, request)
         broker = service.controller.core.state.image.brokers.get(request.broker_id)
         registered_epoch = None if broker is None else broker.epoch

@@ -207,7 +207,7 @@ class Quorum:
 
         def leads() -> bool:
             voters = [item for item in self.running() if item in self.voters]
-            known = {item.node.leader_and_epoch for item in voters}
+            known = {item.node.status.leader_and_epoch for item in voters}
             found[:] = [item for item in voters if item.state.leaders and {item.state.leaders[-1]} == known]
             found[:] = [item for item in found if item.state.leaders[-1].leader_id == item.node_id]
             return bool(found)
