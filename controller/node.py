@@ -31,10 +31,15 @@ from typing import Final, cast
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from ..quorum.core.errors import BufferFullError, QuorumFailedError, UnexpectedOffsetError
+from ..quorum import (
+    BufferFullError,
+    CommittedBatch,
+    LeaderAndEpoch,
+    QuorumFailedError,
+    SnapshotContent,
+    UnexpectedOffsetError,
+)
 from ..quorum.core.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
-from ..quorum.core.state import LeaderAndEpoch
-from ..quorum.listener import CommittedBatch, SnapshotContent
 from ..quorum.node import QuorumNode
 from .core.bootstrap import first_records
 from .core.fast_failover import LOOK_INTERVAL_S, ProbeOutcome, Verdict

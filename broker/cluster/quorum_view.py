@@ -58,10 +58,9 @@ from ...protocol.net.service import cancelled
 from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
 from ...protocol.start_waits import Limit, StartWaits, listed
 from ...protocol.topics import TopicIdPartition
+from ...quorum import CommittedBatch, LeaderAndEpoch, ReplicaKey, SnapshotContent
 from ...quorum.controller_config import QuorumKeys
-from ...quorum.core.state import LeaderAndEpoch, ReplicaKey
 from ...quorum.environment import Machine
-from ...quorum.listener import CommittedBatch, SnapshotContent
 from ...quorum.node import QuorumNode, open_replica
 from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
 from ...security.client import ClientIdentity
