@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ...broker.cluster.view import ClusterImage
 from ...broker.node import Broker
@@ -43,13 +43,17 @@ def metadata_changes(before: ClusterImage, after: ClusterImage) -> Iterator[str]
 
 
 def unsettled(
-    truth: ClusterTruth, brokers: Brokers, controllers: Mapping[str, ControllerService], store: SimObjectStore
+    truth: ClusterTruth,
+    brokers: Brokers,
+    controllers: Mapping[str, ControllerService],
+    store: SimObjectStore,
+    highest_start: Callable[[TopicIdPartition], int],
 ) -> list[tuple[str, str]]:
-    """What, and why."""
+    """Return what, and why. `highest_start` is the highest log start that a leader of a partition has had."""
     return [
         *_of_controllers(truth, controllers),
         *_of_metadata(truth),
-        *not_converged(brokers, truth.image),
+        *not_converged(brokers, truth.image, highest_start),
         *_of_configs(truth, brokers),
         *_of_tier(truth, brokers),
         *_of_leftovers(truth, brokers, store),
