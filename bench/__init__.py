@@ -22,6 +22,7 @@ expiry       measures what appends wait for while retention removes segments.
 voter        runs a replica of the quorum as a process, for `append`.
 controller   measures a controller's image and decisions for large clusters.
 images       measures what a new image costs a broker.
+partitions   measures a broker with many partitions, from start to failover.
 planner      measures how fast plans are made, and how close to optimal they are.
 model_speed  measures how fast the model is.
 simulation   measures how fast the simulator is.
