@@ -8,7 +8,7 @@ before its session times out. The producer is librdkafka, acks=all.
 |---|---|---|
 | created | the first CreateTopics | one record of each partition is acknowledged |
 | loop pauses | - | `tierfetch_loop_pause_seconds` over a window of produce at a steady rate |
-| failover | kill -9 has returned | a record of each partition, produced then, is acknowledged: the middle one, the last |
+| failover | kill -9 has returned | a record of each partition, produced then, is acknowledged: half, all |
 | start to serving | the process begins | it finds itself in its own metadata: unfenced |
 | start to full ISRs | the process begins | all ISRs are full |
 | controlled shutdown | SIGTERM | the process has ended |
