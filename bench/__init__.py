@@ -22,13 +22,13 @@ expiry       measures what appends wait for while retention removes segments.
 voter        runs a replica of the quorum as a process, for `append`.
 controller   measures a controller's image and decisions for large clusters.
 images       measures what a new image costs a broker.
-partitions   measures a broker with many partitions, from start to failover.
 planner      measures how fast plans are made, and how close to optimal they are.
 model_speed  measures how fast the model is.
 simulation   measures how fast the simulator is.
 ceiling      measures what the machine allows without any broker.
 warm_memory  hands memory that the host has already backed to the system under test.
 model/       checks the model's predictions against real replacements.
+partitions/  measures a broker with many partitions, from start to failover.
 soak/        looks for growth while a cluster is busy for long.
 spark/       measures the Spark source.
 """

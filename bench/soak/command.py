@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -50,6 +51,7 @@ SAMPLES_WANTED: Final = 60
 @click.option("--json", "path", type=click.Path(path_type=Path), default="bench-results/soak.json", show_default=True)
 def main(minutes: float, records_per_s: float, restart_minutes: float, path: Path) -> None:
     """A long life in short: does a cluster that works grow? Exit code 1 if a process does."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     console = table_console()
     with tempfile.TemporaryDirectory(prefix="tierfetch-soak-", ignore_cleanup_errors=True) as base:
         soak = _Soak(Path(base), minutes * 60, records_per_s, restart_minutes * 60, path)

@@ -18,6 +18,7 @@ before its session times out. The producer is librdkafka, acks=all.
 from __future__ import annotations
 
 import math
+import signal
 import statistics
 import sys
 import tempfile
@@ -40,10 +41,10 @@ from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.options import table_console
 from tierfetch.cli.processes import free_ports, poll
 
-from .lab.kafka import CONTROLLER_ID
-from .measure import Results, cpu_seconds
-from .soak.probe import PAUSES, scraped
-from .systems import TIERFETCH
+from ..lab.kafka import CONTROLLER_ID
+from ..measure import Results, cpu_seconds
+from ..soak.probe import PAUSES, scraped
+from ..systems import TIERFETCH
 
 FIRST: Final = 1
 SECOND: Final = 2
@@ -69,6 +70,7 @@ PRODUCERS: Final = 30
 @click.option("--json", "path", type=click.Path(path_type=Path), default="bench-results/partitions.json")
 def main(count: int, records_per_s: float, steady_s: float, path: Path) -> None:
     """A broker with many partitions: start, steady state, failover, controlled shutdown."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     console, results = table_console(), Results()
     with tempfile.TemporaryDirectory(prefix="tierfetch-partitions-", ignore_cleanup_errors=True) as base:
         ports = free_ports(1)
@@ -109,7 +111,7 @@ class _Run:
     # The steps.
 
     def create(self) -> None:
-        began = time.monotonic()
+        began, used_s = time.monotonic(), self._cpu_s(FIRST)
         admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap_servers, "log_level": 0})
         for name, partitions in self._topics.items():
             topic = NewTopic(name, num_partitions=partitions, replica_assignment=[[FIRST, SECOND]] * partitions)
@@ -117,6 +119,7 @@ class _Run:
         self._wait_full(FIRST)
         self._burst()
         self._add("created", "all are acknowledged", time.monotonic() - began, "s")
+        self._add("created", "CPU of the leader", self._cpu_s(FIRST) - used_s, "s")
 
     def steady(self, records_per_s: float, seconds: float) -> None:
         self._trickle(records_per_s, SETTLE_S)
@@ -138,23 +141,27 @@ class _Run:
         self._add("steady, the controller", "PSS", _pss_mib(self._quorum.process(CONTROLLER_ID).pid), "MiB")
 
     def kill(self) -> None:
+        used_s = self._cpu_s(SECOND)
         self._cluster.kill(FIRST)
         acknowledged_s = self._burst()
+        self._add("kill -9 of the leader of all", "CPU of the next leader", self._cpu_s(SECOND) - used_s, "s")
         self._add("kill -9 of the leader of all", "half are acknowledged", statistics.median(acknowledged_s), "s")
         self._add("kill -9 of the leader of all", "all are acknowledged", max(acknowledged_s), "s")
         self._start(FIRST, "start after kill -9")
 
     def shut_down(self) -> None:
-        """Of the second one, which leads all since the first was killed."""
+        """Stop the second one, which leads all since the first was killed."""
         with ThreadPoolExecutor(1) as pool:
+            used_s = self._cpu_s(FIRST)
             ended = pool.submit(self._stop, SECOND)
             acknowledged_s = self._burst()
+            self._add("SIGTERM of the leader of all", "CPU of the next leader", self._cpu_s(FIRST) - used_s, "s")
             self._add("SIGTERM of the leader of all", "all are acknowledged", max(acknowledged_s), "s")
             self._add("SIGTERM of the leader of all", "process has ended", ended.result(), "s")
         self._start(SECOND, "start after a controlled shutdown")
 
     def stop(self) -> None:
-        """Of the first one, which leads all; nothing is produced."""
+        """Stop the first one, which leads all; nothing is produced."""
         self._add("SIGTERM of the leader of all, idle", "process has ended", self._stop(FIRST), "s")
 
     # Their parts.
