@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from ...controller.image.client_quotas import CONTROLLER_MUTATION_RATE
 from ...protocol.api import ApiKey
 from ...protocol.fetch.leader_sessions import FetchSessionCache
 from ...protocol.fetch.session import SESSION_ID_MAX
@@ -93,6 +94,7 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
         ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: users.describe_scram,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: users.describe_quotas,
         ApiKey.DESCRIBE_ACLS: users.describe_acls,
         ApiKey.DESCRIBE_LOG_DIRS: services.log_dirs.describe_log_dirs,
         **_group_handlers(services),
@@ -104,7 +106,10 @@ def _forwarded(services: HandlerServices) -> dict[int, Handler]:
     """What the active controller answers."""
     if services.controllers is None:
         return {}
-    return Forwarding(services.controllers, services.config.request_timeout_ms / 1000).table()
+    timeout_s = services.config.request_timeout_ms / 1000
+    return Forwarding(
+        services.controllers, timeout_s, lambda: services.view.image.quotas.has(CONTROLLER_MUTATION_RATE)
+    ).table()
 
 
 def _group_handlers(services: HandlerServices) -> dict[int, Handler]:
