@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch.leader_sessions import AskedPartition, FetchContext, FetchSessionCache
@@ -30,6 +31,16 @@ from ..replicas.replication_throttles import Throttle
 from .fetch_reads import FetchReads, RemoteReads
 
 
+class FetchQuota(Protocol):
+    """What consumers may be sent; `quotas.clients`."""
+
+    def fetch_bytes_max(self, context: RequestContext) -> int | None:
+        """Return how many bytes may be sent at once; None: any number."""
+
+    def throttle_fetch(self, context: RequestContext, size: int) -> int:
+        """Record what is about to be sent; or return for how many milliseconds the consumer has to wait for it."""
+
+
 class FetchHandler:
     """`max_bytes` is the broker's own limit of a response (fetch.max.bytes), `select` its `replica.selector.class`."""
 
@@ -42,7 +53,9 @@ class FetchHandler:
         max_bytes: int,
         throttle: Throttle | None = None,
         select: ReplicaSelector = select_leader,
+        quota: FetchQuota | None = None,
     ) -> None:
+        self._quota = quota
         self._select = select
         self._hosted = hosted
         self._throttle = throttle
@@ -60,17 +73,30 @@ class FetchHandler:
         )
         if session.error_code is not ErrorCode.none:
             return self._sessions.respond(session, {}, now_ms=now_ms)
-        if request.replica_id < 0 and request.max_bytes > self._max_bytes:
-            request = replace(request, max_bytes=self._max_bytes)
+        if request.replica_id < 0:
+            request = self._within_limits(context, request)
         knows_followers = request.replica_id < 0 and context.api_version >= RACK_SINCE
         select = self._select if knows_followers else None
         reads = FetchReads(self._hosted, self._remote, request, self._throttle, select)
         try:
             await self._look_until_enough(request, session, reads, now_s + request.max_wait_ms / 1000)
+            if request.replica_id < 0 and self._quota is not None:
+                wait_ms = self._quota.throttle_fetch(context, reads.size)
+                if wait_ms:
+                    reads.release()
+                    return self._sessions.throttled(session, wait_ms)
             return await self._respond(context.listener, request, session, reads)
         except BaseException:
             reads.release()
             raise
+
+    def _within_limits(self, context: RequestContext, request: FetchRequest) -> FetchRequest:
+        """Return a consumer's request with the bytes that it may be sent, and does not wait for more."""
+        bound = None if self._quota is None else self._quota.fetch_bytes_max(context)
+        max_bytes = min(request.max_bytes, self._max_bytes, request.max_bytes if bound is None else bound)
+        if max_bytes == request.max_bytes:
+            return request
+        return replace(request, max_bytes=max_bytes, min_bytes=min(request.min_bytes, max_bytes))
 
     async def _look_until_enough(
         self, request: FetchRequest, context: FetchContext, reads: FetchReads, deadline_s: float

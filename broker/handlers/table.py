@@ -22,7 +22,7 @@ from ..replicas.replication_throttles import ReplicationThrottles
 from .configs import ConfigHandlers
 from .coordinators import CoordinatorHandler
 from .delete_records import DeleteRecordsHandler
-from .fetch import FetchHandler
+from .fetch import FetchHandler, FetchQuota
 from .fetch_reads import RemoteReads
 from .forwarding import Forwarding
 from .group_admin import GroupAdminHandlers
@@ -54,6 +54,7 @@ class HandlerServices:
     controllers: ControllerChannel | None
     log_dirs: LogDirHandler
     throttles: ReplicationThrottles
+    quotas: FetchQuota | None = None
     is_ongoing: IsOngoing = none_ongoing
     broker_listener: str | None = None
     """The inter-broker listener, None if clients use it too."""
@@ -74,6 +75,7 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         services.remote_reads,
         max_bytes=config.fetch_max_bytes,
         throttle=services.throttles.leader,
+        quota=services.quotas,
         select=SELECTORS.get(config.replica_selector_class or "", select_leader),
     )
     offsets = OffsetHandlers(

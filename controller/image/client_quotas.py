@@ -64,6 +64,11 @@ class ClientQuotas:
         self._by_entity: dict[QuotaEntity, dict[str, float]] = {}
         self.revision = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody has a quota."""
+        return not self._by_entity
+
     def put(self, entity: QuotaEntity, key: str, value: float) -> None:
         """Set a quota of an entity."""
         self._by_entity.setdefault(entity, {})[key] = value

@@ -334,6 +334,15 @@ class FetchSessionCache:
                     release_records_of(answer)
         return _response(news, session.id, node_endpoints)
 
+    def throttled(self, context: FetchContext, throttle_ms: int) -> FetchResponse:
+        """Return the response to a request that has to wait: it tells nothing, and begins no session."""
+        session = context.session
+        if session is None or session.id == NO_SESSION_ID:
+            return FetchResponse((), throttle_time_ms=throttle_ms)
+        if session.epoch != context.epoch:
+            return FetchResponse((), ErrorCode.invalid_fetch_session_epoch, throttle_time_ms=throttle_ms)
+        return FetchResponse((), session_id=session.id, throttle_time_ms=throttle_ms)
+
     def is_told(self, context: FetchContext) -> LeaderSession | None:
         """After `respond`: the session that goes on from its response, if one does."""
         session = context.session

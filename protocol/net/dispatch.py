@@ -38,11 +38,17 @@ _SOFTWARE_NAME_SINCE: Final = 3
 _ZERO_MIN_FEATURES_SINCE: Final = 4
 
 
+def unmuted(_: float) -> None:
+    """Leave the connection as it is."""
+
+
 @value
 class RequestContext:
     """The circumstances of one request. `arrival_time_s` is the event loop's clock when its last byte was there.
 
     `peer` is the client's address with its port, `client_host` the address alone; `listener` is the listener's name.
+    `request_bytes` is its size on the wire. `mute(seconds)` has the connection read nothing for so long; what is to be
+    answered is answered (KIP-219).
     """
 
     api: ApiKey
@@ -55,6 +61,8 @@ class RequestContext:
     principal: KafkaPrincipal = ANONYMOUS
     client_host: str = ""
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    request_bytes: int = 0
+    mute: Callable[[float], None] = unmuted
 
 
 Handler = Callable[[RequestContext, Any], Coroutine[Any, Any, Any]]
