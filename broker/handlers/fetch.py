@@ -7,7 +7,8 @@ A request is answered at once if it finds `min.bytes` of records, or has an erro
 tier to report. Otherwise it sleeps until one of its partitions has news (followers: the log grew, or the high watermark
 rose above the one that they stated; consumers: it rose) or `max.wait.ms` is over, and looks again. Once registered with
 its partitions it looks again before it sleeps if one may have moved meanwhile, so that no news is missed. Looking
-again, it evaluates the partitions in which something has moved. A follower held back by the replication throttle is
+again, it evaluates the partitions in which something has moved. One that may not be read is told at once if there is
+nothing else to wait for. A follower held back by the replication throttle is
 looked at again once the quota allows it.
 """
 
@@ -68,7 +69,11 @@ class FetchHandler:
         now_ms = int(now_s * 1000)
         session = await exhausted(
             self._sessions.begin_steps(
-                request, api_version=context.api_version, now_ms=now_ms, foundation=self._hosted.image
+                request,
+                api_version=context.api_version,
+                now_ms=now_ms,
+                foundation=self._hosted.image,
+                rights=None if context.rights is None else context.rights.version,
             )
         )
         if session.error_code is not ErrorCode.none:
@@ -77,7 +82,7 @@ class FetchHandler:
             request = self._within_limits(context, request)
         knows_followers = request.replica_id < 0 and context.api_version >= RACK_SINCE
         select = self._select if knows_followers else None
-        reads = FetchReads(self._hosted, self._remote, request, self._throttle, select)
+        reads = FetchReads(self._hosted, self._remote, request, self._throttle, select, context.rights)
         try:
             await self._look_until_enough(request, session, reads, now_s + request.max_wait_ms / 1000)
             if request.replica_id < 0 and self._quota is not None:
@@ -103,7 +108,7 @@ class FetchHandler:
     ) -> None:
         now_s = asyncio.get_running_loop().time
         await reads.look(context.partitions)
-        while not (reads.has_enough() or context.is_empty) and now_s() < deadline_s:
+        while not (reads.has_enough() or len(reads.denied) >= context.size) and now_s() < deadline_s:
             reads.release()
             sleep = Sleep(self._hosted, request.replica_id, context, reads)
             try:
@@ -155,6 +160,8 @@ class Sleep:
             self._context.session.on_roused.append(self._roused)
         is_due = False
         for asked in self._context.partitions:
+            if asked in self._reads.denied:
+                continue
             standing = self._reads.standing(asked)
             if standing is None:
                 is_due = True
