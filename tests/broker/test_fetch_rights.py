@@ -27,12 +27,14 @@ class Rights:
 
     def __init__(self, *topics: str) -> None:
         self.topics = frozenset(topics)
+        self.asked = 0
 
     @property
     def version(self) -> object:
         return self.topics
 
     def may_read(self, topic: str | UUID) -> bool:
+        self.asked += 1
         return topic in self.topics
 
 
@@ -99,11 +101,14 @@ async def test_a_consumer_that_may_read_nothing_is_told_at_once(host: Host) -> N
 
 async def test_what_may_not_be_read_does_not_hurry_the_rest_nor_wake_it(host: Host) -> None:
     opened, secret = await host.topic("open", 1), await host.topic("secret", 1)
-    fetching = asyncio.create_task(Consumer(host).fetch(Rights("open"), "open", "secret", max_wait_ms=600_000))
+    rights = Rights("open")
+    fetching = asyncio.create_task(Consumer(host).fetch(rights, "open", "secret", max_wait_ms=600_000))
     await turns()
+    looked = rights.asked
     await append(secret, batch(b"hidden"))
     await turns()
     assert not fetching.done()
+    assert rights.asked == looked, "nothing woke it"
     await append(opened, batch(b"a"))
     async with asyncio.timeout(30):
         told = await fetching

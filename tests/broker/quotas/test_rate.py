@@ -66,6 +66,13 @@ def test_what_was_recorded_is_forgotten_after_all_windows() -> None:
     assert rate.measure(3_000) == 0.0
 
 
+def test_a_sample_that_overlaps_the_windows_counts_as_a_whole() -> None:
+    rate = SampledRate(3, 1000)
+    for value, now_ms in ((1, 0), (10, 999), (100, 1_000), (1_000, 2_000), (10_000, 3_000)):
+        rate.record(value, now_ms)
+    assert (rate.measured_ms(3_000), rate.measure(3_000)) == (3_000, 11_111 / 3)
+
+
 def test_a_rate_of_one_window_that_has_just_begun_is_zero() -> None:
     rate = SampledRate(1, 1000)
     rate.record(10, 5)
