@@ -161,6 +161,8 @@ ROWS: Final[Mapping[ApiKey, Row]] = {
     ApiKey.ELECT_LEADERS: _cluster(AclOperation.ALTER, "ElectLeaders"),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _cluster(AclOperation.ALTER, "AlterPartitionReassignments"),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _cluster(AclOperation.DESCRIBE, "ListPartitionReassignments"),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _cluster(AclOperation.DESCRIBE_CONFIGS, "DescribeClientQuotas"),
+    ApiKey.ALTER_CLIENT_QUOTAS: _cluster(AclOperation.ALTER_CONFIGS, "AlterClientQuotas"),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _cluster(AclOperation.DESCRIBE, "DescribeUserScramCredentials"),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _cluster(AclOperation.ALTER, "AlterUserScramCredentials"),
     ApiKey.VOTE: _cluster(AclOperation.CLUSTER_ACTION, "Vote"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from ...security.core.acl import AclOperation, ResourceType
 from ..errors import ErrorCode, KafkaError
@@ -19,7 +20,6 @@ from ..wire.produce import ProducePartitionResponse, ProduceRequest, ProduceResp
 from .access import Access, Gate, split
 
 FAILED = ErrorCode.topic_authorization_failed
-NO_SESSION = -1
 CONSUMER = -1
 
 
@@ -201,24 +201,32 @@ def _unwritten(topic: ProduceTopic, code: ErrorCode) -> ProduceTopicResponse:
 
 
 async def fetch(access: Access, handler: Handler, request: FetchRequest) -> Any:
-    """ClusterAction for replicas, Read on each topic for consumers. A consumer gets no fetch session: what it may read
-    is decided with every request.
+    """ClusterAction for replicas, Read on each topic for consumers. A session may ask for topics that its request does
+    not name, so the handler asks about each topic that it looks at.
     """
     if request.replica_id != CONSUMER:
         if access.may_cluster(AclOperation.CLUSTER_ACTION):
             return await handler(access.context, request)
         return unread(request.topics, ())
-    allowed: list[FetchTopic] = []
-    denied: list[FetchTopic] = []
-    for topic in request.topics:
-        name = access.name_of(topic.topic, topic.topic_id)
-        is_allowed = name is None or access.may_topic(AclOperation.READ, name)
-        (allowed if is_allowed else denied).append(topic)
-    if denied and not allowed:
-        return unread(tuple(denied), ())
-    asked = replace(request, topics=tuple(allowed), session_id=0, session_epoch=NO_SESSION, forgotten_topics=())
-    response: FetchResponse = await handler(access.context, asked)
-    return replace(response, topics=unread(tuple(denied), response.topics).topics) if denied else response
+    return await handler(replace(access.context, rights=ReadableTopics(access)), request)
+
+
+class ReadableTopics:
+    """What the sender of one Fetch may read; each topic is decided once."""
+
+    def __init__(self, access: Access) -> None:
+        context = access.context
+        self.version: object = (context.principal, context.client_host, access.authorizer.revision)
+        self._access = access
+        self._decided: dict[str | UUID, bool] = {}
+
+    def may_read(self, topic: str | UUID) -> bool:
+        """Return whether the sender has Read on the topic, or there is none."""
+        decided = self._decided.get(topic)
+        if decided is None:
+            name = topic if isinstance(topic, str) else self._access.topic_name(topic)
+            decided = self._decided[topic] = name is None or self._access.may_topic(AclOperation.READ, name)
+        return decided
 
 
 def unread(denied: tuple[FetchTopic, ...], answered: tuple[FetchTopicResponse, ...]) -> FetchResponse:

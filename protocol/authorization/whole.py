@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ...security.core.acl import CLUSTER, AclOperation, ResourceType
 from ..errors import ErrorCode
-from ..messages import brokers, cluster, producers, quorum, security, topics
+from ..messages import brokers, cluster, producers, quorum, quotas, security, topics
 from ..net.dispatch import Handler
 from .access import Access, Gate
 
@@ -133,6 +133,25 @@ def alter_scram(
     )
 
 
+def alter_quotas(request: quotas.AlterClientQuotasRequest, code: ErrorCode) -> quotas.AlterClientQuotasResponse:
+    """Deny every entity."""
+    return quotas.AlterClientQuotasResponse(
+        entries=tuple(
+            quotas.AlterClientQuotasResponseEntryData(
+                error_code=code,
+                error_message=MESSAGE,
+                entity=tuple(
+                    quotas.AlterClientQuotasResponseEntityData(
+                        entity_type=part.entity_type, entity_name=part.entity_name
+                    )
+                    for part in entry.entity
+                ),
+            )
+            for entry in request.entries
+        )
+    )
+
+
 def elect_leaders(request: topics.ElectLeadersRequest, code: ErrorCode) -> topics.ElectLeadersResponse:
     """Deny every partition, and the request: version 0 has no error of its own."""
     return topics.ElectLeadersResponse(
@@ -176,6 +195,8 @@ CLUSTER_DENIALS: Final[Mapping[str, Denial]] = {
     "CreateAcls": create_acls,
     "DeleteAcls": delete_acls,
     "AlterUserScramCredentials": alter_scram,
+    "DescribeClientQuotas": explained(quotas.DescribeClientQuotasResponse, entries=None),
+    "AlterClientQuotas": alter_quotas,
     "ElectLeaders": elect_leaders,
 }
 """The denials of requests that need a right on the cluster, by API."""
