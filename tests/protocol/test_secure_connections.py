@@ -16,6 +16,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tierfetch.cli.certificates import Certificate, make_authority, make_certificate
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, read_request_header, read_response, write_request
 from tierfetch.protocol.errors import ErrorCode
@@ -35,7 +36,6 @@ from tierfetch.security.credentials import ScramCredentials
 from tierfetch.security.listener import ListenerIdentity
 from tierfetch.security.principal import SecurityProtocol
 from tierfetch.tests.protocol.wire_fakes import FileSlice
-from tierfetch.tests.security.certificates import Certificate, make_authority, make_certificate
 
 FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
