@@ -90,7 +90,9 @@ OF_CLIENTS: Final = frozenset(HANDLERS) - {
     ApiKey.ASSIGN_REPLICAS_TO_DIRS,
     ApiKey.ALLOCATE_PRODUCER_IDS,
 }
-"""What a broker may pass on for its clients."""
+"""What a broker may forward for its clients."""
+OF_CLIENTS_TO_THE_QUORUM: Final = frozenset({ApiKey.DESCRIBE_QUORUM, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER})
+"""The same, of what the quorum itself answers."""
 
 _log = logging.getLogger(__name__)
 
@@ -228,7 +230,7 @@ class ControllerService(Service):
 
     # Requests.
 
-    def _handlers(self, node: QuorumNode) -> Mapping[int, Handler]:
+    def _handlers(self, node: QuorumNode, quorum: Mapping[int, Handler]) -> Mapping[int, Handler]:
         self.controller.attach(node)
         handlers: dict[int, Handler] = dict.fromkeys(HANDLERS, self._handle)
         handlers[ApiKey.BROKER_HEARTBEAT] = self._heartbeat
@@ -237,7 +239,9 @@ class ControllerService(Service):
         handlers[ApiKey.DESCRIBE_CLUSTER] = self._describe_cluster
         handlers[ApiKey.DESCRIBE_CONFIGS] = self._describe_configs
         handlers[ApiKey.DESCRIBE_ACLS] = self._describe_acls
-        self._of_clients = guarded(dict.fromkeys(OF_CLIENTS, self._handle), self._authorizer, self._topic_name)
+        of_clients: dict[int, Handler] = dict.fromkeys(OF_CLIENTS, self._handle)
+        of_clients |= {api: handler for api, handler in quorum.items() if api in OF_CLIENTS_TO_THE_QUORUM}
+        self._of_clients = guarded(of_clients, self._authorizer, self._topic_name)
         return handlers
 
     async def _handle(self, context: RequestContext, request: Request[ResponseT]) -> ResponseT:

@@ -37,7 +37,7 @@ from .node import QuorumNode
 
 CLOSE_DEADLINE_S: Final = 2.0
 
-HandlersOf = Callable[[QuorumNode], Mapping[int, Handler]]
+HandlersOf = Callable[[QuorumNode, Mapping[int, Handler]], Mapping[int, Handler]]
 
 
 class QuorumService(Service):
@@ -104,7 +104,7 @@ class QuorumService(Service):
         handlers[ApiKey.API_VERSIONS] = api_versions_handler(lambda: frozenset(handlers))
         handlers |= QuorumHandlers(self.node).table()
         if self._handlers_of is not None:
-            handlers |= self._handlers_of(self.node)
+            handlers |= self._handlers_of(self.node, dict(handlers))
         handlers |= guarded(handlers, self._authorizer, self._topic_name, is_controller=True)
         self._stack.push_async_callback(self.node.stop)
         await self.node.start()

@@ -7,11 +7,11 @@ NOT_CONTROLLER asks another controller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import KafkaError
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.brokers import (
     AllocateProducerIdsRequest,
@@ -38,6 +38,7 @@ from ...protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 )
+from ...protocol.messages.errors import WithError
 from ...protocol.messages.quorum import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
@@ -253,3 +254,26 @@ _REFUSALS: Final[Mapping[ApiKey, Callable[[Any, KafkaError], Any]]] = {
     ApiKey.ADD_RAFT_VOTER: _add_raft_voter,
     ApiKey.REMOVE_RAFT_VOTER: _remove_raft_voter,
 }
+
+
+def is_from_another(response: object) -> bool:
+    """Return whether a controller answers that another one is active."""
+    return any(part.error_code is ErrorCode.not_controller for part in _with_errors(response))
+
+
+def _with_errors(response: object) -> Sequence[WithError]:
+    """Return what the controller's own error would be in: the response, or each part of one that has no error code."""
+    match response:
+        case WithError():
+            return (response,)
+        case CreateTopicsResponse():
+            return response.topics
+        case CreatePartitionsResponse() | AlterUserScramCredentialsResponse() | CreateAclsResponse():
+            return response.results
+        case AlterClientQuotasResponse():
+            return response.entries
+        case DeleteAclsResponse():
+            return response.filter_results
+        case DeleteTopicsResponse() | IncrementalAlterConfigsResponse() | AlterConfigsResponse():
+            return response.responses
+    return ()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from tierfetch.broker.environment import NodeEnvironment
@@ -61,7 +62,7 @@ async def main(config_path: str, acked: str) -> None:
     config, _ = load(Path(config_path))
     machine, state = NodeEnvironment(), Counting(Path(acked))
 
-    def handlers_of(node: QuorumNode) -> dict[int, Handler]:
+    def handlers_of(node: QuorumNode, _: Mapping[int, Handler]) -> dict[int, Handler]:
         state.node = node
         return {}
 
