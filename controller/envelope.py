@@ -61,6 +61,7 @@ async def unwrap(
         security_protocol=context.security_protocol,
     )
     response = await handlers[header.api](inner, body)
+    assert response is not None, header
     parts = write_response(header.api, header.api_version, header.correlation_id, response)
     data = b"".join(bytes(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
     return EnvelopeResponse(response_data=data[SIZE_BYTES:])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from ...security.authorizer import Authorizer
 from ...security.core.acl import CLUSTER, AclOperation, Resource, ResourceType
-from ..net.dispatch import Handler, RequestContext
+from ..messages.base import Message, ResponseT
+from ..net.dispatch import RequestContext
 
 TopicName = Callable[[UUID], str | None]
 """Returns the name of the topic that has an id, None if none has."""
@@ -94,8 +95,13 @@ class Access:
         return sum(1 << operation for operation in known if self.may(operation, resource_type, name, is_logged=False))
 
 
-Gate = Callable[[Access, Handler, Any], Coroutine[Any, Any, Any]]
+RequestT = TypeVar("RequestT", bound=Message)
+Next = Callable[[RequestContext, RequestT], Awaitable[ResponseT]]
+"""The handler of one API, to which a gate lets requests through."""
+GateOf = Callable[[Access, Next[RequestT, ResponseT], RequestT], Awaitable[ResponseT]]
 """`await gate(access, handler, request)` is the response: of the handler, or a denial."""
+Gate = GateOf[Message, Message | None]
+"""The gate of some API, as a table of all APIs holds it."""
 
 Item = TypeVar("Item")
 

@@ -2,75 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 from ...security.core.acl import AclOperation, ResourceType
 from ..errors import ErrorCode
 from ..messages import configs
-from ..net.dispatch import Handler
-from .access import Access, Gate
+from .access import Access, Next
 
 TOPIC_RESOURCE = 2
 GROUP_RESOURCE = 32
+MESSAGE = "Authorization failed."
 
 
-def each_resource(operation: AclOperation, denied: Callable[[Any, ErrorCode], Any], answers: str) -> Gate:
-    """Return the gate of a request whose `resources` each need `operation`."""
-
-    async def gate(access: Access, handler: Handler, request: Any) -> Any:
-        codes = [_code(access, operation, resource) for resource in request.resources]
-        paired = list(zip(request.resources, codes, strict=True))
-        refused = tuple(denied(resource, code) for resource, code in paired if code is not ErrorCode.none)
-        if not refused:
-            return await handler(access.context, request)
-        allowed = tuple(resource for resource, code in paired if code is ErrorCode.none)
-        response = await handler(access.context, replace(request, resources=allowed))
-        return replace(response, **{answers: (*getattr(response, answers), *refused)})
-
-    return gate
+Resource = TypeVar(
+    "Resource",
+    bound=configs.DescribeConfigsResource
+    | configs.AlterConfigsRequestAlterConfigsResource
+    | configs.IncrementalAlterConfigsRequestAlterConfigsResource,
+)
 
 
-def _code(access: Access, operation: AclOperation, resource: Any) -> ErrorCode:
+async def describe_configs(
+    access: Access,
+    handler: Next[configs.DescribeConfigsRequest, configs.DescribeConfigsResponse],
+    request: configs.DescribeConfigsRequest,
+) -> configs.DescribeConfigsResponse:
+    """DescribeConfigs on each resource."""
+    allowed, denied = _judged(access, AclOperation.DESCRIBE_CONFIGS, request.resources)
+    if not denied:
+        return await handler(access.context, request)
+    response = await handler(access.context, replace(request, resources=allowed))
+    results = tuple(
+        configs.DescribeConfigsResult(
+            error_code=code,
+            error_message=MESSAGE,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=(),
+        )
+        for resource, code in denied
+    )
+    return replace(response, results=(*response.results, *results))
+
+
+async def alter_configs(
+    access: Access,
+    handler: Next[configs.AlterConfigsRequest, configs.AlterConfigsResponse],
+    request: configs.AlterConfigsRequest,
+) -> configs.AlterConfigsResponse:
+    """AlterConfigs on each resource."""
+    allowed, denied = _judged(access, AclOperation.ALTER_CONFIGS, request.resources)
+    if not denied:
+        return await handler(access.context, request)
+    response = await handler(access.context, replace(request, resources=allowed))
+    refused = tuple(
+        configs.AlterConfigsResponseAlterConfigsResourceResponse(
+            error_code=code,
+            error_message=MESSAGE,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource, code in denied
+    )
+    return replace(response, responses=(*response.responses, *refused))
+
+
+async def incremental_alter_configs(
+    access: Access,
+    handler: Next[configs.IncrementalAlterConfigsRequest, configs.IncrementalAlterConfigsResponse],
+    request: configs.IncrementalAlterConfigsRequest,
+) -> configs.IncrementalAlterConfigsResponse:
+    """AlterConfigs on each resource."""
+    allowed, denied = _judged(access, AclOperation.ALTER_CONFIGS, request.resources)
+    if not denied:
+        return await handler(access.context, request)
+    response = await handler(access.context, replace(request, resources=allowed))
+    refused = tuple(
+        configs.IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
+            error_code=code,
+            error_message=MESSAGE,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource, code in denied
+    )
+    return replace(response, responses=(*response.responses, *refused))
+
+
+def _judged(
+    access: Access, operation: AclOperation, resources: tuple[Resource, ...]
+) -> tuple[tuple[Resource, ...], list[tuple[Resource, ErrorCode]]]:
+    """Return the resources on which the operation is allowed, and the others with their errors."""
+    codes = [_code(access, operation, resource.resource_type, resource.resource_name) for resource in resources]
+    judged = list(zip(resources, codes, strict=True))
+    allowed = tuple(resource for resource, code in judged if code is ErrorCode.none)
+    return allowed, [(resource, code) for resource, code in judged if code is not ErrorCode.none]
+
+
+def _code(access: Access, operation: AclOperation, resource_type: int, name: str) -> ErrorCode:
     """NONE if the operation is allowed on the resource."""
-    if resource.resource_type == TOPIC_RESOURCE:
-        is_allowed = access.may_topic(operation, resource.resource_name)
+    if resource_type == TOPIC_RESOURCE:
+        is_allowed = access.may_topic(operation, name)
         return ErrorCode.none if is_allowed else ErrorCode.topic_authorization_failed
-    if resource.resource_type == GROUP_RESOURCE:
-        is_allowed = access.may(operation, ResourceType.GROUP, resource.resource_name)
+    if resource_type == GROUP_RESOURCE:
+        is_allowed = access.may(operation, ResourceType.GROUP, name)
         return ErrorCode.none if is_allowed else ErrorCode.group_authorization_failed
     return ErrorCode.none if access.may_cluster(operation) else ErrorCode.cluster_authorization_failed
-
-
-def described(resource: configs.DescribeConfigsResource, code: ErrorCode) -> configs.DescribeConfigsResult:
-    """Deny a resource of DescribeConfigs."""
-    return configs.DescribeConfigsResult(
-        error_code=code,
-        error_message="Authorization failed.",
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-        configs=(),
-    )
-
-
-def altered(resource: Any, code: ErrorCode) -> configs.AlterConfigsResponseAlterConfigsResourceResponse:
-    """Deny a resource of AlterConfigs."""
-    return configs.AlterConfigsResponseAlterConfigsResourceResponse(
-        error_code=code,
-        error_message="Authorization failed.",
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
-
-
-def incrementally_altered(
-    resource: Any, code: ErrorCode
-) -> configs.IncrementalAlterConfigsResponseAlterConfigsResourceResponse:
-    """Deny a resource of IncrementalAlterConfigs."""
-    return configs.IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
-        error_code=code,
-        error_message="Authorization failed.",
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )

@@ -6,50 +6,34 @@ it exists or not, by id it is UNKNOWN_TOPIC_ID, and a list of all topics lacks i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from ...security.core.acl import AclOperation, ResourceType
 from ..errors import ErrorCode, KafkaError
 from ..fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic, FetchTopicResponse
 from ..messages import cluster, offsets, topics
-from ..net.dispatch import Handler
 from ..wire.produce import ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopic, ProduceTopicResponse
-from .access import Access, Gate, split
+from .access import Access, Next, split
 
 FAILED = ErrorCode.topic_authorization_failed
 NO_SESSION = -1
 CONSUMER = -1
 
 
-def each_topic(
-    operation: AclOperation,
-    denied: Callable[[Any], Any],
-    *,
-    answers: str = "topics",
-    may_brokers: bool = False,
-    name: Callable[[Any], str] = lambda topic: topic.name,
-) -> Gate:
-    """Return the gate of a request whose `topics` each need `operation`. The handler gets those that are allowed;
-    `denied` makes the answers of the others, which join the response's `answers`.
-    """
-
-    async def gate(access: Access, handler: Handler, request: Any) -> Any:
-        if may_brokers and access.may_cluster(AclOperation.CLUSTER_ACTION, is_logged=False):
-            return await handler(access.context, request)
-        allowed, others = split(request.topics, lambda topic: access.may_topic(operation, name(topic)))
-        if not others:
-            return await handler(access.context, request)
-        response = await handler(access.context, replace(request, topics=allowed))
-        refused = map(denied, others)
-        return replace(response, **{answers: (*getattr(response, answers), *refused)})
-
-    return gate
+async def list_offsets(
+    access: Access,
+    handler: Next[offsets.ListOffsetsRequest, offsets.ListOffsetsResponse],
+    request: offsets.ListOffsetsRequest,
+) -> offsets.ListOffsetsResponse:
+    """Describe on each topic."""
+    allowed, denied = split(request.topics, lambda topic: access.may_topic(AclOperation.DESCRIBE, topic.name))
+    if not denied:
+        return await handler(access.context, request)
+    response = await handler(access.context, replace(request, topics=allowed))
+    return replace(response, topics=(*response.topics, *map(_offsets_denied, denied)))
 
 
-def list_offsets_denied(topic: offsets.ListOffsetsTopic) -> offsets.ListOffsetsTopicResponse:
-    """Deny each partition."""
+def _offsets_denied(topic: offsets.ListOffsetsTopic) -> offsets.ListOffsetsTopicResponse:
     return offsets.ListOffsetsTopicResponse(
         name=topic.name,
         partitions=tuple(
@@ -59,8 +43,22 @@ def list_offsets_denied(topic: offsets.ListOffsetsTopic) -> offsets.ListOffsetsT
     )
 
 
-def epochs_denied(topic: offsets.OffsetForLeaderTopic) -> offsets.OffsetForLeaderTopicResult:
-    """Deny each partition."""
+async def offsets_for_leader_epochs(
+    access: Access,
+    handler: Next[offsets.OffsetForLeaderEpochRequest, offsets.OffsetForLeaderEpochResponse],
+    request: offsets.OffsetForLeaderEpochRequest,
+) -> offsets.OffsetForLeaderEpochResponse:
+    """ClusterAction, or Describe on each topic."""
+    if access.may_cluster(AclOperation.CLUSTER_ACTION, is_logged=False):
+        return await handler(access.context, request)
+    allowed, denied = split(request.topics, lambda topic: access.may_topic(AclOperation.DESCRIBE, topic.topic))
+    if not denied:
+        return await handler(access.context, request)
+    response = await handler(access.context, replace(request, topics=allowed))
+    return replace(response, topics=(*response.topics, *map(_epochs_denied, denied)))
+
+
+def _epochs_denied(topic: offsets.OffsetForLeaderTopic) -> offsets.OffsetForLeaderTopicResult:
     return offsets.OffsetForLeaderTopicResult(
         topic=topic.topic,
         partitions=tuple(
@@ -69,8 +67,20 @@ def epochs_denied(topic: offsets.OffsetForLeaderTopic) -> offsets.OffsetForLeade
     )
 
 
-def delete_records_denied(topic: offsets.DeleteRecordsTopic) -> offsets.DeleteRecordsTopicResult:
-    """Deny each partition."""
+async def delete_records(
+    access: Access,
+    handler: Next[offsets.DeleteRecordsRequest, offsets.DeleteRecordsResponse],
+    request: offsets.DeleteRecordsRequest,
+) -> offsets.DeleteRecordsResponse:
+    """Delete on each topic."""
+    allowed, denied = split(request.topics, lambda topic: access.may_topic(AclOperation.DELETE, topic.name))
+    if not denied:
+        return await handler(access.context, request)
+    response = await handler(access.context, replace(request, topics=allowed))
+    return replace(response, topics=(*response.topics, *map(_records_kept, denied)))
+
+
+def _records_kept(topic: offsets.DeleteRecordsTopic) -> offsets.DeleteRecordsTopicResult:
     return offsets.DeleteRecordsTopicResult(
         name=topic.name,
         partitions=tuple(
@@ -82,16 +92,32 @@ def delete_records_denied(topic: offsets.DeleteRecordsTopic) -> offsets.DeleteRe
     )
 
 
-def create_partitions_denied(topic: topics.CreatePartitionsTopic) -> topics.CreatePartitionsTopicResult:
-    """Deny the topic."""
+async def create_partitions(
+    access: Access,
+    handler: Next[topics.CreatePartitionsRequest, topics.CreatePartitionsResponse],
+    request: topics.CreatePartitionsRequest,
+) -> topics.CreatePartitionsResponse:
+    """Alter on each topic."""
+    allowed, denied = split(request.topics, lambda topic: access.may_topic(AclOperation.ALTER, topic.name))
+    if not denied:
+        return await handler(access.context, request)
+    response = await handler(access.context, replace(request, topics=allowed))
+    return replace(response, results=(*response.results, *map(_partitions_denied, denied)))
+
+
+def _partitions_denied(topic: topics.CreatePartitionsTopic) -> topics.CreatePartitionsTopicResult:
     return topics.CreatePartitionsTopicResult(name=topic.name, error_code=FAILED)
 
 
-async def create_topics(access: Access, handler: Handler, request: topics.CreateTopicsRequest) -> Any:
+async def create_topics(
+    access: Access,
+    handler: Next[topics.CreateTopicsRequest, topics.CreateTopicsResponse],
+    request: topics.CreateTopicsRequest,
+) -> topics.CreateTopicsResponse:
     """Create on the cluster, or on each topic. Configs of a new topic are shown to those that may describe them."""
     may_all = access.may_cluster(AclOperation.CREATE, is_logged=False)
     allowed, others = split(request.topics, lambda topic: may_all or access.may_topic(AclOperation.CREATE, topic.name))
-    response: topics.CreateTopicsResponse = await handler(access.context, replace(request, topics=allowed))
+    response = await handler(access.context, replace(request, topics=allowed))
     shown = tuple(_with_configs(access, result) for result in response.topics)
     denied = tuple(
         topics.CreatableTopicResult(name=topic.name, error_code=FAILED, error_message="Authorization failed.")
@@ -108,7 +134,11 @@ def _with_configs(access: Access, result: topics.CreatableTopicResult) -> topics
     return replace(result, topic_config_error_code=FAILED, num_partitions=-1, replication_factor=-1, configs=())
 
 
-async def delete_topics(access: Access, handler: Handler, request: topics.DeleteTopicsRequest) -> Any:
+async def delete_topics(
+    access: Access,
+    handler: Next[topics.DeleteTopicsRequest, topics.DeleteTopicsResponse],
+    request: topics.DeleteTopicsRequest,
+) -> topics.DeleteTopicsResponse:
     """Delete on each topic. By id, the name is shown to those that may describe the topic."""
     allowed: list[topics.DeleteTopicState] = []
     denied: list[topics.DeletableTopicResult] = []
@@ -125,11 +155,13 @@ async def delete_topics(access: Access, handler: Handler, request: topics.Delete
                 error_code=FAILED if is_shown or topic.topic_id is None else ErrorCode.unknown_topic_id,
             )
         )
-    response: topics.DeleteTopicsResponse = await handler(access.context, replace(request, topics=tuple(allowed)))
+    response = await handler(access.context, replace(request, topics=tuple(allowed)))
     return replace(response, responses=(*response.responses, *denied))
 
 
-async def metadata(access: Access, handler: Handler, request: cluster.MetadataRequest) -> Any:
+async def metadata(
+    access: Access, handler: Next[cluster.MetadataRequest, cluster.MetadataResponse], request: cluster.MetadataRequest
+) -> cluster.MetadataResponse:
     """Describe on each topic; what is authorized is reported where it is asked for."""
     allowed: list[cluster.MetadataRequestTopic] | None = None
     denied: list[cluster.MetadataResponseTopic] = []
@@ -142,7 +174,7 @@ async def metadata(access: Access, handler: Handler, request: cluster.MetadataRe
             else:
                 denied.append(_hidden(topic))
     asked = replace(request, topics=None if allowed is None else tuple(allowed))
-    response: cluster.MetadataResponse = await handler(access.context, asked)
+    response = await handler(access.context, asked)
     shown = [
         topic
         for topic in response.topics
@@ -172,7 +204,9 @@ def _with_operations(access: Access, topic: cluster.MetadataResponseTopic) -> cl
     return replace(topic, topic_authorized_operations=access.operations(ResourceType.TOPIC, topic.name))
 
 
-async def produce(access: Access, handler: Handler, request: ProduceRequest) -> Any:
+async def produce(
+    access: Access, handler: Next[ProduceRequest, ProduceResponse | None], request: ProduceRequest
+) -> ProduceResponse | None:
     """Write on each topic, and on the transactional id. By id, a topic that may not be written is not named."""
     if request.transactional_id is not None and not access.may_transaction(
         AclOperation.WRITE, request.transactional_id
@@ -200,7 +234,7 @@ def _unwritten(topic: ProduceTopic, code: ErrorCode) -> ProduceTopicResponse:
     return ProduceTopicResponse(partitions, topic.topic, topic.topic_id)
 
 
-async def fetch(access: Access, handler: Handler, request: FetchRequest) -> Any:
+async def fetch(access: Access, handler: Next[FetchRequest, FetchResponse], request: FetchRequest) -> FetchResponse:
     """ClusterAction for replicas, Read on each topic for consumers. A consumer gets no fetch session: what it may read
     is decided with every request.
     """
@@ -217,7 +251,7 @@ async def fetch(access: Access, handler: Handler, request: FetchRequest) -> Any:
     if denied and not allowed:
         return unread(tuple(denied), ())
     asked = replace(request, topics=tuple(allowed), session_id=0, session_epoch=NO_SESSION, forgotten_topics=())
-    response: FetchResponse = await handler(access.context, asked)
+    response = await handler(access.context, asked)
     return replace(response, topics=unread(tuple(denied), response.topics).topics) if denied else response
 
 

@@ -16,10 +16,11 @@ place), and an encoded one carries the caller's buffers as parts.
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 from uuid import UUID
 
 from ..errors import ErrorCode
+from ..messages.base import Message, Request
 from ..values import value
 from .leader_hints import (
     NODE_ENDPOINTS_TAG,
@@ -65,9 +66,10 @@ class ProduceTopic:
 
 
 @value
-class ProduceRequest:
+class ProduceRequest(Request["ProduceResponse | None"]):
     """`acks`: 0 no answer at all, 1 leader, -1 all in sync."""
 
+    api_key: ClassVar[int] = 0
     acks: int
     timeout_ms: int
     topics: tuple[ProduceTopic, ...]
@@ -105,7 +107,7 @@ class ProduceTopicResponse:
 
 
 @value
-class ProduceResponse:
+class ProduceResponse(Message):
     """`node_endpoints` of the leaders named in `current_leader`."""
 
     topics: tuple[ProduceTopicResponse, ...]

@@ -14,7 +14,6 @@ import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tierfetch.cli.processes import poll
-from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.requests import metadata_of
@@ -60,7 +59,7 @@ async def _knows(server: Address, topics: Sequence[str]) -> bool:
     client = KafkaClient(client_id="test", random=random.Random())
     body = metadata_of(topics)
     try:
-        answer = await client.request(server, ApiKey.METADATA, body, timeout_s=TIMEOUT_S)
+        answer = await client.send(server, body, timeout_s=TIMEOUT_S)
     except OSError:
         return True
     finally:
