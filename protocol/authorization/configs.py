@@ -3,101 +3,86 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final
 
 from ...security.core.acl import AclOperation, ResourceType
 from ..errors import ErrorCode
 from ..messages import configs
-from .access import Access, Next
+from .access import Access, GateOf, each_item
 
 TOPIC_RESOURCE = 2
 GROUP_RESOURCE = 32
 MESSAGE = "Authorization failed."
 
 
-Resource = TypeVar(
-    "Resource",
-    bound=configs.DescribeConfigsResource
-    | configs.AlterConfigsRequestAlterConfigsResource
-    | configs.IncrementalAlterConfigsRequestAlterConfigsResource,
+def _undescribed(access: Access, resource: configs.DescribeConfigsResource) -> configs.DescribeConfigsResult | None:
+    code = _code(access, AclOperation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
+    if code is ErrorCode.none:
+        return None
+    return configs.DescribeConfigsResult(
+        error_code=code,
+        error_message=MESSAGE,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=(),
+    )
+
+
+describe_configs: Final[GateOf[configs.DescribeConfigsRequest, configs.DescribeConfigsResponse]] = each_item(
+    lambda request: request.resources,
+    lambda request, allowed: replace(request, resources=allowed),
+    _undescribed,
+    lambda response, denied: replace(response, results=(*response.results, *denied)),
 )
+"""DescribeConfigs on each resource."""
 
 
-async def describe_configs(
-    access: Access,
-    handler: Next[configs.DescribeConfigsRequest, configs.DescribeConfigsResponse],
-    request: configs.DescribeConfigsRequest,
-) -> configs.DescribeConfigsResponse:
-    """DescribeConfigs on each resource."""
-    allowed, denied = _judged(access, AclOperation.DESCRIBE_CONFIGS, request.resources)
-    if not denied:
-        return await handler(access.context, request)
-    response = await handler(access.context, replace(request, resources=allowed))
-    results = tuple(
-        configs.DescribeConfigsResult(
-            error_code=code,
-            error_message=MESSAGE,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-            configs=(),
-        )
-        for resource, code in denied
+def _unaltered(
+    access: Access, resource: configs.AlterConfigsRequestAlterConfigsResource
+) -> configs.AlterConfigsResponseAlterConfigsResourceResponse | None:
+    code = _code(access, AclOperation.ALTER_CONFIGS, resource.resource_type, resource.resource_name)
+    if code is ErrorCode.none:
+        return None
+    return configs.AlterConfigsResponseAlterConfigsResourceResponse(
+        error_code=code,
+        error_message=MESSAGE,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
     )
-    return replace(response, results=(*response.results, *results))
 
 
-async def alter_configs(
-    access: Access,
-    handler: Next[configs.AlterConfigsRequest, configs.AlterConfigsResponse],
-    request: configs.AlterConfigsRequest,
-) -> configs.AlterConfigsResponse:
-    """AlterConfigs on each resource."""
-    allowed, denied = _judged(access, AclOperation.ALTER_CONFIGS, request.resources)
-    if not denied:
-        return await handler(access.context, request)
-    response = await handler(access.context, replace(request, resources=allowed))
-    refused = tuple(
-        configs.AlterConfigsResponseAlterConfigsResourceResponse(
-            error_code=code,
-            error_message=MESSAGE,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-        for resource, code in denied
+alter_configs: Final[GateOf[configs.AlterConfigsRequest, configs.AlterConfigsResponse]] = each_item(
+    lambda request: request.resources,
+    lambda request, allowed: replace(request, resources=allowed),
+    _unaltered,
+    lambda response, denied: replace(response, responses=(*response.responses, *denied)),
+)
+"""AlterConfigs on each resource."""
+
+
+def _incrementally_unaltered(
+    access: Access, resource: configs.IncrementalAlterConfigsRequestAlterConfigsResource
+) -> configs.IncrementalAlterConfigsResponseAlterConfigsResourceResponse | None:
+    code = _code(access, AclOperation.ALTER_CONFIGS, resource.resource_type, resource.resource_name)
+    if code is ErrorCode.none:
+        return None
+    return configs.IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
+        error_code=code,
+        error_message=MESSAGE,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
     )
-    return replace(response, responses=(*response.responses, *refused))
 
 
-async def incremental_alter_configs(
-    access: Access,
-    handler: Next[configs.IncrementalAlterConfigsRequest, configs.IncrementalAlterConfigsResponse],
-    request: configs.IncrementalAlterConfigsRequest,
-) -> configs.IncrementalAlterConfigsResponse:
-    """AlterConfigs on each resource."""
-    allowed, denied = _judged(access, AclOperation.ALTER_CONFIGS, request.resources)
-    if not denied:
-        return await handler(access.context, request)
-    response = await handler(access.context, replace(request, resources=allowed))
-    refused = tuple(
-        configs.IncrementalAlterConfigsResponseAlterConfigsResourceResponse(
-            error_code=code,
-            error_message=MESSAGE,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-        for resource, code in denied
-    )
-    return replace(response, responses=(*response.responses, *refused))
-
-
-def _judged(
-    access: Access, operation: AclOperation, resources: tuple[Resource, ...]
-) -> tuple[tuple[Resource, ...], list[tuple[Resource, ErrorCode]]]:
-    """Return the resources on which the operation is allowed, and the others with their errors."""
-    codes = [_code(access, operation, resource.resource_type, resource.resource_name) for resource in resources]
-    judged = list(zip(resources, codes, strict=True))
-    allowed = tuple(resource for resource, code in judged if code is ErrorCode.none)
-    return allowed, [(resource, code) for resource, code in judged if code is not ErrorCode.none]
+incremental_alter_configs: Final[
+    GateOf[configs.IncrementalAlterConfigsRequest, configs.IncrementalAlterConfigsResponse]
+] = each_item(
+    lambda request: request.resources,
+    lambda request, allowed: replace(request, resources=allowed),
+    _incrementally_unaltered,
+    lambda response, denied: replace(response, responses=(*response.responses, *denied)),
+)
+"""AlterConfigs on each resource."""
 
 
 def _code(access: Access, operation: AclOperation, resource_type: int, name: str) -> ErrorCode:

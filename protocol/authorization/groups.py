@@ -91,16 +91,11 @@ async def offset_commit(
     """Read on the group, and on each topic."""
     if not access.may_group(AclOperation.READ, request.group_id):
         return offsets.OffsetCommitResponse(topics=tuple(_uncommitted(topic, GROUP_FAILED) for topic in request.topics))
-    allowed: list[offsets.OffsetCommitRequestTopic] = []
-    denied: list[offsets.OffsetCommitResponseTopic] = []
-    for topic in request.topics:
-        name = access.name_of(topic.name, topic.topic_id)
-        if name is None or access.may_topic(AclOperation.READ, name):
-            allowed.append(topic)
-        else:
-            denied.append(_uncommitted(topic, TOPIC_FAILED))
-    response = await handler(access.context, replace(request, topics=tuple(allowed)))
-    return replace(response, topics=(*response.topics, *denied))
+    allowed, denied = split(
+        request.topics, lambda topic: access.may_named(AclOperation.READ, topic.name, topic.topic_id)
+    )
+    response = await handler(access.context, replace(request, topics=allowed))
+    return replace(response, topics=(*response.topics, *(_uncommitted(topic, TOPIC_FAILED) for topic in denied)))
 
 
 def _uncommitted(topic: offsets.OffsetCommitRequestTopic, code: ErrorCode) -> offsets.OffsetCommitResponseTopic:
@@ -142,8 +137,7 @@ async def offset_fetch(
 
 
 def _may_describe(access: Access, topic: offsets.OffsetFetchRequestTopics | offsets.OffsetFetchResponseTopics) -> bool:
-    name = access.name_of(topic.name, topic.topic_id)
-    return name is None or access.may_topic(AclOperation.DESCRIBE, name, is_logged=False)
+    return access.may_named(AclOperation.DESCRIBE, topic.name, topic.topic_id, is_logged=False)
 
 
 def _unfetched(topic: offsets.OffsetFetchRequestTopics) -> offsets.OffsetFetchResponseTopics:

@@ -7,33 +7,23 @@ it exists or not, by id it is UNKNOWN_TOPIC_ID, and a list of all topics lacks i
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from ...security.core.acl import AclOperation, ResourceType
 from ..errors import ErrorCode, KafkaError
 from ..fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic, FetchTopicResponse
 from ..messages import cluster, offsets, topics
 from ..wire.produce import ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopic, ProduceTopicResponse
-from .access import Access, Next, split
+from .access import Access, GateOf, Next, each_item, split
 
 FAILED = ErrorCode.topic_authorization_failed
 NO_SESSION = -1
 CONSUMER = -1
 
 
-async def list_offsets(
-    access: Access,
-    handler: Next[offsets.ListOffsetsRequest, offsets.ListOffsetsResponse],
-    request: offsets.ListOffsetsRequest,
-) -> offsets.ListOffsetsResponse:
-    """Describe on each topic."""
-    allowed, denied = split(request.topics, lambda topic: access.may_topic(AclOperation.DESCRIBE, topic.name))
-    if not denied:
-        return await handler(access.context, request)
-    response = await handler(access.context, replace(request, topics=allowed))
-    return replace(response, topics=(*response.topics, *map(_offsets_denied, denied)))
-
-
-def _offsets_denied(topic: offsets.ListOffsetsTopic) -> offsets.ListOffsetsTopicResponse:
+def _offsets_denied(access: Access, topic: offsets.ListOffsetsTopic) -> offsets.ListOffsetsTopicResponse | None:
+    if access.may_topic(AclOperation.DESCRIBE, topic.name):
+        return None
     return offsets.ListOffsetsTopicResponse(
         name=topic.name,
         partitions=tuple(
@@ -43,22 +33,18 @@ def _offsets_denied(topic: offsets.ListOffsetsTopic) -> offsets.ListOffsetsTopic
     )
 
 
-async def offsets_for_leader_epochs(
-    access: Access,
-    handler: Next[offsets.OffsetForLeaderEpochRequest, offsets.OffsetForLeaderEpochResponse],
-    request: offsets.OffsetForLeaderEpochRequest,
-) -> offsets.OffsetForLeaderEpochResponse:
-    """ClusterAction, or Describe on each topic."""
-    if access.may_cluster(AclOperation.CLUSTER_ACTION, is_logged=False):
-        return await handler(access.context, request)
-    allowed, denied = split(request.topics, lambda topic: access.may_topic(AclOperation.DESCRIBE, topic.topic))
-    if not denied:
-        return await handler(access.context, request)
-    response = await handler(access.context, replace(request, topics=allowed))
-    return replace(response, topics=(*response.topics, *map(_epochs_denied, denied)))
+list_offsets: Final[GateOf[offsets.ListOffsetsRequest, offsets.ListOffsetsResponse]] = each_item(
+    lambda request: request.topics,
+    lambda request, allowed: replace(request, topics=allowed),
+    _offsets_denied,
+    lambda response, denied: replace(response, topics=(*response.topics, *denied)),
+)
+"""Describe on each topic."""
 
 
-def _epochs_denied(topic: offsets.OffsetForLeaderTopic) -> offsets.OffsetForLeaderTopicResult:
+def _epochs_denied(access: Access, topic: offsets.OffsetForLeaderTopic) -> offsets.OffsetForLeaderTopicResult | None:
+    if access.may_topic(AclOperation.DESCRIBE, topic.topic):
+        return None
     return offsets.OffsetForLeaderTopicResult(
         topic=topic.topic,
         partitions=tuple(
@@ -67,20 +53,21 @@ def _epochs_denied(topic: offsets.OffsetForLeaderTopic) -> offsets.OffsetForLead
     )
 
 
-async def delete_records(
-    access: Access,
-    handler: Next[offsets.DeleteRecordsRequest, offsets.DeleteRecordsResponse],
-    request: offsets.DeleteRecordsRequest,
-) -> offsets.DeleteRecordsResponse:
-    """Delete on each topic."""
-    allowed, denied = split(request.topics, lambda topic: access.may_topic(AclOperation.DELETE, topic.name))
-    if not denied:
-        return await handler(access.context, request)
-    response = await handler(access.context, replace(request, topics=allowed))
-    return replace(response, topics=(*response.topics, *map(_records_kept, denied)))
+offsets_for_leader_epochs: Final[GateOf[offsets.OffsetForLeaderEpochRequest, offsets.OffsetForLeaderEpochResponse]] = (
+    each_item(
+        lambda request: request.topics,
+        lambda request, allowed: replace(request, topics=allowed),
+        _epochs_denied,
+        lambda response, denied: replace(response, topics=(*response.topics, *denied)),
+        is_exempt=lambda access: access.may_cluster(AclOperation.CLUSTER_ACTION, is_logged=False),
+    )
+)
+"""ClusterAction, or Describe on each topic."""
 
 
-def _records_kept(topic: offsets.DeleteRecordsTopic) -> offsets.DeleteRecordsTopicResult:
+def _deletion_denied(access: Access, topic: offsets.DeleteRecordsTopic) -> offsets.DeleteRecordsTopicResult | None:
+    if access.may_topic(AclOperation.DELETE, topic.name):
+        return None
     return offsets.DeleteRecordsTopicResult(
         name=topic.name,
         partitions=tuple(
@@ -92,21 +79,28 @@ def _records_kept(topic: offsets.DeleteRecordsTopic) -> offsets.DeleteRecordsTop
     )
 
 
-async def create_partitions(
-    access: Access,
-    handler: Next[topics.CreatePartitionsRequest, topics.CreatePartitionsResponse],
-    request: topics.CreatePartitionsRequest,
-) -> topics.CreatePartitionsResponse:
-    """Alter on each topic."""
-    allowed, denied = split(request.topics, lambda topic: access.may_topic(AclOperation.ALTER, topic.name))
-    if not denied:
-        return await handler(access.context, request)
-    response = await handler(access.context, replace(request, topics=allowed))
-    return replace(response, results=(*response.results, *map(_partitions_denied, denied)))
+delete_records: Final[GateOf[offsets.DeleteRecordsRequest, offsets.DeleteRecordsResponse]] = each_item(
+    lambda request: request.topics,
+    lambda request, allowed: replace(request, topics=allowed),
+    _deletion_denied,
+    lambda response, denied: replace(response, topics=(*response.topics, *denied)),
+)
+"""Delete on each topic."""
 
 
-def _partitions_denied(topic: topics.CreatePartitionsTopic) -> topics.CreatePartitionsTopicResult:
+def _growth_denied(access: Access, topic: topics.CreatePartitionsTopic) -> topics.CreatePartitionsTopicResult | None:
+    if access.may_topic(AclOperation.ALTER, topic.name):
+        return None
     return topics.CreatePartitionsTopicResult(name=topic.name, error_code=FAILED)
+
+
+create_partitions: Final[GateOf[topics.CreatePartitionsRequest, topics.CreatePartitionsResponse]] = each_item(
+    lambda request: request.topics,
+    lambda request, allowed: replace(request, topics=allowed),
+    _growth_denied,
+    lambda response, denied: replace(response, results=(*response.results, *denied)),
+)
+"""Alter on each topic."""
 
 
 async def create_topics(
@@ -140,40 +134,31 @@ async def delete_topics(
     request: topics.DeleteTopicsRequest,
 ) -> topics.DeleteTopicsResponse:
     """Delete on each topic. By id, the name is shown to those that may describe the topic."""
-    allowed: list[topics.DeleteTopicState] = []
-    denied: list[topics.DeletableTopicResult] = []
-    for topic in request.topics:
-        name = access.name_of(topic.name, topic.topic_id)
-        if name is None or access.may_topic(AclOperation.DELETE, name):
-            allowed.append(topic)
-            continue
-        is_shown = topic.name is not None or access.may_topic(AclOperation.DESCRIBE, name, is_logged=False)
-        denied.append(
-            topics.DeletableTopicResult(
-                name=name if is_shown else None,
-                topic_id=topic.topic_id,
-                error_code=FAILED if is_shown or topic.topic_id is None else ErrorCode.unknown_topic_id,
-            )
-        )
-    response = await handler(access.context, replace(request, topics=tuple(allowed)))
-    return replace(response, responses=(*response.responses, *denied))
+    allowed, others = split(
+        request.topics, lambda topic: access.may_named(AclOperation.DELETE, topic.name, topic.topic_id)
+    )
+    response = await handler(access.context, replace(request, topics=allowed))
+    return replace(response, responses=(*response.responses, *(_undeleted(access, topic) for topic in others)))
+
+
+def _undeleted(access: Access, topic: topics.DeleteTopicState) -> topics.DeletableTopicResult:
+    name = access.name_of(topic.name, topic.topic_id)
+    is_shown = topic.name is not None or access.may_topic(AclOperation.DESCRIBE, name or "", is_logged=False)
+    return topics.DeletableTopicResult(
+        name=name if is_shown else None,
+        topic_id=topic.topic_id,
+        error_code=FAILED if is_shown or topic.topic_id is None else ErrorCode.unknown_topic_id,
+    )
 
 
 async def metadata(
     access: Access, handler: Next[cluster.MetadataRequest, cluster.MetadataResponse], request: cluster.MetadataRequest
 ) -> cluster.MetadataResponse:
     """Describe on each topic; what is authorized is reported where it is asked for."""
-    allowed: list[cluster.MetadataRequestTopic] | None = None
-    denied: list[cluster.MetadataResponseTopic] = []
-    if request.topics is not None:
-        allowed = []
-        for topic in request.topics:
-            name = access.name_of(topic.name, topic.topic_id)
-            if name is None or access.may_topic(AclOperation.DESCRIBE, name):
-                allowed.append(topic)
-            else:
-                denied.append(_hidden(topic))
-    asked = replace(request, topics=None if allowed is None else tuple(allowed))
+    allowed, hidden = split(
+        request.topics or (), lambda topic: access.may_named(AclOperation.DESCRIBE, topic.name, topic.topic_id)
+    )
+    asked = replace(request, topics=None if request.topics is None else allowed)
     response = await handler(access.context, asked)
     shown = [
         topic
@@ -182,7 +167,7 @@ async def metadata(
     ]
     if request.include_topic_authorized_operations:
         shown = [_with_operations(access, topic) for topic in shown]
-    response = replace(response, topics=(*shown, *denied))
+    response = replace(response, topics=(*shown, *map(_hidden, hidden)))
     if request.include_cluster_authorized_operations:
         response = replace(
             response, cluster_authorized_operations=access.operations(ResourceType.CLUSTER, "kafka-cluster")
@@ -213,20 +198,15 @@ async def produce(
     ):
         code = ErrorCode.transactional_id_authorization_failed
         return ProduceResponse(topics=tuple(_unwritten(topic, code) for topic in request.topics))
-    allowed: list[ProduceTopic] = []
-    denied: list[ProduceTopicResponse] = []
-    for topic in request.topics:
-        name = access.name_of(topic.topic, topic.topic_id)
-        if name is None or access.may_topic(AclOperation.WRITE, name):
-            allowed.append(topic)
-        else:
-            denied.append(_unwritten(topic, FAILED))
+    allowed, denied = split(
+        request.topics, lambda topic: access.may_named(AclOperation.WRITE, topic.topic, topic.topic_id)
+    )
     if not denied:
         return await handler(access.context, request)
-    response = await handler(access.context, replace(request, topics=tuple(allowed)))
+    response = await handler(access.context, replace(request, topics=allowed))
     if response is None:  # acks=0: the connection ends, as for any refusal that cannot be answered
         raise KafkaError(FAILED, "Produce with acks=0 to a topic that may not be written")
-    return replace(response, topics=(*response.topics, *denied))
+    return replace(response, topics=(*response.topics, *(_unwritten(topic, FAILED) for topic in denied)))
 
 
 def _unwritten(topic: ProduceTopic, code: ErrorCode) -> ProduceTopicResponse:
@@ -242,17 +222,14 @@ async def fetch(access: Access, handler: Next[FetchRequest, FetchResponse], requ
         if access.may_cluster(AclOperation.CLUSTER_ACTION):
             return await handler(access.context, request)
         return unread(request.topics, ())
-    allowed: list[FetchTopic] = []
-    denied: list[FetchTopic] = []
-    for topic in request.topics:
-        name = access.name_of(topic.topic, topic.topic_id)
-        is_allowed = name is None or access.may_topic(AclOperation.READ, name)
-        (allowed if is_allowed else denied).append(topic)
+    allowed, denied = split(
+        request.topics, lambda topic: access.may_named(AclOperation.READ, topic.topic, topic.topic_id)
+    )
     if denied and not allowed:
-        return unread(tuple(denied), ())
-    asked = replace(request, topics=tuple(allowed), session_id=0, session_epoch=NO_SESSION, forgotten_topics=())
+        return unread(denied, ())
+    asked = replace(request, topics=allowed, session_id=0, session_epoch=NO_SESSION, forgotten_topics=())
     response = await handler(access.context, asked)
-    return replace(response, topics=unread(tuple(denied), response.topics).topics) if denied else response
+    return replace(response, topics=unread(denied, response.topics).topics) if denied else response
 
 
 def unread(denied: tuple[FetchTopic, ...], answered: tuple[FetchTopicResponse, ...]) -> FetchResponse:

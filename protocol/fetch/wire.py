@@ -31,15 +31,14 @@ from uuid import UUID
 
 from ..extensions import FIRST_TAG
 from ..wire.leader_hints import (
-    NODE_ENDPOINTS_TAG,
     LeaderIdAndEpoch,
+    end_with_endpoints,
     leader_field,
-    node_endpoints_field,
     read_leader,
     read_node_endpoints,
 )
 from ..wire.primitives import INT64, Reader, Writer, error_code
-from ..wire.stepping import Steps, run_to_end
+from ..wire.stepping import Steps, run_to_end, topic_steps
 from .messages import (
     HIGH_WATERMARK_NOT_TOLD,
     LOCAL_LOG_START_NOT_TOLD,
@@ -408,21 +407,8 @@ def response_steps(writer: Writer, response: FetchResponse, version: int) -> Ste
         writer.out += start
     else:
         writer.int32(response.throttle_time_ms)
-    writer.array_length(len(response.topics))
-    for topic in response.topics:
-        if writer.is_step_over():
-            yield
-        writer.topic(topic.topic, topic.topic_id, by_id=version >= TOPIC_ID_SINCE)
-        writer.array_length(len(topic.partitions))
-        for partition in topic.partitions:
-            if writer.is_step_over():
-                yield
-            _write_partition_response(writer, partition, version)
-        writer.end_structure()
-    if response.node_endpoints and version >= _NODE_ENDPOINTS_SINCE:
-        writer.end_structure({NODE_ENDPOINTS_TAG: node_endpoints_field(response.node_endpoints)})
-    else:
-        writer.end_structure()
+    yield from topic_steps(writer, response.topics, _write_partition_response, version, by_id=version >= TOPIC_ID_SINCE)
+    end_with_endpoints(writer, response.node_endpoints if version >= _NODE_ENDPOINTS_SINCE else ())
 
 
 def _write_partition_response(writer: Writer, answer: FetchPartitionResponse, version: int) -> None:
