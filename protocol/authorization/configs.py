@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ...security.core.acl import AclOperation, ResourceType
+from ...security import AclOperation, ResourceType
 from ..errors import ErrorCode
 from ..messages import configs
 from .access import Access, GateOf, each_item

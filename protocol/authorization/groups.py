@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...security.core.acl import AclOperation, ResourceType
+from ...security import AclOperation, ResourceType
 from ..errors import ErrorCode
 from ..messages import groups, offsets
 from .access import Access, Next, split

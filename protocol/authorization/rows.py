@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from ...security.core.acl import AclOperation
+from ...security import AclOperation
 from ..api import ApiKey
 from ..messages import brokers, cluster, quorum, security
 from ..messages import groups as group_messages

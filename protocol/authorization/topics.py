@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ...security.core.acl import AclOperation, ResourceType
+from ...security import AclOperation, ResourceType
 from ..errors import ErrorCode, KafkaError
 from ..fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic, FetchTopicResponse
 from ..messages import cluster, offsets, topics

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from ...security.core.acl import CLUSTER, AclOperation, ResourceType
+from ...security import CLUSTER, AclOperation, ResourceType
 from ..errors import ErrorCode
 from ..messages import cluster, groups, producers, security, topics
 from ..messages.base import Message, ResponseT, replaced

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...security.principal import ANONYMOUS, KafkaPrincipal, SecurityProtocol
+from ...security import ANONYMOUS, KafkaPrincipal, SecurityProtocol
 from ..api import ApiKey
 from ..errors import ErrorCode
 from ..messages.base import Message
