@@ -109,8 +109,8 @@ class Scene:
     async def ask(self, api: ApiKey, body: Any, *, version: int | None = None, controller: bool = False) -> Any:
         """Return the broker's answer in a version, the newest if none is named; what it cannot express is left out."""
         address = self.controller if controller else self.broker
-        return await self.client.request(
-            address, api, fitting(request_of(api, body, version), version), max_version=version, timeout_s=DEADLINE_S
+        return await self.client.send(
+            address, fitting(request_of(api, body, version), version), max_version=version, timeout_s=DEADLINE_S
         )
 
     async def send(

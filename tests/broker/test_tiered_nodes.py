@@ -115,7 +115,7 @@ async def consume(nodes: Nodes, number: int) -> list[int]:
             wanted = FetchPartition(0, fetch_offset=len(offsets))
             topics = (FetchTopic((wanted,), "t", partition.partition.topic_id),)
             request = FetchRequest(max_wait_ms=100, min_bytes=1, topics=topics)
-            response: FetchResponse = await client.fetch(nodes[number].address, request)
+            response: FetchResponse = await client.send(nodes[number].address, request)
             answer = response.topics[0].partitions[0]
             assert answer.error_code is ErrorCode.none
             data: Any = answer.records
