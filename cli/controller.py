@@ -69,7 +69,7 @@ async def _serve(config: ControllerConfig) -> int:
         if config.metrics_port is not None:
             endpoint = MetricsEndpoint(lambda: chain(node.metrics.families(node), PAUSES.families()))
             stack.push_async_callback(endpoint.close)
-            await endpoint.start(config.metrics_host, config.metrics_port)
+            await endpoint.start(config.metrics_host, config.metrics_port, config.security.metrics)
         _log.info("controller %d is ready on port %d", config.node_id, service.quorum.server.port)
         async with reporting(service.without_leader):
             failure = await until_stopped(stopped, node.failed, service.controller.failed)

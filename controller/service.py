@@ -57,6 +57,7 @@ from ..protocol.start_waits import listed
 from ..quorum import QuorumListener
 from ..quorum.controller_config import ControllerConfig as ProcessConfig
 from ..quorum.environment import Machine
+from ..quorum.handlers import QuorumHandlers
 from ..quorum.node import QuorumNode
 from ..quorum.service import QuorumGate, QuorumService, open_quorum
 from ..quorum.storage.bootstrap_file import read_bootstrap
@@ -67,6 +68,7 @@ from .core.config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
 from .core.describe_configs import NodeConfigs, describe_configs
 from .core.features import finalized_levels, offered_features
 from .core.machine import HANDLERS, ControllerCore
+from .core.quotas.mutations import STRICT_SINCE, MutationClient
 from .core.security.acls import describe_acls
 from .envelope import refused, unwrap
 from .node import ControllerNode
@@ -89,7 +91,9 @@ OF_CLIENTS: Final = frozenset(HANDLERS) - {
     ApiKey.ASSIGN_REPLICAS_TO_DIRS,
     ApiKey.ALLOCATE_PRODUCER_IDS,
 }
-"""What a broker may pass on for its clients."""
+"""What a broker may forward for its clients."""
+OF_CLIENTS_TO_THE_QUORUM: Final = frozenset({ApiKey.DESCRIBE_QUORUM, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER})
+"""The same, of what the quorum itself answers."""
 
 _log = logging.getLogger(__name__)
 
@@ -107,6 +111,7 @@ def core_config(process: ProcessConfig) -> ControllerConfig:
         leader_imbalance_check_interval_ms=process.leader_imbalance_check_interval_seconds * 1000,
         fast_failover=process.fast_failover_enable,
         has_authorizer=process.authorizer.is_configured,
+        mutation_burst_s=process.controller_quota_window_num * process.controller_quota_window_size_seconds,
         warming=WarmingPolicy(process.thin_replica_warm_bytes, process.thin_replica_warm_ms),
     )
 
@@ -241,7 +246,10 @@ class ControllerRequests:
         self._has_authorizer = gate.authorizer is not None
         self._brokers: dict[int, int] = {}
         """The broker whose heartbeats a connection carries, by connection."""
-        self._of_clients = guarded(dict.fromkeys(OF_CLIENTS, self._handle), gate.authorizer, gate.topic_name)
+        of_clients: dict[int, Handler] = dict.fromkeys(OF_CLIENTS, self._handle)
+        of_quorum = QuorumHandlers(service.node).table()
+        of_clients |= {api: handler for api, handler in of_quorum.items() if api in OF_CLIENTS_TO_THE_QUORUM}
+        self._of_clients = guarded(of_clients, gate.authorizer, gate.topic_name)
         """The handlers of requests in an Envelope, which pass the same gate."""
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -255,8 +263,14 @@ class ControllerRequests:
         handlers[ApiKey.DESCRIBE_ACLS] = self._describe_acls
         return handlers
 
-    async def _handle(self, _: RequestContext, request: Request[ResponseT]) -> ResponseT:
-        return await self.controller.request(request)
+    async def _handle(self, context: RequestContext, request: Request[ResponseT]) -> ResponseT:
+        strict_since = STRICT_SINCE.get(context.api)
+        if strict_since is None:
+            return await self.controller.request(request)
+        client = MutationClient(
+            context.principal.name, context.client_id or "", is_strict=context.api_version >= strict_since
+        )
+        return await self.controller.request(request, client)
 
     async def _heartbeat(self, context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         self._brokers[context.connection_id] = request.broker_id

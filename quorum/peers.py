@@ -187,7 +187,7 @@ class Peers:
     async def _exchange(self, address: Address, request: PeerRequest) -> PeerResponse:
         if isinstance(request, FetchRequest):
             timeout_s = self._request_timeout_s + request.max_wait_ms / 1000
-            body = await self._fetches.fetch(address, wire_fetch.fetch_request(request), timeout_s=timeout_s)
+            body = await self._fetches.send(address, wire_fetch.fetch_request(request), timeout_s=timeout_s)
             return wire_fetch.read_fetch_response(body, self._voters())
         return await self._ask_peer(address, request)
 

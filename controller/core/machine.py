@@ -21,11 +21,12 @@ Requests and responses are message classes in their newest form (`protocol.messa
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Final, TypeVar, cast
 
 from ...protocol.api import ApiKey
-from ...protocol.messages.base import Request, ResponseT
+from ...protocol.messages.base import Message, Request, ResponseT, replaced
 from ...protocol.messages.brokers import (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
@@ -37,6 +38,7 @@ from ...protocol.messages.brokers import (
 )
 from ...protocol.messages.cluster import UpdateFeaturesRequest
 from ...protocol.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
+from ...protocol.messages.quotas import AlterClientQuotasRequest
 from ...protocol.messages.security import AlterUserScramCredentialsRequest, CreateAclsRequest, DeleteAclsRequest
 from ...protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
@@ -69,6 +71,8 @@ from .features import update_features
 from .leader_election import balance_leaders, complete_reassignments, elect_leaderless, elect_leaders, return_leaders
 from .leader_returns import LeaderReturns
 from .partition_counts import create_partitions
+from .quotas.alter import alter_client_quotas
+from .quotas.mutations import MutationClient, MutationQuotas, free_of_charge
 from .reassignment import alter_partition_reassignments, list_partition_reassignments
 from .security.acls import create_acls, delete_acls
 from .security.scram import alter_user_scram_credentials
@@ -82,7 +86,7 @@ RECORDS_PER_BATCH_MAX: Final = 10_000
 RECORDS_PER_PIECE_MAX: Final = 1_000
 """The most records of one append where they may come in pieces, so that none occupies an event loop for long."""
 
-_RequestT = TypeVar("_RequestT", bound=Request[object])
+_RequestT = TypeVar("_RequestT", bound="Request[Message | None]")
 _Decision = Callable[..., ControllerResult[object]]
 
 
@@ -121,6 +125,7 @@ HANDLERS: Final = dict(
         _timeless(CreateAclsRequest, create_acls),
         _timeless(DeleteAclsRequest, delete_acls),
         _timeless(AlterUserScramCredentialsRequest, alter_user_scram_credentials),
+        _timeless(AlterClientQuotasRequest, alter_client_quotas),
     )
 )
 """What is decided from the state alone. DescribeCluster also needs to know who asks, and who leads (`cluster`)."""
@@ -136,6 +141,7 @@ class ControllerCore:
         self._balance_at_ms = 0
         self._replayed_offset = NOTHING_REPLAYED
         self._returns = LeaderReturns()
+        self._mutations = MutationQuotas(config.mutation_burst_s)
 
     @property
     def is_active(self) -> bool:
@@ -148,6 +154,7 @@ class ControllerCore:
         self._failover = FastFailover(config.fast_failover, config.session_timeout_ms)
         self._failover.begin(self.state.image, now_ms)
         self.state.thin.begin(self._replayed_offset)
+        self._mutations = MutationQuotas(config.mutation_burst_s)
         self._returns = LeaderReturns()
         self._is_sweep_due = True
         self._balance_at_ms = now_ms + config.leader_imbalance_check_interval_ms
@@ -214,6 +221,22 @@ class ControllerCore:
         else:
             result = decide(self.state, request, moment)
         return cast(ControllerResult[ResponseT], result)
+
+    def handle_of(
+        self, request: Request[ResponseT], moment: Moment, client: MutationClient
+    ) -> ControllerResult[ResponseT]:
+        """Decide a request of a client whose changes to topics are limited. The response says how long it has to wait;
+        what it takes of its quota is taken even if the records are never written.
+        """
+        quota = self._mutations.of(self.state.image.quotas, client, moment.now_ms)
+        self.state.charge = quota.charge
+        try:
+            result = self.handle(request, moment)
+        finally:
+            self.state.charge = free_of_charge
+        if not quota.throttle_ms or result.response is None:
+            return result
+        return replace(result, response=replaced(result.response, throttle_time_ms=quota.throttle_ms))
 
     def observe(self, request: BrokerHeartbeatRequest, moment: Moment) -> None:
         """A heartbeat came. To be called when it arrives if it may have to wait for being decided."""

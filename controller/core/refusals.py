@@ -7,11 +7,11 @@ NOT_CONTROLLER asks another controller.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar, cast
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import KafkaError
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.base import Message, Request, ResponseT
 from ...protocol.messages.brokers import (
     AllocateProducerIdsRequest,
@@ -38,6 +38,7 @@ from ...protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 )
+from ...protocol.messages.errors import WithError
 from ...protocol.messages.quorum import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
@@ -46,6 +47,7 @@ from ...protocol.messages.quorum import (
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
 )
+from ...protocol.messages.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from ...protocol.messages.security import (
     AclCreationResult,
     AlterUserScramCredentialsRequest,
@@ -74,8 +76,9 @@ from ...protocol.messages.topics import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from .quotas.alter import refused as _quotas_refused
 
-_RequestT = TypeVar("_RequestT", bound=Request[object])
+_RequestT = TypeVar("_RequestT", bound="Request[Message | None]")
 
 
 def refusal(request: Request[ResponseT], error: KafkaError) -> ResponseT:
@@ -176,6 +179,10 @@ def _alter_user_scram_credentials(
     )
 
 
+def _alter_client_quotas(request: AlterClientQuotasRequest, error: KafkaError) -> AlterClientQuotasResponse:
+    return _quotas_refused(request, error.code, error.message)
+
+
 def _incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, error: KafkaError
 ) -> IncrementalAlterConfigsResponse:
@@ -247,6 +254,7 @@ _REFUSALS: Final = dict(
         _row(ListPartitionReassignmentsRequest, _list_reassignments),
         _row(ElectLeadersRequest, _elect_leaders),
         _row(AlterUserScramCredentialsRequest, _alter_user_scram_credentials),
+        _row(AlterClientQuotasRequest, _alter_client_quotas),
         _row(IncrementalAlterConfigsRequest, _incremental_alter_configs),
         _row(AlterConfigsRequest, _alter_configs),
         _row(UpdateFeaturesRequest, _update_features),
@@ -255,3 +263,26 @@ _REFUSALS: Final = dict(
         _row(RemoveRaftVoterRequest, _remove_raft_voter),
     )
 )
+
+
+def is_from_another(response: object) -> bool:
+    """Return whether a controller answers that another one is active."""
+    return any(part.error_code is ErrorCode.not_controller for part in _with_errors(response))
+
+
+def _with_errors(response: object) -> Sequence[WithError]:
+    """Return what the controller's own error would be in: the response, or each part of one that has no error code."""
+    match response:
+        case WithError():
+            return (response,)
+        case CreateTopicsResponse():
+            return response.topics
+        case CreatePartitionsResponse() | AlterUserScramCredentialsResponse() | CreateAclsResponse():
+            return response.results
+        case AlterClientQuotasResponse():
+            return response.entries
+        case DeleteAclsResponse():
+            return response.filter_results
+        case DeleteTopicsResponse() | IncrementalAlterConfigsResponse() | AlterConfigsResponse():
+            return response.responses
+    return ()

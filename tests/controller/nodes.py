@@ -109,7 +109,7 @@ async def ask(client: KafkaClient, api: ApiKey, values: dict[str, Any]) -> Any:
         for node_id in NODES:
             try:
                 address = Address(controller_host(node_id), CONTROLLER_PORT)
-                answer = await client.request(address, api, request_of(api, values), timeout_s=3)
+                answer = await client.send(address, request_of(api, values), timeout_s=3)
             except (OSError, KafkaError):
                 continue
             parts = [answer, *getattr(answer, "topics", ()), *getattr(answer, "results", ())]

@@ -31,7 +31,7 @@ OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
 async def ask(quorum: Quorum, replica: Replica, api: ApiKey, body: dict[str, Any], version: int | None = None) -> Any:
     client = quorum.client()
     try:
-        return await client.request(replica.address, api, request_of(api, body), max_version=version)
+        return await client.send(replica.address, request_of(api, body), max_version=version)
     finally:
         await client.close()
 
@@ -106,7 +106,7 @@ async def fetch(quorum: Quorum, leader: Replica, replica_id: int, epoch: int, of
     )
     client = quorum.client()
     try:
-        return await client.fetch(leader.address, fetch_request(request), timeout_s=5)
+        return await client.send(leader.address, fetch_request(request), timeout_s=5)
     finally:
         await client.close()
 

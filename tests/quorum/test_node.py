@@ -305,9 +305,7 @@ async def test_Q2_a_voter_that_nobody_knows_gets_no_vote(tmp_path: Path) -> None
         await quorum.start([1])
         voter = quorum.replicas[1]
         client = quorum.client()
-        answer = await client.request(
-            voter.address, ApiKey.VOTE, request_of(ApiKey.VOTE, vote(replica_id=77, replica_epoch=50))
-        )
+        answer = await client.send(voter.address, request_of(ApiKey.VOTE, vote(replica_id=77, replica_epoch=50)))
         (partition,) = answer.topics[0].partitions
         assert not partition.vote_granted
         assert partition.error_code is not ErrorCode.none
@@ -336,7 +334,7 @@ async def test_Q11_requests_of_another_cluster_are_refused(tmp_path: Path) -> No
         await quorum.start()
         leader = await quorum.leader()
         client = quorum.client()
-        answer = await client.request(leader.address, ApiKey.VOTE, request_of(ApiKey.VOTE, vote(OTHER_CLUSTER)))
+        answer = await client.send(leader.address, request_of(ApiKey.VOTE, vote(OTHER_CLUSTER)))
         assert answer.error_code is ErrorCode.inconsistent_cluster_id
         assert not leader.node.failed.done()
         assert leader.node.status.leader_and_epoch.epoch == 1
