@@ -25,16 +25,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from random import Random
 from typing import Any, Final
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ..protocol.wire.stepping import Steps
 from ..quorum.core.errors import BufferFullError, QuorumFailedError, UnexpectedOffsetError
 from ..quorum.core.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
 from ..quorum.core.state import LeaderAndEpoch
-from ..quorum.listener import CommittedBatch, SnapshotContent
+from ..quorum.listener import RECORDS_PER_STEP, CommittedBatch, SnapshotContent
 from ..quorum.node import QuorumNode
 from .core.bootstrap import first_records
 from .core.config import ControllerConfig
@@ -143,19 +145,25 @@ class ControllerNode:
 
     # Told by the quorum.
 
-    def on_commit(self, batch: CommittedBatch) -> None:
-        for value in batch.records:
+    def on_commit(self, batch: CommittedBatch) -> Steps[None]:
+        # No decision falls between two steps: the worker waits until what it has appended is applied.
+        for number, value in enumerate(batch.records, start=1):
             self.core.replay(decode_record(value).record, batch.last_offset)
+            if number % RECORDS_PER_STEP == 0:
+                yield
         self._applied_end = batch.last_offset + 1
         self._committed.set()
         self._snapshotter.applied(self.core.state.image, batch)
 
-    def on_load_snapshot(self, snapshot: SnapshotContent) -> None:
+    def on_load_snapshot(self, snapshot: SnapshotContent) -> Steps[None]:
         assert not self.is_active, (snapshot.offset, self._epoch)
-        self.core = ControllerCore(self._config, self._rng)
-        for values in snapshot.batches:
-            for value in values:
-                self.core.replay(decode_record(value).record, snapshot.offset - 1)
+        core = ControllerCore(self._config, self._rng)
+        for number, value in enumerate(chain.from_iterable(snapshot.batches), start=1):
+            core.replay(decode_record(value).record, snapshot.offset - 1)
+            if number % RECORDS_PER_STEP == 0:
+                yield
+        # Elections are told after the snapshot: until here the core before is the one that answers.
+        self.core = core
         self._applied_end = snapshot.offset
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
