@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from tierfetch.broker import metrics_endpoint
 from tierfetch.broker.metrics_endpoint import MetricsEndpoint
@@ -124,3 +124,30 @@ async def test_a_fault_of_a_family_ends_its_scrape_alone(caplog: pytest.LogCaptu
     assert "internal error in a metrics scrape" in caplog.text
     assert "a broken gauge" in caplog.text
     await endpoint.close()
+
+
+async def test_the_parts_of_a_family_are_one_family() -> None:
+    def families() -> Iterator[Metric]:
+        for number in range(3):
+            part = GaugeMetricFamily("size", "How large.", labels=["name"])
+            part.add_metric([str(number)], number)
+            yield part
+        yield CounterMetricFamily("asked", "How often.", value=1)
+
+    endpoint = MetricsEndpoint(families)
+    await endpoint.start(HOST, 0)
+    try:
+        answer = await exchange(endpoint, REQUEST)
+    finally:
+        await endpoint.close()
+    lines = answer.partition(b"\r\n\r\n")[2].decode().splitlines()
+    assert lines == [
+        "# HELP size How large.",
+        "# TYPE size gauge",
+        'size{name="0"} 0.0',
+        'size{name="1"} 1.0',
+        'size{name="2"} 2.0',
+        "# HELP asked_total How often.",
+        "# TYPE asked_total counter",
+        "asked_total 1.0",
+    ]
