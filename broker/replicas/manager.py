@@ -23,6 +23,10 @@ One change at a time a partition, in this order, so that nothing acts on a log t
       start, or of a deleted
       one that has failed
 
+Before a leader answers anything, the start of its epoch is durable, and nothing else need be: followers ask where its
+epoch begins, and a crash must not make the answer another one. The epochs of one image are written side by side, so
+that ten thousand leaderships share the commits of the file system; each is led as soon as its own epoch is durable.
+
 Images that come while one is applied are applied as one, the last; of each, what differs from the one applied before
 (`image_changes`). A partition that fails is reported, answers KAFKA_STORAGE_ERROR and is tried again at the next image
 or tick.
