@@ -6,7 +6,10 @@
 * A change of the leader takes its place between batches. This replica's own leadership is reported once everything
   before it has been applied; if it is lost before that, it is never reported.
 
-Listeners are called on the event loop and do not wait. What they raise is an internal error and stops the replica.
+Listeners are called on the event loop and do not wait; a long batch or snapshot they apply in steps. Between batches,
+and between steps, everything else on the loop has its turn (`pace`): a hundred thousand partitions that change leader
+must not keep a controller from its own fetches and votes. What listeners raise is an internal error and stops the
+replica.
 
 The voters in effect are followed on the way: a snapshot cut later says which they were at its end.
 """
@@ -18,18 +21,24 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ..protocol.errors import OUTSIDE, KafkaError
+from ..protocol.net.pace import pace
 from ..protocol.records import Record, iter_records
 from ..protocol.records.batch_header import iter_batches
 from ..protocol.records.quorum_records import parse_quorum_record
+from ..protocol.wire.stepping import Steps
 from .core.state import LeaderAndEpoch
 from .core.voters import VotersAt
-from .listener import CommittedBatch, QuorumListener, SnapshotContent
+from .listener import RECORDS_PER_STEP, CommittedBatch, QuorumListener, SnapshotContent
 from .metrics import QuorumMetrics
 from .storage.control_batches import voters_after, voters_of_snapshot
 from .storage.metadata_log import MetadataLog
 
 NOW: Final = -1
 """As an offset: applied in any case."""
+RECORD_WEIGHT: Final = 2
+"""What one record costs in the listeners, in elements of `pace`."""
+OVER: Final = object()
+"""What `next` gives of steps that are at their end."""
 
 
 class Delivery:
@@ -107,7 +116,7 @@ class Delivery:
             self._voters = [voters_of_snapshot(latest.end_offset, parsed.setup, self._configured)]
             content = SnapshotContent(latest.end_offset, latest.epoch, parsed.last_append_time_ms, parsed.batches)
             for listener in self.listeners:
-                listener.on_load_snapshot(content)
+                await self._carry_out(listener.on_load_snapshot(content))
             offset = self.applied_offset = latest.end_offset
 
     async def _apply(self) -> None:
@@ -121,7 +130,8 @@ class Delivery:
                 if header.is_control:
                     self._follow_voters(records)
                     records = ()
-                self._commit(
+                await pace().spend(len(records) * RECORD_WEIGHT)
+                await self._commit(
                     CommittedBatch(
                         header.base_offset,
                         header.last_offset,
@@ -146,15 +156,30 @@ class Delivery:
             if after is not self._voters[-1]:
                 self._voters.append(after)
 
-    def _commit(self, batch: CommittedBatch) -> None:
+    async def _commit(self, batch: CommittedBatch) -> None:
         assert batch.base_offset >= self.applied_offset, (batch.base_offset, self.applied_offset)
-        began_s = self._metrics.now_s()
+        busy_s = self._metrics.busy_s
         for listener in self.listeners:
-            listener.on_commit(batch)
+            began_s = self._metrics.now_s()
+            steps = listener.on_commit(batch)
+            self._metrics.busy_s += self._metrics.now_s() - began_s
+            await self._carry_out(steps)
         self.applied_offset = batch.last_offset + 1
-        took_s = self._metrics.now_s() - began_s
-        self._metrics.apply.observe(took_s)
-        self._metrics.busy_s += took_s
+        self._metrics.apply.observe(self._metrics.busy_s - busy_s)
+
+    async def _carry_out(self, steps: Steps[None] | None) -> None:
+        """Let a listener finish, and others on the loop have their turn."""
+        if steps is None:
+            return
+        turns, weight, had = pace(), RECORDS_PER_STEP * RECORD_WEIGHT, 0
+        while True:
+            began_s = self._metrics.now_s()
+            is_over = next(steps, OVER) is OVER
+            self._metrics.busy_s += self._metrics.now_s() - began_s
+            if is_over:
+                return
+            had += weight
+            await turns.spend(weight, had)
 
     def _notify_of_leaders(self) -> None:
         while self._leaders and self._leaders[0][1] <= self.applied_offset:
