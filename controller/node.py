@@ -40,6 +40,7 @@ from .core.bootstrap import first_records
 from .core.config import ControllerConfig
 from .core.fast_failover import LOOK_INTERVAL_S, ProbeOutcome, Verdict
 from .core.machine import ControllerCore, batches
+from .core.quotas.mutations import MutationClient
 from .core.refusals import refusal
 from .core.state import ControllerResult, KRaftUpgrade, Moment
 from .image.registrations import BrokerRegistration
@@ -195,16 +196,23 @@ class ControllerNode:
         heard = self._heard(request) if self.is_active else None
         return await self.request(request) if heard is None else heard
 
-    async def request(self, request: Request[ResponseT]) -> ResponseT:
-        """Return the response, once what it says is committed."""
+    async def request(self, request: Request[ResponseT], client: MutationClient | None = None) -> ResponseT:
+        """Return the response, once what it says is committed. `client` is given where its changes are limited."""
         if not self.is_active:
             return refusal(request, self._not_active())
         answer: asyncio.Future[ResponseT] = asyncio.get_running_loop().create_future()
         try:
-            self._put(_Job(lambda moment: self.core.handle(request, moment), answer))
+            self._put(_Job(lambda moment: self._decided(request, moment, client), answer))
             return await answer
         except KafkaError as error:
             return refusal(request, error)
+
+    def _decided(
+        self, request: Request[ResponseT], moment: Moment, client: MutationClient | None
+    ) -> ControllerResult[ResponseT]:
+        if client is None:
+            return self.core.handle(request, moment)
+        return self.core.handle_of(request, moment, client)
 
     def _heard(self, heartbeat: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse | None:
         """Return the response to a heartbeat that finds nothing to decide; None to one that the worker has to see."""

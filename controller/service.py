@@ -67,6 +67,7 @@ from .core.config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
 from .core.describe_configs import NodeConfigs, describe_configs
 from .core.features import finalized_levels, offered_features
 from .core.machine import HANDLERS
+from .core.quotas.mutations import STRICT_SINCE, MutationClient
 from .core.security.acls import describe_acls
 from .envelope import refused, unwrap
 from .node import ControllerNode
@@ -107,6 +108,7 @@ def core_config(process: ProcessConfig) -> ControllerConfig:
         leader_imbalance_check_interval_ms=process.leader_imbalance_check_interval_seconds * 1000,
         fast_failover=process.fast_failover_enable,
         has_authorizer=process.authorizer.is_configured,
+        mutation_burst_s=process.controller_quota_window_num * process.controller_quota_window_size_seconds,
         warming=WarmingPolicy(process.thin_replica_warm_bytes, process.thin_replica_warm_ms),
     )
 
@@ -238,8 +240,14 @@ class ControllerService(Service):
         self._of_clients = guarded(dict.fromkeys(OF_CLIENTS, self._handle), self._authorizer, self._topic_name)
         return handlers
 
-    async def _handle(self, _: RequestContext, request: Request[ResponseT]) -> ResponseT:
-        return await self.controller.request(request)
+    async def _handle(self, context: RequestContext, request: Request[ResponseT]) -> ResponseT:
+        strict_since = STRICT_SINCE.get(context.api)
+        if strict_since is None:
+            return await self.controller.request(request)
+        client = MutationClient(
+            context.principal.name, context.client_id or "", is_strict=context.api_version >= strict_since
+        )
+        return await self.controller.request(request, client)
 
     async def _heartbeat(self, context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         self._brokers[context.connection_id] = request.broker_id

@@ -117,6 +117,9 @@ class ClusterKeys(PropertyKeys):
     unclean_leader_election_enable: Boolean = False
     auto_leader_rebalance_enable: Boolean = True
     leader_imbalance_check_interval_seconds: PositiveInt = 300
+    controller_quota_window_num: PositiveInt = 11
+    controller_quota_window_size_seconds: PositiveInt = 1
+    """Their product is how many seconds of its controller_mutation_rate a client may save up (KIP-599)."""
     fast_failover_enable: Boolean = True
     """Look at once when a broker's connection ends, and fence it on proof instead of waiting for its session."""
     thin_replica_warm_bytes: PositiveLong = 256 * 1024 * 1024

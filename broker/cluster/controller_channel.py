@@ -25,6 +25,7 @@ from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.configs import AlterConfigsResponse, IncrementalAlterConfigsResponse
 from ...protocol.messages.errors import WithError
+from ...protocol.messages.quotas import AlterClientQuotasResponse
 from ...protocol.messages.security import AlterUserScramCredentialsResponse, CreateAclsResponse, DeleteAclsResponse
 from ...protocol.messages.topics import CreatePartitionsResponse, CreateTopicsResponse, DeleteTopicsResponse
 from ...protocol.net.client import Address, KafkaClient
@@ -126,6 +127,8 @@ def _with_errors(response: object) -> Sequence[WithError]:
             return response.topics
         case CreatePartitionsResponse() | AlterUserScramCredentialsResponse() | CreateAclsResponse():
             return response.results
+        case AlterClientQuotasResponse():
+            return response.entries
         case DeleteAclsResponse():
             return response.filter_results
         case DeleteTopicsResponse() | IncrementalAlterConfigsResponse() | AlterConfigsResponse():

@@ -21,6 +21,7 @@ Requests and responses are message classes in their newest form (`protocol.messa
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -50,6 +51,8 @@ from .features import update_features
 from .leader_election import balance_leaders, complete_reassignments, elect_leaderless, elect_leaders, return_leaders
 from .leader_returns import LeaderReturns
 from .partition_counts import create_partitions
+from .quotas.alter import alter_client_quotas
+from .quotas.mutations import MutationClient, MutationQuotas, free_of_charge
 from .reassignment import alter_partition_reassignments, list_partition_reassignments
 from .security.acls import create_acls, delete_acls
 from .security.scram import alter_user_scram_credentials
@@ -93,6 +96,7 @@ HANDLERS: Final[Mapping[ApiKey, Callable[[ControllerState, Any, Moment], Control
     ApiKey.CREATE_ACLS: _timeless(create_acls),
     ApiKey.DELETE_ACLS: _timeless(delete_acls),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _timeless(alter_user_scram_credentials),
+    ApiKey.ALTER_CLIENT_QUOTAS: _timeless(alter_client_quotas),
 }
 """What is decided from the state alone. DescribeCluster also needs to know who asks, and who leads (`cluster`)."""
 
@@ -107,6 +111,7 @@ class ControllerCore:
         self._balance_at_ms = 0
         self._replayed_offset = NOTHING_REPLAYED
         self._returns = LeaderReturns()
+        self._mutations = MutationQuotas(config.mutation_burst_s)
 
     @property
     def is_active(self) -> bool:
@@ -119,6 +124,7 @@ class ControllerCore:
         self._failover = FastFailover(config.fast_failover, config.session_timeout_ms)
         self._failover.begin(self.state.image, now_ms)
         self.state.thin.begin(self._replayed_offset)
+        self._mutations = MutationQuotas(config.mutation_burst_s)
         self._returns = LeaderReturns()
         self._is_sweep_due = True
         self._balance_at_ms = now_ms + config.leader_imbalance_check_interval_ms
@@ -173,6 +179,23 @@ class ControllerCore:
         elif isinstance(request, BrokerRegistrationRequest) and self._is_succeeded(request):
             return decide(self.state, request, moment, is_succeeded=True)
         return decide(self.state, request, moment)
+
+    def handle_of(
+        self, request: Request[ResponseT], moment: Moment, client: MutationClient
+    ) -> ControllerResult[ResponseT]:
+        """Decide a request of a client whose changes to topics are limited. The response says how long it has to wait;
+        what it takes of its quota is taken even if the records are never written.
+        """
+        quota = self._mutations.of(self.state.image.quotas, client, moment.now_ms)
+        self.state.charge = quota.charge
+        try:
+            result = self.handle(request, moment)
+        finally:
+            self.state.charge = free_of_charge
+        if not quota.throttle_ms:
+            return result
+        response: Any = result.response
+        return replace(result, response=replace(response, throttle_time_ms=quota.throttle_ms))
 
     def observe(self, request: BrokerHeartbeatRequest, moment: Moment) -> None:
         """A heartbeat came. To be called when it arrives if it may have to wait for being decided."""

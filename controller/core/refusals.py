@@ -46,6 +46,7 @@ from ...protocol.messages.quorum import (
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
 )
+from ...protocol.messages.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from ...protocol.messages.security import (
     AclCreationResult,
     AlterUserScramCredentialsRequest,
@@ -74,6 +75,7 @@ from ...protocol.messages.topics import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from .quotas.alter import refused as _quotas_refused
 
 
 def refusal(request: Request[ResponseT], error: KafkaError) -> ResponseT:
@@ -175,6 +177,10 @@ def _alter_user_scram_credentials(
     )
 
 
+def _alter_client_quotas(request: AlterClientQuotasRequest, error: KafkaError) -> AlterClientQuotasResponse:
+    return _quotas_refused(request, error.code, error.message)
+
+
 def _incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, error: KafkaError
 ) -> IncrementalAlterConfigsResponse:
@@ -239,6 +245,7 @@ _REFUSALS: Final[Mapping[ApiKey, Callable[[Any, KafkaError], Any]]] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_reassignments,
     ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+    ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.UPDATE_FEATURES: _update_features,

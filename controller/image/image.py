@@ -6,7 +6,7 @@ Rules:
 * Records were decided by a controller and agreed on by a quorum. One that contradicts the image is a fault of ours:
   AssertionError with both.
 * The indexes follow the registrations within the same call.
-* A record of a type that needs nobody to act on it (quotas, rights, users) is kept for the next snapshot.
+* A record of a type that the decisions do not need (quotas, rights, users) is kept for the next snapshot.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ...security.core.scram import ScramCredential, ScramType
 from ...security.credentials import ScramCredentials
 from .. import records as r
 from ..records.brokers import FENCED, FENCING_UNCHANGED
+from .client_quotas import ClientQuotas, entity_of
 from .delta import ConfigResource, ImageDelta
 from .indexes import PartitionIndexes
 from .registrations import BrokerRegistration, PartitionKey, PartitionRegistration, TopicRegistration
@@ -82,6 +83,8 @@ class MetadataImage:
         """The users' SCRAM credentials, which `kept` has as records."""
         self.acls = Acls()
         """The ACLs, which `kept` has as records."""
+        self.quotas = ClientQuotas()
+        """The quotas of clients, which `kept` has as records."""
         self.delta: ImageDelta | None = None
         """Set to an empty one, it collects what changes."""
         self._interned = Interned()
@@ -303,11 +306,14 @@ class MetadataImage:
         self.next_producer_id = record.next_producer_id
 
     def _set_quota(self, record: r.ClientQuotaRecord) -> None:
-        key = (r.ClientQuotaRecord, record.entity, record.key)
+        entity = entity_of((part.entity_type, part.entity_name) for part in record.entity)
+        key = (r.ClientQuotaRecord, entity, record.key)
         if record.remove:
             self.kept.pop(key, None)
+            self.quotas.remove(entity, record.key)
         else:
             self.kept[key] = record
+            self.quotas.put(entity, record.key, record.value)
 
     def _keep(self, record: Any) -> None:
         self.kept[_subject(record)] = record

@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from ...security import AclOperation
 from ..api import ApiKey
-from ..messages import brokers, cluster, quorum, security
+from ..messages import brokers, cluster, quorum, quotas, security
 from ..messages import groups as group_messages
 from ..messages import topics as topic_messages
 from ..messages.base import ResponseT
@@ -173,6 +173,11 @@ ROWS: Final[Mapping[ApiKey, Row]] = {
         AclOperation.DESCRIBE,
         whole.coded(topic_messages.ListPartitionReassignmentsResponse(error_message=whole.MESSAGE, topics=())),
     ),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _cluster(
+        AclOperation.DESCRIBE_CONFIGS,
+        whole.coded(quotas.DescribeClientQuotasResponse(error_message=whole.MESSAGE, entries=None)),
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: _cluster(AclOperation.ALTER_CONFIGS, whole.alter_quotas),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _cluster(
         AclOperation.DESCRIBE,
         whole.coded(security.DescribeUserScramCredentialsResponse(error_message=whole.MESSAGE, results=())),

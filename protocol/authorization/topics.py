@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Final
+from uuid import UUID
 
 from ...security import AclOperation, ResourceType
 from ..errors import ErrorCode, KafkaError
@@ -17,7 +18,6 @@ from ..wire.produce import ProducePartitionResponse, ProduceRequest, ProduceResp
 from .access import Access, GateOf, Next, each_item, split
 
 FAILED = ErrorCode.topic_authorization_failed
-NO_SESSION = -1
 CONSUMER = -1
 
 
@@ -215,21 +215,32 @@ def _unwritten(topic: ProduceTopic, code: ErrorCode) -> ProduceTopicResponse:
 
 
 async def fetch(access: Access, handler: Next[FetchRequest, FetchResponse], request: FetchRequest) -> FetchResponse:
-    """ClusterAction for replicas, Read on each topic for consumers. A consumer gets no fetch session: what it may read
-    is decided with every request.
+    """ClusterAction for replicas, Read on each topic for consumers. A session may ask for topics that its request does
+    not name, so the handler asks about each topic that it looks at.
     """
     if request.replica_id != CONSUMER:
         if access.may_cluster(AclOperation.CLUSTER_ACTION):
             return await handler(access.context, request)
         return unread(request.topics, ())
-    allowed, denied = split(
-        request.topics, lambda topic: access.may_named(AclOperation.READ, topic.topic, topic.topic_id)
-    )
-    if denied and not allowed:
-        return unread(denied, ())
-    asked = replace(request, topics=allowed, session_id=0, session_epoch=NO_SESSION, forgotten_topics=())
-    response = await handler(access.context, asked)
-    return replace(response, topics=unread(denied, response.topics).topics) if denied else response
+    return await handler(replace(access.context, rights=ReadableTopics(access)), request)
+
+
+class ReadableTopics:
+    """What the sender of one Fetch may read; each topic is decided once."""
+
+    def __init__(self, access: Access) -> None:
+        context = access.context
+        self.version: object = (context.principal, context.client_host, access.authorizer.revision)
+        self._access = access
+        self._decided: dict[str | UUID, bool] = {}
+
+    def may_read(self, topic: str | UUID) -> bool:
+        """Return whether the sender has Read on the topic, or there is none."""
+        decided = self._decided.get(topic)
+        if decided is None:
+            name = topic if isinstance(topic, str) else self._access.topic_name(topic)
+            decided = self._decided[topic] = name is None or self._access.may_topic(AclOperation.READ, name)
+        return decided
 
 
 def unread(denied: tuple[FetchTopic, ...], answered: tuple[FetchTopicResponse, ...]) -> FetchResponse:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ...security import CLUSTER, AclOperation, ResourceType
 from ..errors import ErrorCode
-from ..messages import cluster, groups, producers, security, topics
+from ..messages import cluster, groups, producers, quotas, security, topics
 from ..messages.base import Message, ResponseT, replaced
 from ..messages.errors import WithError
 from .access import Access, GateOf, Next, RequestT
@@ -139,6 +139,25 @@ def alter_scram(
         results=tuple(
             security.AlterUserScramCredentialsResult(user=user, error_code=code, error_message=MESSAGE)
             for user in users
+        )
+    )
+
+
+def alter_quotas(request: quotas.AlterClientQuotasRequest, code: ErrorCode) -> quotas.AlterClientQuotasResponse:
+    """Deny every entity."""
+    return quotas.AlterClientQuotasResponse(
+        entries=tuple(
+            quotas.AlterClientQuotasResponseEntryData(
+                error_code=code,
+                error_message=MESSAGE,
+                entity=tuple(
+                    quotas.AlterClientQuotasResponseEntityData(
+                        entity_type=part.entity_type, entity_name=part.entity_name
+                    )
+                    for part in entry.entity
+                ),
+            )
+            for entry in request.entries
         )
     )
 

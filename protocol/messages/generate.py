@@ -103,6 +103,10 @@ FAMILIES: Final[Mapping[str, tuple[str, tuple[ApiKey, ...]]]] = {
             ApiKey.UPDATE_RAFT_VOTER,
         ),
     ),
+    "quotas": (
+        "Quotas of clients.",
+        (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS),
+    ),
     "security": (
         "Authentication, the credentials of users, and their rights.",
         (

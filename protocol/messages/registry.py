@@ -52,6 +52,8 @@ MESSAGES: Final[Mapping[ApiKey, tuple[str, str, str]]] = {
         "ListPartitionReassignmentsResponse",
     ),
     ApiKey.OFFSET_DELETE: ("offsets", "OffsetDeleteRequest", "OffsetDeleteResponse"),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: ("quotas", "DescribeClientQuotasRequest", "DescribeClientQuotasResponse"),
+    ApiKey.ALTER_CLIENT_QUOTAS: ("quotas", "AlterClientQuotasRequest", "AlterClientQuotasResponse"),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (
         "security",
         "DescribeUserScramCredentialsRequest",

@@ -87,6 +87,8 @@ class Server:
         """Handlers whose connection is gone and that run to their end."""
         self.connection_watcher: Callable[[int], None] | None = None
         """Told the id of each connection that has ended (`RequestContext.connection_id`)."""
+        self.address_quota: Callable[[str], str | None] = lambda _: None
+        """Counts a new connection of an address, and returns None; or returns why it is refused."""
         self.is_closing = False
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -160,7 +162,9 @@ class Server:
 
     def admit(self, address: str) -> str | None:
         """Count a new connection, and return None; or return why it is refused."""
-        return "closing" if self.is_closing else self.admission.accept(address, asyncio.get_running_loop().time())
+        if self.is_closing:
+            return "closing"
+        return self.address_quota(address) or self.admission.accept(address, asyncio.get_running_loop().time())
 
     def handshake_failed(self, address: str) -> None:
         """Account for a connection that was admitted, and ended with its TLS handshake."""

@@ -45,6 +45,7 @@ Item = Message | str
 
 _PARTITIONS = ("partitions", "partitions")
 SPLITS: Final[Mapping[ApiKey, Split]] = {
+    ApiKey.ALTER_CLIENT_QUOTAS: Split("entries", "entries"),
     ApiKey.ALTER_CONFIGS: Split("resources", "responses"),
     ApiKey.ALTER_PARTITION: Split("topics", "topics", *_PARTITIONS),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Split("topics", "responses", *_PARTITIONS),

@@ -345,7 +345,13 @@ class ClusterScenario:
     async def _converge(self, deadline_s: float) -> None:
         await self._wait_out(
             "not converged",
-            lambda: unsettled(self.truth, self.nodes.brokers(), self.nodes.controllers(), self.world.store),
+            lambda: unsettled(
+                self.truth,
+                self.nodes.brokers(),
+                self.nodes.controllers(),
+                self.world.store,
+                self.retention.highest_start,
+            ),
             deadline_s,
         )
 

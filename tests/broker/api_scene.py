@@ -238,6 +238,9 @@ async def make_scene(client: KafkaClient, broker: Address, controller: Address) 
     cluster = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
     scene.cluster_id = (await scene.ask(ApiKey.DESCRIBE_CLUSTER, cluster)).cluster_id
     await scene.look_into_the_metadata_log()
+    op = {"key": "producer_byte_rate", "value": 1e9, "remove": False}
+    limited = {"entity": [{"entity_type": "client-id", "entity_name": "limited"}], "ops": [op]}
+    await scene.ask(ApiKey.ALTER_CLIENT_QUOTAS, {"entries": [limited], "validate_only": False})
     await scene.create_topic(TOPIC, 2)
     await scene.ask(ApiKey.PRODUCE, produced(scene.topic_ids[TOPIC]))
     await scene.create_topic(MOVING)

@@ -391,6 +391,7 @@ async def test_C3_topic_whose_leader_never_returns_leaves_nothing_in_the_tier(no
     directory = nodes.base / "tier"
     assert list(directory.rglob("*.log"))
     await nodes.operator.delete_topic("t")
+    await nodes.operator.fence_broker(1)  # it may lead the remote log metadata, too
     await until(lambda: not nodes.hosts(2, "t"))
     await until(lambda: not list(directory.rglob("*.log")))
 
