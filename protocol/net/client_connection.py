@@ -297,7 +297,7 @@ class Connection(StreamProtocol):
         self._watch = self.loop.call_at(deadline_s, self._look_at_deadlines)
 
     def _look_at_deadlines(self) -> None:
-        """Tell whoever has waited too long; who was cancelled waits for nothing."""
+        """Fail the requests that have waited too long; a cancelled one waits for nothing."""
         self._watch = None
         now_s = self.loop.time()
         waiting = [pending for pending in self._pending if not pending.frame.done()]
@@ -428,7 +428,7 @@ class Connection(StreamProtocol):
         self._fail(str(exc) if exc else "the broker closed the connection")
 
     def _fail(self, reason: str) -> None:
-        """Close the connection; whoever waits for a response gets the reason."""
+        """Close the connection; requests that wait for a response get the reason."""
         if self._renewal is not None and self._renewal is not asyncio.current_task():
             self._renewal.cancel()
         self._is_renewed.set()
