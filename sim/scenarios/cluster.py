@@ -420,7 +420,7 @@ class ClusterScenario:
             assert replica is not None, name
             context = copy_context()
             context.run(current_process.set, self.world.host(name).process)
-            epoch = replica.leader_and_epoch.epoch
+            epoch = replica.status.leader_and_epoch.epoch
             self.world.loop.call_soon(replica.resign, epoch, "asked by the simulation", context=context)
 
     def quorum_leader(self) -> str | None:

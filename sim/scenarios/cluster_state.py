@@ -64,7 +64,7 @@ def unsettled(
 
 def _of_controllers(truth: ClusterTruth, controllers: Mapping[str, ControllerService]) -> Iterator[tuple[str, str]]:
     replicas = {name: service.node for name, service in controllers.items()}
-    leaders = [name for name, replica in replicas.items() if replica.state is RaftState.LEADER]
+    leaders = [name for name, replica in replicas.items() if replica.status.state is RaftState.LEADER]
     if len(replicas) < CONTROLLERS_COUNT or len(leaders) != 1:
         yield "controllers", f"{sorted(replicas)} run, {leaders} lead"
         return

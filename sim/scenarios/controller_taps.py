@@ -43,7 +43,9 @@ def tap_heartbeats(service: ControllerService, publish: Callable[[HeartbeatEvent
 
     async def tapped(context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         if service.controller.is_active:
-            publish(HeartbeatReceived(service.node.leader_and_epoch.epoch, service.node.next_offset, request))
+            publish(
+                HeartbeatReceived(service.node.status.leader_and_epoch.epoch, service.node.status.next_offset, request)
+            )
         answer = await handle(context, request)
         assert isinstance(answer, BrokerHeartbeatResponse), answer
         broker = service.controller.core.state.image.brokers.get(request.broker_id)

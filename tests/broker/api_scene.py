@@ -41,6 +41,7 @@ from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
 from tierfetch.protocol.requests import offsets_of
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
+from tierfetch.security.client import ClientIdentity
 from tierfetch.tests.messages import fitting, request_of
 
 TOPIC: Final = "every"
@@ -255,8 +256,8 @@ async def make_scene(client: KafkaClient, broker: Address, controller: Address) 
     return scene
 
 
-def scene_client() -> KafkaClient:
-    return KafkaClient(client_id="every-api", random=Random(1))
+def scene_client(identity: ClientIdentity | None = None) -> KafkaClient:
+    return KafkaClient(client_id="every-api", random=Random(1), identity=identity)
 
 
 async def settled(ask: Callable[[], Awaitable[ErrorCode]]) -> None:
