@@ -418,7 +418,7 @@ class _Composition:
         )
         endpoint = MetricsEndpoint(lambda: chain(metrics.families(), quota_families(self._quotas), more()))
         self._stack.push_async_callback(endpoint.close)
-        await endpoint.start(self._config.metrics_host, port)
+        await endpoint.start(self._config.metrics_host, port, self._config.security.metrics)
 
     # The broker in its cluster.
 

@@ -4,7 +4,6 @@ view                   declares the `ClusterView` port: what a broker knows of i
 quorum_view            implements that port over an observer of the metadata log.
 lifecycle              registers the broker, sends heartbeats, and leaves in order (KIP-500, KIP-631).
 controller_channel     finds the active controller and repeats a request until it is answered.
-envelope               wraps a client's request so that the controller knows who asks (KIP-590).
 isr_changes            gathers the ISR changes of all led partitions into one AlterPartition at a time.
 directory_assignments  reports in which log directory each replica is stored (AssignReplicasToDirs, KIP-858).
 topic_config           derives a topic's default configuration from the broker's `log.*` keys.

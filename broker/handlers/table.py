@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from ...controller.image.client_quotas import CONTROLLER_MUTATION_RATE
 from ...protocol.api import ApiKey
 from ...protocol.fetch.leader_sessions import FetchSessionCache
 from ...protocol.fetch.session import SESSION_ID_MAX
@@ -109,9 +108,7 @@ def _forwarded(services: HandlerServices) -> dict[int, Handler]:
     if services.controllers is None:
         return {}
     timeout_s = services.config.request_timeout_ms / 1000
-    return Forwarding(
-        services.controllers, timeout_s, lambda: services.view.image.quotas.has(CONTROLLER_MUTATION_RATE)
-    ).table()
+    return Forwarding(services.controllers, timeout_s).table()
 
 
 def _group_handlers(services: HandlerServices) -> dict[int, Handler]:

@@ -18,7 +18,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final, cast
 
 from ...controller.image.client_quotas import (
     CONSUMER_BYTE_RATE,
@@ -29,6 +29,7 @@ from ...controller.image.client_quotas import (
 )
 from ...protocol.api import ApiKey
 from ...protocol.fetch.messages import FetchRequest
+from ...protocol.messages.base import Message
 from ...protocol.messages.registry import MESSAGES, response_class
 from ...protocol.net.dispatch import Handler, RequestContext
 from .core.sensors import Sensors
@@ -36,6 +37,15 @@ from .processing import Processing
 
 LIMITS_MAX: Final = 10_000
 """Clients whose bounds are remembered; beyond, they are looked up again."""
+
+
+class _ToldToWait(Message):
+    """A response that can say that its client has to wait; `has_throttle_time` says of which APIs."""
+
+    __slots__ = ()
+    throttle_time_ms: int
+
+
 CLIENT_QUOTAS: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE)
 
 
@@ -74,7 +84,7 @@ class BrokerQuotas:
         }
 
     def _limited(self, handler: Handler) -> Handler:
-        async def limited(context: RequestContext, request: Any) -> Any:
+        async def limited(context: RequestContext, request: Message) -> Message | None:
             if self._is_exempt(context, request):
                 return await handler(context, request)
             response = await self._metered(handler, context, request)
@@ -87,12 +97,12 @@ class BrokerQuotas:
 
         return limited
 
-    async def _metered(self, handler: Handler, context: RequestContext, request: Any) -> Any:
+    async def _metered(self, handler: Handler, context: RequestContext, request: Message) -> _ToldToWait | None:
         limit = self._limit(REQUEST_PERCENTAGE, context)
         if limit is None:
-            return await handler(context, request)
+            return cast("_ToldToWait | None", await handler(context, request))
         processing = Processing(handler(context, request), self._clock_s)
-        response = await processing
+        response = cast("_ToldToWait | None", await processing)
         wait_ms = self._record(REQUEST_PERCENTAGE, limit, processing.spent_s * 100)
         if response is None or not wait_ms:
             return response
@@ -104,7 +114,7 @@ class BrokerQuotas:
         limit = self._limit(PRODUCER_BYTE_RATE, context)
         return 0 if limit is None else self._record(PRODUCER_BYTE_RATE, limit, context.request_bytes)
 
-    def _is_exempt(self, context: RequestContext, request: Any) -> bool:
+    def _is_exempt(self, context: RequestContext, request: Message) -> bool:
         if context.listener == self._broker_listener:
             return True
         return isinstance(request, FetchRequest) and request.replica_id >= 0

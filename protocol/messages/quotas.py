@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from ..errors import ErrorCode
 from .base import Message, Request, message
+from .errors import WithErrorMessage
 
 
 @message
@@ -33,7 +34,7 @@ class DescribeClientQuotasResponseEntryData(Message):
 
 
 @message
-class DescribeClientQuotasResponse(Message):
+class DescribeClientQuotasResponse(WithErrorMessage):
     """Versions 0 to 1."""
 
     throttle_time_ms: int = 0
@@ -69,7 +70,7 @@ class AlterClientQuotasResponseEntityData(Message):
 
 
 @message
-class AlterClientQuotasResponseEntryData(Message):
+class AlterClientQuotasResponseEntryData(WithErrorMessage):
     """Versions 0 to 1."""
 
     error_code: ErrorCode = ErrorCode.none

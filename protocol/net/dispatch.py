@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from uuid import UUID
 
-from ...security.principal import ANONYMOUS, KafkaPrincipal, SecurityProtocol
+from ...security import ANONYMOUS, KafkaPrincipal, SecurityProtocol
 from ..api import ApiKey
 from ..errors import ErrorCode
+from ..messages.base import Message
 from ..messages.cluster import (
     ApiVersion,
     ApiVersionsRequest,
@@ -78,7 +79,8 @@ class RequestContext:
     rights: TopicRights | None = None
 
 
-Handler = Callable[[RequestContext, Any], Coroutine[Any, Any, Any]]
+Handler = Callable[[RequestContext, Any], Coroutine[Any, Any, Message | None]]
+"""A handler of some API. It gets requests of the class that its API's codec reads, which this type cannot say."""
 Handlers = Mapping[int, Handler] | Mapping[ApiKey, Handler]
 """The handlers by API key. A listener offers exactly the APIs that have a handler."""
 

@@ -27,7 +27,7 @@ import socket
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from ..api import ApiKey
 from ..codec import (
@@ -38,6 +38,7 @@ from ..codec import (
     response_steps,
 )
 from ..errors import OUTSIDE, ErrorCode, KafkaError
+from ..messages.base import Message
 from ..messages.cluster import ApiVersionsResponse
 from ..wire.primitives import MalformedMessageError, Reader
 from ..wire.stepping import Steps
@@ -66,7 +67,7 @@ class _Request:
     correlation_id: int
     memory: Charge
     is_answered: bool = False
-    response: Any = None
+    response: Message | None = None
     error: BaseException | None = None
     task: asyncio.Task[None] | None = None
 
@@ -92,7 +93,7 @@ class Listener(Protocol):
     def connection_ended(self, connection: ServerConnection) -> None:
         """The transport is gone and nothing is being sent any more."""
 
-    def adopt(self, handler: asyncio.Future[Any]) -> None:
+    def adopt(self, handler: asyncio.Future[None]) -> None:
         """Watch over a handler that outlives its connection."""
 
 
@@ -303,7 +304,12 @@ class ServerConnection(StreamProtocol):
         )
 
     def _begin(
-        self, context: RequestContext, correlation_id: int, memory: Charge, handler: Handler, body: Any
+        self,
+        context: RequestContext,
+        correlation_id: int,
+        memory: Charge,
+        handler: Handler,
+        body: object,
     ) -> _Request:
         request = _Request(context.api, context.api_version, correlation_id, memory)
         self._held_bytes += memory.size
@@ -314,7 +320,7 @@ class ServerConnection(StreamProtocol):
     def _in_pieces(self, handler: Handler, reader: Reader, memory: Charge) -> Handler:
         """Return the handler of a large request that is still being read."""
 
-        async def handle(context: RequestContext, steps: Steps[Any]) -> Any:
+        async def handle(context: RequestContext, steps: Steps[Message]) -> Message | None:
             try:
                 body = await exhausted(steps)
                 memory.hold(reader.elements * ELEMENT_BYTES)
@@ -328,7 +334,7 @@ class ServerConnection(StreamProtocol):
 
         return handle
 
-    async def _answer(self, request: _Request, handler: Handler, context: RequestContext, body: Any) -> None:
+    async def _answer(self, request: _Request, handler: Handler, context: RequestContext, body: object) -> None:
         """A request's task. A fault of its handler is told when its turn has come."""
         try:
             request.response = await handler(context, body)

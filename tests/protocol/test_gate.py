@@ -389,7 +389,7 @@ async def test_what_brokers_alone_ask_for_is_not_served_on_the_listeners_of_clie
 ) -> None:
     reached: list[Any] = []
 
-    async def handle(_: object, request: Any) -> str:
+    async def handle(_: object, request: Any) -> Any:
         reached.append(request)
         return ANSWERED
 
