@@ -95,7 +95,7 @@ async def answers_of(port: int) -> dict[str, Any]:
     async with client() as asking:
 
         async def ask(api: ApiKey, body: dict[str, Any]) -> Any:
-            return plain(await asking.request(address, api, request_of(api, body, 1), timeout_s=TIMEOUT_S))
+            return plain(await asking.send(address, request_of(api, body, 1), max_version=1, timeout_s=TIMEOUT_S))
 
         for name, (parts, values) in ALTERED.items():
             entity = [{"entity_type": kind, "entity_name": value} for kind, value in parts.items()]
