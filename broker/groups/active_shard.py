@@ -21,7 +21,8 @@ from random import Random
 from typing import Final
 
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
-from ..replicas.partition import Partition, WallClock
+from ..replicas.leadership import WallClock
+from ..replicas.partition import Partition
 from .core.events import Answer, Effect, Event, Now, Reply, SetTimer, Store, Stored, TimerFired, Token
 from .core.group import Group
 from .core.group_state import GroupState

@@ -49,7 +49,8 @@ from .failed_logs import NO_EPOCH, FailedLogs
 from .fetcher_pool import FetcherPool
 from .followed_partition import FollowedPartition
 from .hosted_partitions import HostedPartitions
-from .partition import Partition, PartitionServices, RoleListener
+from .leadership import PartitionServices
+from .partition import Partition, RoleListener
 from .replica_directories import ReplicaDirectories
 from .thin_replicas import ThinReplicas
 
