@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from uuid import UUID
 
 from ..protocol.topics import TopicPartition
@@ -210,7 +210,7 @@ class PartitionLog:
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
-    ) -> Coroutine[Any, Any, LogAppendInfo]:
+    ) -> Coroutine[object, None, LogAppendInfo]:
         """Append one batch v2; the rules are in `validation` and `producer_state`.
 
         Offset and epoch are written into `data`, which must not be touched before this returns or raises; if the call
@@ -224,7 +224,7 @@ class PartitionLog:
             transaction_version=transaction_version,
         )
 
-    def append_as_follower(self, data: Buffer) -> Coroutine[Any, Any, LogAppendInfo]:
+    def append_as_follower(self, data: Buffer) -> Coroutine[object, None, LogAppendInfo]:
         """Append whole batches byte for byte. CORRUPT_MESSAGE, INVALID_RECORD if they cannot follow what is here."""
         return self._appender.append_as_follower(data)
 

@@ -35,7 +35,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from .port import Buffer
 from .sending import send_copy, send_native, transport_socket
@@ -395,7 +395,7 @@ class OsFile:
                 return performed, error
         return len(calls), None
 
-    def _outcome(self, call: Callable[[], Any]) -> OSError | None:
+    def _outcome(self, call: Callable[[], object]) -> OSError | None:
         try:
             call()
         except OSError as error:
