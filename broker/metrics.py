@@ -144,7 +144,7 @@ class RequestTimes:
         )
 
     def timed(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
-        """The same handlers, observed."""
+        """Return the handlers, each with its time observed."""
         return {api: self._timed(ApiKey(api), handler) for api, handler in handlers.items()}
 
     def _timed(self, api: ApiKey, handler: Handler) -> Handler:

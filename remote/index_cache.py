@@ -144,7 +144,7 @@ class RemoteIndexCache:
     async def _flown(
         self, flights: dict[K, asyncio.Task[T]], key: K, load: Callable[[], Coroutine[object, None, T]]
     ) -> T:
-        """Join the flight for this key, or begin it. It goes on when its callers are cancelled."""
+        """Join the flight for this key, or begin it. It continues when its callers are cancelled."""
         if (flight := flights.get(key)) is None:
             flight = flights[key] = asyncio.create_task(load())
             self._tasks.add(flight)

@@ -7,7 +7,7 @@
 
 A plugin has a class attribute `Config`, a pydantic model; `config` is an instance of it. Its keys arrive as text, as in
 a properties file, with the prefix (`rsm.config.`, `rlmm.config.`) taken off; a field that is a mapping, a list or a
-model is written as JSON. What is wrong is said key by key, for whoever wrote the file; values of secret fields, and of
+model is written as JSON. What is wrong is reported key by key, for the operator; values of secret fields, and of
 unknown keys (which may be misspelt secret ones), are never shown.
 """
 

@@ -152,8 +152,8 @@ class Leadership:
         return view_of(self.leader_epoch, self._log.epochs, offsets, self.replicas.epoch_start_offset, self._followers)
 
     def advance_high_watermark(self) -> None:
-        """Raise it as far as the replicas allow now. Followers flush before they fetch on; what this replica has not
-        flushed as `flush.messages` wants counts for nothing either (an append is readable before that).
+        """Raise the high watermark as far as the replicas allow now. Followers flush before they fetch on; what this
+        replica has not flushed as `flush.messages` wants counts for nothing either (it is readable before that).
         """
         self._advance(self._log.log_end_offset, monotonic_ms())
 

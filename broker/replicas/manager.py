@@ -65,7 +65,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Role:
-    """What a partition was last made to be."""
+    """The role that a partition was last given."""
 
     leader: int
     leader_epoch: int
@@ -305,7 +305,7 @@ class ReplicaManager:
         return partition
 
     async def _treat_damage(self, key: TopicIdPartition, registration: PartitionRegistration) -> bool:
-        """Whether a damaged log shall be opened once more. KafkaError if it is to be left alone."""
+        """Return whether to open a damaged log once more. Raise KafkaError if it is left to the operator."""
         name = key.topic_partition
         now = self._hosted.image.partition(name)
         is_damaged = damage_of(self._logs, name) is not None

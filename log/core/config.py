@@ -88,7 +88,7 @@ class LogConfig:
 
     @classmethod
     def usable_configs(cls, configs: Mapping[str, str], defaults: LogConfig) -> tuple[LogConfig, list[KafkaError]]:
-        """The same of a topic that exists, without the keys that cannot be used, and what is wrong with those."""
+        """Return the configuration of an existing topic without its invalid keys, and what is wrong with those."""
         values: dict[str, Any] = {}
         unusable = []
         for key in sorted(configs, key=lambda key: key == "internal.segment.bytes"):
@@ -110,7 +110,7 @@ class LogConfig:
         return texts
 
     def all_topic_configs(self) -> dict[str, str]:
-        """The same, with those that no log obeys."""
+        """Return the topic configs, with those that no log obeys."""
         return {**DEFAULTS_WITHOUT_EFFECT, **self.as_topic_configs()}
 
     @property

@@ -362,7 +362,7 @@ class OsFile:
         self._threads.start(pool, call, ended)
 
     def _job(self, pool: Pool, call: Callable[[], T], finished: Callable[[], None] | None = None) -> asyncio.Future[T]:
-        """Run a call on a thread; `finished` when the thread is done with the file, also if nobody waits any more."""
+        """Run a call on a thread; `finished` when the thread is done with the file, also if nobody waits any longer."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def done(job: Job[T]) -> None:
