@@ -20,6 +20,7 @@ from ..fetcher.core.leader_replicas import LeaderReplicas
 from ..fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
 from ..log.keeper.manager import LogManager
 from ..protocol.api import ApiKey
+from ..protocol.messages.base import Message
 from ..protocol.net.dispatch import Handler, RequestContext
 from ..protocol.net.server import Server
 from ..protocol.topics import TopicIdPartition
@@ -151,7 +152,7 @@ class RequestTimes:
         observe = self.histogram.labels(api.name.lower()).observe
         now_s = asyncio.get_running_loop().time
 
-        async def timed(context: RequestContext, request: object) -> object:
+        async def timed(context: RequestContext, request: object) -> Message | None:
             began_s = now_s()
             try:
                 return await handler(context, request)
