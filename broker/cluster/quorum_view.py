@@ -14,7 +14,7 @@ directory id: a wiped broker is another one) -> observer -> caught up once with 
 |---|---|---|
 | cluster id, catching up, registration | any controller, then the active one | together within `registration_s` |
 | this broker's registration in the log | the quorum's commits | `CATCH_UP_TIMEOUT_S` |
-| unfenced | the active controller | never, as in Kafka: its heartbeats go on, and each failure is logged |
+| unfenced | the active controller | never, as in Kafka: its heartbeats continue, and each failure is logged |
 
 `waits` says which of them it is at and what is in the way; out of time is an OSError. What the last run left on the
 disk (who led the quorum) is not taken for news: `has_heard_leader`.
@@ -274,7 +274,7 @@ class QuorumClusterView:
         return f"replayed up to offset {self.replayed_offset()}, registered at {self.broker_epoch}"
 
     async def serve(self) -> None:
-        """OSError if this broker cannot go on before the controller lets it lead."""
+        """Raise OSError if this broker cannot continue before the controller lets it lead."""
         serving = asyncio.create_task(self.lifecycle.serve(), name="unfencing")
         try:
             either: list[asyncio.Future[None] | asyncio.Future[str]] = [serving, self.failed]

@@ -23,7 +23,8 @@ from typing import Final
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.records import decompressed_bytes_max
 from ...protocol.records.compression import Compression
-from ..replicas.partition import Partition, WallClock
+from ..replicas.leadership import WallClock
+from ..replicas.partition import Partition
 from .core.events import Answer, Effect, Event, Heartbeat, Join, Now, Reply, SetTimer, Store, Stored, TimerFired, Token
 from .core.group import Group
 from .core.group_state import GroupState, refused

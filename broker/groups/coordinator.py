@@ -24,7 +24,8 @@ from random import Random
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.topics import GROUP_METADATA_TOPIC, TopicPartition
 from ..cluster.view import BrokerRegistration, ClusterImage, ClusterView, NewTopic
-from ..replicas.partition import Partition, WallClock
+from ..replicas.leadership import WallClock
+from ..replicas.partition import Partition
 from .active_shard import ActiveShard
 from .core.events import Answer, Event, Token
 from .core.group_state import GroupState

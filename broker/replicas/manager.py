@@ -55,7 +55,8 @@ from .failed_logs import NO_EPOCH, FailedLogs
 from .fetcher_pool import FetcherPool
 from .followed_partition import FollowedPartition
 from .hosted_partitions import HostedPartitions
-from .partition import Partition, PartitionServices, RoleListener
+from .leadership import PartitionServices
+from .partition import Partition, RoleListener
 from .replica_directories import ReplicaDirectories
 from .thin_replicas import ThinReplicas
 
@@ -72,7 +73,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Role:
-    """What a partition was last made to be."""
+    """The role that a partition was last given."""
 
     leader: int
     leader_epoch: int
@@ -312,7 +313,7 @@ class ReplicaManager:
         return partition
 
     async def _treat_damage(self, key: TopicIdPartition, registration: PartitionRegistration) -> bool:
-        """Whether a damaged log shall be opened once more. KafkaError if it is to be left alone."""
+        """Return whether to open a damaged log once more. Raise KafkaError if it is left to the operator."""
         name = key.topic_partition
         now = self._hosted.image.partition(name)
         is_damaged = damage_of(self._logs, name) is not None

@@ -21,6 +21,8 @@ from tierfetch.security.core.settings import SecurityConfigError
 from tierfetch.tests.broker.waiting import until
 
 HOST = "127.0.0.1"
+BEYOND_SOCKETS = 20_000_000
+"""More bytes than the buffers of a connection hold while its client reads nothing."""
 REQUEST = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
@@ -102,7 +104,7 @@ async def test_silent_peers_keep_no_scrape_out(endpoint: MetricsEndpoint, monkey
 
 async def test_a_peer_that_reads_nothing_counts_as_a_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_endpoint, "SCRAPES_MAX", 1)
-    endpoint = MetricsEndpoint(lambda: [GaugeMetricFamily("large", "x" * 50_000_000, value=1)])
+    endpoint = MetricsEndpoint(lambda: [GaugeMetricFamily("large", "x" * BEYOND_SOCKETS, value=1)])
     await endpoint.start(HOST, 0)
     _, writer = await asyncio.open_connection(HOST, endpoint.port)
     writer.write(REQUEST)

@@ -203,7 +203,7 @@ class Group(Rebalancing):
             member.deadline_ms = None
 
     def _replace_static(self, member: Member, join: Join) -> None:
-        """The same instance came back, under a new member id: the old one is fenced, its place stays its own."""
+        """Replace the member id of an instance that came back: the old id is fenced, the instance keeps its place."""
         self._dismiss(member, ErrorCode.fenced_instance_id)
         old_leader, old_protocols = self.members.leader or UNKNOWN_MEMBER_ID, member.protocols
         self._rebalance.pending_syncs.discard(member.member_id)
