@@ -1,10 +1,10 @@
-"""Hands the committed log to those who apply it: snapshot first where one is needed, then batch by batch, in order.
+"""Delivery of the committed log to its listeners: a snapshot first where one is needed, then the batches in order.
 
 * A batch is handed over once, below the high watermark only, after everything before it.
 * A snapshot is loaded where the log does not hold what comes next: at the start, if there is one, and whenever the log
   begins above what was applied (the leader had let go of it, and this replica fetched its snapshot).
-* A change of the leader takes its place between batches. This replica's own leadership is told when everything that was
-  there before it has been applied; if it is lost before that it is never told.
+* A change of the leader takes its place between batches. This replica's own leadership is reported once everything
+  before it has been applied; if it is lost before that, it is never reported.
 
 Listeners are called on the event loop and do not wait; a long batch or snapshot they apply in steps. Between batches,
 and between steps, everything else on the loop has its turn (`pace`): a hundred thousand partitions that change leader
@@ -17,7 +17,7 @@ The voters in effect are followed on the way: a snapshot cut later says which th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ..protocol.errors import OUTSIDE, KafkaError
@@ -42,12 +42,12 @@ OVER: Final = object()
 
 
 class Delivery:
-    """`listeners` are complete before `run`; `fail` is told what stops it."""
+    """`listeners` are complete before `run`; `fail` is called with the reason if delivery stops."""
 
     def __init__(
         self, log: MetadataLog, configured: VotersAt, metrics: QuorumMetrics, fail: Callable[[str], None]
     ) -> None:
-        self.listeners: list[QuorumListener] = []
+        self.listeners: Sequence[QuorumListener] = ()
         self.applied_offset = 0
         """Exclusive."""
         self._log = log
@@ -58,7 +58,7 @@ class Delivery:
         """Since the snapshot that was loaded or cut last, by the offset of their record."""
         self._high_watermark = 0
         self._leaders: list[tuple[LeaderAndEpoch, int]] = []
-        """Changes to be told, each with the offset that must be applied before."""
+        """Changes to report, each with the offset that must be applied before."""
         self._wanted = asyncio.Event()
 
     def advance(self, high_watermark: int) -> None:
@@ -72,13 +72,13 @@ class Delivery:
         self._wanted.set()
 
     def leader_changed(self, leader: LeaderAndEpoch, not_before_offset: int = NOW) -> None:
-        """Tell it in turn, but not before that offset is applied. What was still held back is void."""
+        """Report it in turn, but not before that offset is applied. What was still held back is void."""
         self._leaders = [(known, offset) for known, offset in self._leaders if offset == NOW]
         self._leaders.append((leader, not_before_offset))
         self._wanted.set()
 
     def voters_at(self, end_offset: int) -> VotersAt:
-        """The voters in effect behind the applied record before `end_offset`."""
+        """Return the voters in effect after the applied record before `end_offset`."""
         assert end_offset <= self.applied_offset, (end_offset, self.applied_offset)
         return [known for known in self._voters if known.offset < max(end_offset, 0)][-1]
 
@@ -95,9 +95,9 @@ class Delivery:
                 self._wanted.clear()
                 if self.applied_offset < self._log.log_start_offset:
                     await self._load_snapshot_above(self.applied_offset)
-                self._tell_leaders()
+                self._notify_of_leaders()
                 await self._apply()
-                self._tell_leaders()
+                self._notify_of_leaders()
                 if not self._wanted.is_set():
                     await self._wanted.wait()
         except OUTSIDE as error:
@@ -120,7 +120,7 @@ class Delivery:
             offset = self.applied_offset = latest.end_offset
 
     async def _apply(self) -> None:
-        """Everything committed that the log holds."""
+        """Deliver everything committed that the log holds."""
         while self._log.log_start_offset <= self.applied_offset < self._high_watermark:
             data = await self._read()
             if not data:
@@ -142,7 +142,7 @@ class Delivery:
                 )
 
     async def _read(self) -> bytes:
-        """Nothing where a snapshot took the place of what was to be read, meanwhile: that one comes next."""
+        """Read what comes next; return nothing if a snapshot has replaced it meanwhile, which is delivered then."""
         try:
             return await self._log.read_bytes(self.applied_offset, max_offset=self._high_watermark)
         except KafkaError:
@@ -181,7 +181,7 @@ class Delivery:
             had += weight
             await turns.spend(weight, had)
 
-    def _tell_leaders(self) -> None:
+    def _notify_of_leaders(self) -> None:
         while self._leaders and self._leaders[0][1] <= self.applied_offset:
             leader, _ = self._leaders.pop(0)
             for listener in self.listeners:

@@ -38,7 +38,9 @@ class MetadataView:
         self._listener_name = listener_name
         self.metadata = MetadataImage()
         metadata = self.metadata
-        self.cluster = ClusterImage(cluster_id, {}, {}, {}, features={}, scram=metadata.scram, acls=metadata.acls)
+        self.cluster = ClusterImage(
+            cluster_id, {}, {}, {}, features={}, scram=metadata.scram, acls=metadata.acls, quotas=metadata.quotas
+        )
 
     def apply(self, records: Iterable[bytes]) -> bool:
         """Take up the records of a committed batch; whether anything changed. MetadataRecordError."""
@@ -78,6 +80,7 @@ class MetadataView:
             features=dict(metadata.features) if delta.features else before.features,
             scram=metadata.scram,
             acls=metadata.acls,
+            quotas=metadata.quotas,
         )
 
     def _brokers(

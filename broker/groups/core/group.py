@@ -195,7 +195,7 @@ class Group(Rebalancing):
     def _update(self, member: Member, join: Join) -> None:
         if member.join_token is not None:
             self._reply(member.join_token, refused(ErrorCode.rebalance_in_progress, member.member_id))
-        member.protocols = join.protocols
+        self.members.change_protocols(member, join.protocols)
         member.session_timeout_ms = join.session_timeout_ms
         member.rebalance_timeout_ms = join.rebalance_timeout_ms
         member.join_token = join.token
@@ -215,9 +215,9 @@ class Group(Rebalancing):
             else:
                 self._maybe_complete_join()
             return
-        member.protocols = join.protocols
+        self.members.change_protocols(member, join.protocols)
         if self.members.select_protocol() != self.protocol_name:
-            member.protocols = old_protocols
+            self.members.change_protocols(member, old_protocols)
             self._update(member, join)
             self._prepare_rebalance()
             return
