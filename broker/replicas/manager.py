@@ -60,9 +60,10 @@ from .partition import Partition, RoleListener
 from .replica_directories import ReplicaDirectories
 from .thin_replicas import ThinReplicas
 
-CHANGES_MAX: Final = 256
+CHANGES_MAX: Final = 32
 """Partitions that are changed at the same time. A change waits for the disk a few times, mostly for syncs, which the
-file system commits together: the more there are at once, the fewer commits a failover takes.
+file system commits together. `CHANGE_WEIGHT` bounds what is begun in one iteration of the loop, but not what goes on
+there: with 256 at the same time, those that the disk has answered hold the loop for a second.
 """
 CHANGE_WEIGHT: Final = 100
 """What the change of one partition costs on the loop, in elements of `pace`: some 0.5 ms."""

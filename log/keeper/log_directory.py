@@ -58,7 +58,7 @@ from .side_directories import resolve_adoptions
 
 logger = logging.getLogger(__name__)
 
-OPENINGS_MAX: Final = 64
+OPENINGS_MAX: Final = 16
 """The number of logs that are opened or closed at the same time."""
 LOG_WEIGHT: Final = 50
 """What one of these costs on the loop, in elements of `pace`."""

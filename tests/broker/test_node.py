@@ -293,7 +293,7 @@ async def test_C4_an_image_makes_a_broker_look_at_what_it_changes_alone(
     assert looked_at[4:] == []
 
 
-LEADERSHIPS = 100
+LEADERSHIPS = 32
 
 
 async def test_leaderships_of_one_image_wait_for_the_disk_together(
