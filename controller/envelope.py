@@ -59,6 +59,7 @@ async def unwrap(
     response = await handlers[header.api](inner, body)
     if is_from_another(response):
         return refused(ErrorCode.not_controller)
+    assert response is not None, header
     parts = write_response(header.api, header.api_version, header.correlation_id, response)
     return EnvelopeResponse(response_data=joined(parts)[SIZE_BYTES:])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, cast
 
 from ..security.principal import KafkaPrincipal
 from .api import ApiKey
@@ -47,10 +47,10 @@ def unwrapped(request: Request[ResponseT], version: int, response: EnvelopeRespo
     if response.error_code is not ErrorCode.none:
         raise EnvelopeError(response.error_code, f"the controller answers an Envelope with {response.error_code.name}")
     try:
-        answer: ResponseT = read_response(ApiKey(request.api_key), version, memoryview(response.response_data or b""))
+        answer = read_response(ApiKey(request.api_key), version, memoryview(response.response_data or b""))
     except MalformedMessageError as error:
         raise EnvelopeError(ErrorCode.unknown_server_error, f"the controller's Envelope: {error}") from None
-    return answer
+    return cast("ResponseT", answer)
 
 
 def principal_bytes(principal: KafkaPrincipal) -> bytes:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from tierfetch.protocol.api import ApiKey, VersionRange
 from tierfetch.protocol.messages.base import Message
+from tierfetch.protocol.messages.registry import MESSAGES
 from tierfetch.protocol.messages.versions import lowered
 from tierfetch.protocol.wire.message_codec import message_writer
 from tierfetch.protocol.wire.primitives import Reader, Writer
@@ -83,7 +84,7 @@ class _Asking:
 
 def _as_sent(api: ApiKey, version: int, answer: Any) -> Any:
     """Return the answer with the fields of its version alone: a message has those of all versions."""
-    if not isinstance(answer, Message):
+    if api not in MESSAGES or not isinstance(answer, Message):
         return answer
     kind = api.response_type(version)
     writer = Writer(flexible=api.is_flexible(version))

@@ -14,7 +14,6 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from tierfetch.cli.command_config import make_client
 from tierfetch.cli.processes import poll
-from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.requests import metadata_of
@@ -61,7 +60,7 @@ async def _knows(server: Address, topics: Sequence[str]) -> bool:
     client = make_client("test")
     body = metadata_of(topics)
     try:
-        answer = await client.request(server, ApiKey.METADATA, body, timeout_s=TIMEOUT_S)
+        answer = await client.send(server, body, timeout_s=TIMEOUT_S)
     except OSError:
         return True
     finally:

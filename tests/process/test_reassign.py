@@ -103,7 +103,7 @@ class Moved:
             client = make_client("test")
             address = Address("127.0.0.1", self.cluster.port(broker))
             try:
-                return await client.request(address, api, body, timeout_s=TIMEOUT_S)
+                return await client.send(address, body, timeout_s=TIMEOUT_S)
             finally:
                 await client.close()
 

@@ -15,7 +15,6 @@ from tierfetch.cli.command_config import make_client
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.processes import poll
-from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.requests import metadata_of
@@ -75,7 +74,7 @@ async def _partition(port: int, topic: str) -> Any:
     client = make_client("test")
     body = metadata_of([topic])
     try:
-        answer = await client.request(Address("127.0.0.1", port), ApiKey.METADATA, body, timeout_s=2)
+        answer = await client.send(Address("127.0.0.1", port), body, timeout_s=2)
     finally:
         await client.close()
     return answer.topics[0].partitions[0]

@@ -114,7 +114,7 @@ async def test_tls_carries_slices_of_files(tmp_path: Path) -> None:
             random=Random(1),
             identity=ClientIdentity(client_settings({"security.protocol": "SSL", **TRUST})),
         )
-        response = await client.fetch(listener.address, FETCH)
+        response = await client.send(listener.address, FETCH)
         assert all(partition.records == path.read_bytes() for partition in response.topics[0].partitions)
         await client.close()
         context = listener.contexts[0]
