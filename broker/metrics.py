@@ -1,7 +1,8 @@
 """What a broker reports to Prometheus (docs/metrics.md lists it). Values are read where they live, at each scrape.
 
-Each family is made in one go, without an `await`, so its samples are of one moment; the next family may be of a later
-one. Only requests are counted here, because nobody else does.
+A family comes in parts of `PART_SAMPLES` samples at most. Each part is made in one go, without an `await`: its samples
+are of one moment, those of the next part may be of a later one. Only requests are counted here, because nobody else
+does.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 
 from prometheus_client import Histogram
@@ -34,8 +36,11 @@ from .replicas.hosted_partitions import HostedPartitions
 from .replicas.partition import Partition
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 PARTITION: Final = ("topic", "partition")
+PART_SAMPLES: Final = 500
+"""Samples of one part of a family: some 10 ms with their text."""
 REQUEST_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Upper bounds of the buckets of request times."""
 
@@ -172,11 +177,11 @@ class BrokerMetrics:
 
     def families(self) -> Iterator[Metric]:
         """All of them, each made when it is asked for."""
-        yield from (_per_partition(quantity, self._partitions()) for quantity in PARTITIONS)
-        yield from (_per_partition(quantity, self._led()) for quantity in LED)
+        yield from chain.from_iterable(_per_partition(quantity, self._partitions(), _same) for quantity in PARTITIONS)
+        yield from chain.from_iterable(_per_partition(quantity, self._led(), _same) for quantity in LED)
         yield from self._failed_logs()
-        yield self._fetched_bytes()
-        yield from (_per_partition(quantity, self._followed()) for quantity in FOLLOWED)
+        yield from self._fetched_bytes()
+        yield from chain.from_iterable(_per_partition(quantity, self._followed(), _same) for quantity in FOLLOWED)
         yield self._replica_states()
         if self._tier is not None:
             yield from self._remote(self._tier)
@@ -231,14 +236,15 @@ class BrokerMetrics:
     def _followed(self) -> Iterable[tuple[TopicIdPartition, ReplicaProgress]]:
         return ((key, replica.progress) for key, replica in self._fetchers.replicas())
 
-    def _fetched_bytes(self) -> Metric:
-        family = CounterMetricFamily(
-            "tierfetch_replica_fetch_bytes", "What followed replicas cost so far.", labels=[*PARTITION, "source"]
-        )
-        for key, progress in self._followed():
-            family.add_metric([*_labels(key), "leader"], progress.bytes_from_leader)
-            family.add_metric([*_labels(key), "tier"], progress.bytes_from_tier)
-        return family
+    def _fetched_bytes(self) -> Iterator[Metric]:
+        for some in _parts(self._followed()):
+            family = CounterMetricFamily(
+                "tierfetch_replica_fetch_bytes", "What followed replicas cost so far.", labels=[*PARTITION, "source"]
+            )
+            for key, progress in some:
+                family.add_metric([*_labels(key), "leader"], progress.bytes_from_leader)
+                family.add_metric([*_labels(key), "tier"], progress.bytes_from_tier)
+            yield family
 
     def _replica_states(self) -> Metric:
         states = Counter(replica.state for _, replica in self._fetchers.replicas())
@@ -256,7 +262,7 @@ class BrokerMetrics:
 
     def _remote(self, tier: RemoteLogManager) -> Iterator[Metric]:
         for quantity in COPY_LAGS:
-            yield _per_partition(quantity, ((key, tier.copy_lag(key)) for key, _ in self._led()))
+            yield from _per_partition(quantity, self._led(), lambda key, _: tier.copy_lag(key))
         for total in TIER_TOTALS:
             yield CounterMetricFamily(total.name, total.documentation, value=total.value(tier.counters))
         errors = CounterMetricFamily("tierfetch_remote_errors", "Failed work on the tier by kind.", labels=["work"])
@@ -274,13 +280,30 @@ def _labels(key: TopicIdPartition) -> list[str]:
     return [key.topic, str(key.partition)]
 
 
-def _per_partition(quantity: Quantity[T], subjects: Iterable[tuple[TopicIdPartition, T]]) -> Metric:
-    family = GaugeMetricFamily(quantity.name, quantity.documentation, labels=PARTITION)
-    for key, subject in subjects:
-        value = quantity.value(subject)
-        if value is not None:
-            family.add_metric(_labels(key), value)
-    return family
+def _same(_: TopicIdPartition, subject: T) -> T:
+    return subject
+
+
+def _per_partition(
+    quantity: Quantity[U],
+    subjects: Iterable[tuple[TopicIdPartition, T]],
+    seen: Callable[[TopicIdPartition, T], U],
+) -> Iterator[Metric]:
+    """Return the family in parts; `seen` gives what the quantity is of."""
+    for some in _parts(subjects):
+        family = GaugeMetricFamily(quantity.name, quantity.documentation, labels=PARTITION)
+        for key, subject in some:
+            value = quantity.value(seen(key, subject))
+            if value is not None:
+                family.add_metric(_labels(key), value)
+        yield family
+
+
+def _parts(items: Iterable[T]) -> Iterator[list[T]]:
+    """Return the items as they are now, in parts; one part of nothing if there are none, for its name and type."""
+    now = list(items)
+    for first in range(0, max(1, len(now)), PART_SAMPLES):
+        yield now[first : first + PART_SAMPLES]
 
 
 def _counter(name: str, documentation: str, value: float) -> Metric:

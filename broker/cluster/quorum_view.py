@@ -58,10 +58,10 @@ from ...protocol.net.service import cancelled
 from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
 from ...protocol.start_waits import Limit, StartWaits, listed
 from ...protocol.topics import TopicIdPartition
+from ...protocol.wire.stepping import Steps
+from ...quorum import CommittedBatch, LeaderAndEpoch, ReplicaKey, SnapshotContent
 from ...quorum.controller_config import QuorumKeys
-from ...quorum.core.state import LeaderAndEpoch, ReplicaKey
 from ...quorum.environment import Machine
-from ...quorum.listener import CommittedBatch, SnapshotContent
 from ...quorum.node import QuorumNode, open_replica
 from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
 from ...security.client import ClientIdentity
@@ -344,18 +344,18 @@ class QuorumClusterView:
 
     # From the quorum.
 
-    def on_commit(self, batch: CommittedBatch) -> None:
+    def on_commit(self, batch: CommittedBatch) -> Steps[None]:
         before = self.image
-        if self._metadata.apply(batch.records):
+        if (yield from self._metadata.apply_steps(batch.records)):
             self._publish(before)
         if batch.epoch != self._applied_epoch:
             self._applied_epoch = batch.epoch
             self.lifecycle.controller_changed()
         self._wake()
 
-    def on_load_snapshot(self, snapshot: SnapshotContent) -> None:
+    def on_load_snapshot(self, snapshot: SnapshotContent) -> Steps[None]:
         before = self.image
-        self._metadata.load(snapshot.batches)
+        yield from self._metadata.load_steps(snapshot.batches)
         self._publish(before)
         self._wake()
 

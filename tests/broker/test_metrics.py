@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 from prometheus_client.exposition import generate_latest
@@ -16,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from tierfetch.broker.groups.coordinator import GroupCoordinator
 from tierfetch.broker.groups.settings import CoordinatorSettings
-from tierfetch.broker.metrics import BrokerMetrics, RequestTimes
+from tierfetch.broker.metrics import PART_SAMPLES, BrokerMetrics, Quantity, RequestTimes, _per_partition
 from tierfetch.broker.replicas.fetcher_pool import FetcherPool
 from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
 from tierfetch.log.core.producer_state import AppendOrigin
@@ -233,3 +234,12 @@ async def test_every_metric_is_documented(subject: Subject, host: Host) -> None:
     names = {family.name for family in subject.scrape().families}
     assert len(names) > 20
     assert not {name for name in names if f"`{name}" not in documented}
+
+
+def test_a_family_of_many_partitions_comes_in_parts() -> None:
+    keys = [TopicIdPartition(UUID(int=1), "t", number) for number in range(2 * PART_SAMPLES + 1)]
+    quantity: Quantity[int] = Quantity("tierfetch_size", "How large.", float)
+    parts = list(_per_partition(quantity, ((key, key.partition) for key in keys), lambda _, number: number))
+    assert [len(part.samples) for part in parts] == [PART_SAMPLES, PART_SAMPLES, 1]
+    assert [sample.value for part in parts for sample in part.samples] == list(range(len(keys)))
+    assert [part.samples for part in _per_partition(quantity, (), lambda _, number: number)] == [[]]

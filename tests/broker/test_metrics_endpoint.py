@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from tierfetch.broker import metrics_endpoint
 from tierfetch.broker.metrics_endpoint import MetricsEndpoint
@@ -225,3 +225,30 @@ async def test_an_open_endpoint_says_so(host: str, is_open: bool, caplog: pytest
     await endpoint.start(host, 0)
     await endpoint.close()
     assert ("are open" in caplog.text) is is_open
+
+
+async def test_the_parts_of_a_family_are_one_family() -> None:
+    def families() -> Iterator[Metric]:
+        for number in range(3):
+            part = GaugeMetricFamily("size", "How large.", labels=["name"])
+            part.add_metric([str(number)], number)
+            yield part
+        yield CounterMetricFamily("asked", "How often.", value=1)
+
+    endpoint = MetricsEndpoint(families)
+    await endpoint.start(HOST, 0)
+    try:
+        answer = await exchange(endpoint, REQUEST)
+    finally:
+        await endpoint.close()
+    lines = answer.partition(b"\r\n\r\n")[2].decode().splitlines()
+    assert lines == [
+        "# HELP size How large.",
+        "# TYPE size gauge",
+        'size{name="0"} 0.0',
+        'size{name="1"} 1.0',
+        'size{name="2"} 2.0',
+        "# HELP asked_total How often.",
+        "# TYPE asked_total counter",
+        "asked_total 1.0",
+    ]

@@ -32,22 +32,22 @@ async def test_clients_are_throttled_by_the_quotas_that_were_set(tmp_path: Path)
         broker, client = node.broker, KafkaClient(client_id="app", random=Random(1))
         quotas = broker.view.image.quotas
 
-        async def ask(api: ApiKey, request: Any) -> Any:
-            return await client.request(scene.broker, api, request, timeout_s=30)
+        async def ask(request: Any) -> Any:
+            return await client.send(scene.broker, request, timeout_s=30)
 
         await limit(scene, "producer_byte_rate", 10, client_id="app")
         await limit(scene, "consumer_byte_rate", 1, user=None)
         await until(lambda: quotas.has("producer_byte_rate") and quotas.has("consumer_byte_rate"))
-        first = await ask(ApiKey.PRODUCE, produced(scene.topic_ids[TOPIC]))
+        first = await ask(produced(scene.topic_ids[TOPIC]))
         assert first.topics[0].partitions[0].error_code is ErrorCode.none
         assert first.throttle_time_ms > 0
         await limit(scene, "producer_byte_rate", None, client_id="app")
         await client.close()
         client = KafkaClient(client_id="app", random=Random(2))
         asked = FetchTopic((FetchPartition(0, fetch_offset=0),), topic_id=scene.topic_ids[TOPIC])
-        fetched = await ask(ApiKey.FETCH, FetchRequest(max_wait_ms=0, min_bytes=1, topics=(asked,)))
+        fetched = await ask(FetchRequest(max_wait_ms=0, min_bytes=1, topics=(asked,)))
         assert len(fetched.topics[0].partitions[0].records) > 50, "the first batch is sent whatever its size"
-        throttled = await ask(ApiKey.FETCH, FetchRequest(max_wait_ms=0, min_bytes=1, topics=(asked,)))
+        throttled = await ask(FetchRequest(max_wait_ms=0, min_bytes=1, topics=(asked,)))
         assert throttled.throttle_time_ms > 0
         assert throttled.topics == ()
         await client.close()
