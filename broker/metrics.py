@@ -29,6 +29,7 @@ from .environment import NodeDisk
 from .groups.coordinator import GroupCoordinator
 from .groups.core.group_state import GroupState
 from .pauses import PAUSES
+from .replicas.directory_moves import DirectoryMoves
 from .replicas.fetcher_pool import FetcherPool
 from .replicas.hosted_partitions import HostedPartitions
 from .replicas.partition import Partition
@@ -159,7 +160,9 @@ class BrokerMetrics:
         disk: NodeDisk,
         server: Server,
         requests: RequestTimes,
+        moves: DirectoryMoves,
     ) -> None:
+        self._moves = moves
         self._hosted = hosted
         self._fetchers = fetchers
         self._tier = tier
@@ -185,6 +188,10 @@ class BrokerMetrics:
         yield _counter("tierfetch_cleaned_bytes", "What compaction went through.", cleaner.cleaned_bytes)
         yield _counter("tierfetch_cleaner_errors", "Logs that could not be compacted.", cleaner.failures)
         yield from self._directories()
+        yield _gauge("tierfetch_directory_moves", "Replicas that move between log directories.", self._moves.count)
+        yield _counter(
+            "tierfetch_directory_moves_failed", "Moves between log directories that failed.", self._moves.failed
+        )
         yield _gauge("tierfetch_disk_queue_depth", "Calls to the disk that wait or run.", self._disk.queue_depth)
         yield _gauge("tierfetch_connections", "Connections of clients and brokers.", len(self._server.connections))
         yield from self._request_memory()

@@ -66,6 +66,7 @@ from .metadata_topic import BrokerMetadataTopic
 from .metrics import BrokerMetrics, RequestTimes
 from .metrics_endpoint import MetricsEndpoint
 from .peers import FetcherFactory, make_client
+from .replicas.directory_moves import DirectoryMoves
 from .replicas.fetcher_pool import FetcherPool
 from .replicas.hosted_partitions import HostedPartitions
 from .replicas.leadership import monotonic_ms
@@ -98,6 +99,7 @@ class Broker:
     logs: LogManager
     hosted: HostedPartitions
     thin: ThinReplicas
+    moves: DirectoryMoves
     fetchers: FetcherPool
     tier: Tier | None
     groups: GroupCoordinator
@@ -219,6 +221,7 @@ class _Composition:
         stack.push_async_callback(logs.close)
         upkeep = await stack.enter_async_context(AsyncExitStack())
         await logs.identify()
+        self._moves = self._make_moves(logs)
         requests = RequestTimes()
         client = self._make_client()
         stack.push_async_callback(client.close)
@@ -245,6 +248,7 @@ class _Composition:
             logs=logs,
             hosted=self._hosted,
             thin=self._thin,
+            moves=self._moves,
             fetchers=fetchers,
             tier=tier,
             groups=groups,
@@ -297,6 +301,16 @@ class _Composition:
         registration = self._view.image.partition(partition)
         return None if registration is None else registration.directory_of(self._config.node_id)
 
+    def _make_moves(self, logs: LogManager) -> DirectoryMoves:
+        config = self._config
+        return DirectoryMoves(
+            self._hosted,
+            logs,
+            config.node_id,
+            moves_max=config.num_replica_alter_log_dirs_threads or len(config.log_dirs),
+            bytes_per_second=lambda: self._configs.broker_config().replica_alter_log_dirs_io_max_bytes_per_second,
+        )
+
     # The tier.
 
     async def _open_tier(self, client: KafkaClient) -> Tier | None:
@@ -340,6 +354,7 @@ class _Composition:
             warming=dict if warmer is None else (lambda: warmer.progress),
             warm_in_ms=self._thin.warm_in_ms,
             out_of_service=self._hosted.out_of_service,
+            move=self._moves.request,
         )
         services = HandlerServices(
             config=config,
@@ -405,6 +420,7 @@ class _Composition:
             broker.disk,
             broker.server,
             requests,
+            self._moves,
         )
         endpoint = MetricsEndpoint(lambda: chain(metrics.families(), more()))
         self._stack.push_async_callback(endpoint.close)
@@ -455,6 +471,7 @@ class _Composition:
             None if tier is None else tier.manager,
             groups,
             self._thin,
+            self._moves,
         )
         self._stack.push_async_callback(manager.close)
         await manager.start()

@@ -157,6 +157,7 @@ ROWS: Final[Mapping[ApiKey, Row]] = {
     ApiKey.DESCRIBE_ACLS: _cluster(AclOperation.DESCRIBE, "DescribeAcls"),
     ApiKey.CREATE_ACLS: _cluster(AclOperation.ALTER, "CreateAcls"),
     ApiKey.DELETE_ACLS: _cluster(AclOperation.ALTER, "DeleteAcls"),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _cluster(AclOperation.ALTER, "AlterReplicaLogDirs"),
     ApiKey.DESCRIBE_LOG_DIRS: _cluster(AclOperation.DESCRIBE, "DescribeLogDirs"),
     ApiKey.ELECT_LEADERS: _cluster(AclOperation.ALTER, "ElectLeaders"),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _cluster(AclOperation.ALTER, "AlterPartitionReassignments"),

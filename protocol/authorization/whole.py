@@ -150,6 +150,25 @@ def elect_leaders(request: topics.ElectLeadersRequest, code: ErrorCode) -> topic
     )
 
 
+def alter_replica_log_dirs(
+    request: cluster.AlterReplicaLogDirsRequest, code: ErrorCode
+) -> cluster.AlterReplicaLogDirsResponse:
+    """Deny each partition."""
+    return cluster.AlterReplicaLogDirsResponse(
+        results=tuple(
+            cluster.AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=tuple(
+                    cluster.AlterReplicaLogDirPartitionResult(partition_index=number, error_code=code)
+                    for number in topic.partitions
+                ),
+            )
+            for directory in request.dirs
+            for topic in directory.topics
+        )
+    )
+
+
 CLUSTER_DENIALS: Final[Mapping[str, Denial]] = {
     "BrokerRegistration": coded(brokers.BrokerRegistrationResponse),
     "BrokerHeartbeat": coded(brokers.BrokerHeartbeatResponse, should_shut_down=False),
@@ -173,6 +192,7 @@ CLUSTER_DENIALS: Final[Mapping[str, Denial]] = {
     "DescribeAcls": explained(security.DescribeAclsResponse, resources=()),
     "DescribeUserScramCredentials": explained(security.DescribeUserScramCredentialsResponse, results=()),
     "DescribeLogDirs": coded(cluster.DescribeLogDirsResponse, results=()),
+    "AlterReplicaLogDirs": alter_replica_log_dirs,
     "CreateAcls": create_acls,
     "DeleteAcls": delete_acls,
     "AlterUserScramCredentials": alter_scram,

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from tierfetch.broker.groups.coordinator import GroupCoordinator
 from tierfetch.broker.groups.settings import CoordinatorSettings
 from tierfetch.broker.metrics import BrokerMetrics, RequestTimes
+from tierfetch.broker.replicas.directory_moves import DirectoryMoves
 from tierfetch.broker.replicas.fetcher_pool import FetcherPool
 from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
 from tierfetch.log.core.producer_state import AppendOrigin
@@ -95,10 +96,11 @@ class Subject:
             cast(FetcherPool, self.fetchers),
             cast(RemoteLogManager | None, tier),
             GroupCoordinator(host.view, CoordinatorSettings(), random.Random(1), lambda: 0),
-            new_manager(MemoryDisk()),
+            (logs := new_manager(MemoryDisk())),
             disk,
             server,
             self.requests,
+            DirectoryMoves(host.hosted, logs, 1, moves_max=1, bytes_per_second=lambda: 1),
         )
 
     def scrape(self) -> Scrape:
