@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tierfetch.log.cleaner.cleaning import Throttle
 from tierfetch.log.core.config import LogConfig
 from tierfetch.log.keeper.future_logs import advance, create_future, drop_future, pending_step, switch
 from tierfetch.log.keeper.log_directory import LogDirectory
@@ -203,6 +204,41 @@ async def test_D4_a_log_that_retention_has_emptied_while_it_moved() -> None:
     assert (log.log_start_offset, log.log_end_offset) == (50, 50)
     await append(log)
     assert offsets_of(await read_bytes(log)) == [50]
+
+
+async def test_D4_a_compacted_log_is_compacted_while_it_moves() -> None:
+    node = await node_with_log(MemoryDisk(), config=LogConfig(segment_bytes=400, cleanup_policy=frozenset({"compact"})))
+    log = node.log
+    future = await create_future(node.manager, TP, node.other())
+    await log.roll()
+    await log.flush()
+    await log.clean(1 << 20, Throttle(1e9))
+    compacted = await read_bytes(log)
+    assert len(offsets_of(compacted)) < 10, "all records have one key"
+    while await advance(log, future) is not None:
+        pass
+    await append(log)
+    await move(node)
+    assert offsets_of(await read_bytes(log))[-2:] == [9, 10]
+    assert log.clean_end_offset == 0, "the copy began before the compaction, and has what that has removed"
+    await log.roll()
+    await log.flush()
+    log.update_high_watermark(11)
+    await log.clean(1 << 20, Throttle(1e9))
+    assert offsets_of(await read_bytes(log)) == [10]
+
+
+async def test_D4_a_log_whose_end_compaction_has_emptied() -> None:
+    node = await node_with_log(MemoryDisk(), count=3)
+    log = node.log
+    future = await copy_all(node)
+    await log.skip_to(9)
+    while await advance(log, future) is not None:
+        pass
+    assert (future.log_end_offset, future.active_segment.base_offset) == (9, 9)
+    await move(node)
+    await append(log)
+    assert offsets_of(await read_bytes(log)) == [0, 1, 2, 9]
 
 
 async def test_D4_a_log_that_grows_too_fast_is_not_switched() -> None:
