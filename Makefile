@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 UV     := $(shell command -v uv 2>/dev/null)
 DEMO_ARGS ?=
+# What CI runs of the processes on secured clusters; all of them: make test-secure SECURE=tests/process
+SECURE ?= $(patsubst %,tests/process/test_%.py,clients client_refusals groups combined quorum tier durability follower_fetch replacement thin_leaders)
 # One more than there are cores: tests of processes mostly wait.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 1))')
 SIM_SEEDS ?= 1000
@@ -15,7 +17,7 @@ SIM_START ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-spark test ci check format lint types layers wheel test-faults test-abuse test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench clean
+.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers wheel test-faults test-secure test-abuse test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -38,6 +40,9 @@ endif
 demo: install ## Kill and wipe a follower under each bootstrap policy, time its return, prove it equal (about 2 minutes)
 	$(BIN)/tierfetch demo $(DEMO_ARGS)
 
+demo-secure: install ## The same with TLS on every connection, SCRAM for clients, ACLs that deny by default
+	$(BIN)/tierfetch demo --secure $(DEMO_ARGS)
+
 demo-spark: install-spark ## A small tier, asked, audited, profiled and exported with Spark, no broker running (about a minute)
 	$(BIN)/tierfetch spark demo $(DEMO_ARGS)
 
@@ -49,6 +54,9 @@ ci: ## What CI runs: every suite below, what failed once more, one table at the 
 
 test-faults: install ## Brokers killed, frozen and starved while they serve (about 6 minutes)
 	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300
+
+test-secure: install ## Processes and clients again, on clusters with TLS, SASL and ACLs (about 5 minutes)
+	$(BIN)/python -m pytest -q $(SECURE) --secure --timeout 300
 
 test-abuse: install ## Hostile clients at a broker and a controller, an honest one beside them (about 3 minutes)
 	$(BIN)/python -m pytest -q tests/abuse -m abuse --timeout 300 -s

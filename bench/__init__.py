@@ -28,5 +28,7 @@ simulation   measures how fast the simulator is.
 ceiling      measures what the machine allows without any broker.
 warm_memory  hands memory that the host has already backed to the system under test.
 model/       checks the model's predictions against real replacements.
+partitions/  measures a broker with many partitions, from start to failover.
+soak/        looks for growth while a cluster is busy for long.
 spark/       measures the Spark source.
 """

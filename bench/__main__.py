@@ -57,7 +57,12 @@ BENCHMARKS: dict[str, Benchmark] = {
     "expiry": expiry.run,
     "snapshots": snapshots.run,
 }
-SUITES = {"model": "model.command", "spark": "spark.command"}
+SUITES = {
+    "model": "model.command",
+    "partitions": "partitions.command",
+    "soak": "soak.command",
+    "spark": "spark.command",
+}
 """The benchmarks with options of their own: `python -m bench model --help`."""
 
 

@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tierfetch.broker.environment import wall_clock_ms
+from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.quorum.controller_config import parse
 from tierfetch.quorum.core.state import LeaderAndEpoch
 from tierfetch.quorum.listener import CommittedBatch, SnapshotContent
 from tierfetch.quorum.node import QuorumNode
-from tierfetch.quorum.service import QuorumService
+from tierfetch.quorum.service import open_quorum
 
 from .measure import Results
 from .systems import System
@@ -74,13 +74,12 @@ async def _measure(quorum: LocalQuorum, results: Results, name: str) -> None:
     config, _ = parse(quorum.properties(LEADER) | {"controller.quorum.election.timeout.ms": "300"}, "bench")
     disk = OsDisk()
     leads = _Leads()
-    async with QuorumService(
-        config, disk=disk, rng=random.Random(LEADER), now_ms=wall_clock_ms, listeners=[leads]
-    ) as service:
+    async with open_quorum(config, NodeEnvironment(disk=disk, rng=random.Random(LEADER))) as service:
+        await service.begin([leads])
         node = service.node
         async with asyncio.timeout(LEADER_TIMEOUT_S):
             await leads.event.wait()
-        epoch = node.leader_and_epoch.epoch
+        epoch = node.status.leader_and_epoch.epoch
         await node.append_and_commit(epoch, [RECORD])
         latencies = [await _timed(node, epoch) for _ in range(SINGLE_APPENDS)]
         fsyncs = await _fsyncs(disk, quorum.data_directory(LEADER) / "probe")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.quorum.controller_config import load
-from tierfetch.quorum.service import QuorumService
+from tierfetch.quorum.service import open_quorum
 
 
 async def main(config_path: str) -> None:
     config, _ = load(Path(config_path))
-    machine = NodeEnvironment()
-    async with QuorumService(config, disk=machine.disk, rng=machine.rng, now_ms=machine.now_ms) as service:
+    async with open_quorum(config, NodeEnvironment()) as service:
+        await service.begin()
         await service.node.failed
 
 

@@ -4,6 +4,7 @@ node              composes one broker, and fixes the order in which its parts st
 cluster/          is the broker's view of its cluster, and its reports to the controllers.
 replicas/         makes the hosted replicas follow the cluster image: logs, roles, fetchers.
 handlers/         answers requests, one module for each family of APIs.
+quotas/           applies the quotas of clients to their requests and connections.
 groups/           coordinates consumer groups.
 core/             holds the decisions that need only values.
 config/           reads the configuration file.

@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
-from ..controller.service import ControllerService
+from ..controller.service import ControllerService, open_controller
 from ..protocol.start_waits import StartWaits
 from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig
@@ -94,16 +94,14 @@ async def open_combined(
         formatted = await identify(machine.disk, config.controller.metadata_directory, config.controller.node_id, None)
         view = make_quorum_view(config.broker, replace(machine, lock_directory=locks.lock), waits)
         view.share(formatted.cluster_id)
-        controller = ControllerService(
-            config.controller,
-            disk=machine.disk,
-            rng=machine.rng,
-            now_ms=machine.now_ms,
-            lock=locks.lock,
-            check_broker_configs=check_dynamic_configs,
-            listeners=(view, *listeners),
+        controller = await stack.enter_async_context(
+            open_controller(
+                config.controller,
+                replace(machine, lock_directory=locks.lock),
+                check_broker_configs=check_dynamic_configs,
+                listeners=(view, *listeners),
+            )
         )
-        await stack.enter_async_context(controller)
         view.attach(controller.node)
         on_controller(controller)
         environment = replace(make_environment(), lock_directory=locks.lock, cluster_view=view)

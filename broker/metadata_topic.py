@@ -16,16 +16,15 @@ from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from ..fetcher.core.leader_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from ..protocol.api import ApiKey
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
-from ..protocol.fetch.messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic
+from ..protocol.fetch.messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
 from ..protocol.net.batch_reading import reading_batch
 from ..protocol.net.client import Address, KafkaClient
 from ..protocol.records import Record, build_batch, iter_batches
 from ..protocol.records.budget import DECOMPRESSED_BYTES_MIN
 from ..protocol.requests import offsets_of
 from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
-from ..protocol.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
+from ..protocol.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest, ProduceTopic
 from ..remote.metadata import RemoteLogMetadataError
 from ..remote.metadata_topic import NO_EPOCH, MetadataBatch, MetadataTopicSettings
 from .cluster.view import ClusterImage, ClusterView, NewTopic, TopicImage
@@ -95,7 +94,7 @@ class MetadataTopicReader:
             topics=(FetchTopic((wanted,), topic.name, topic.topic_id),),
         )
         async with self._reader(partition) as client:
-            response: FetchResponse = await client.fetch(
+            response = await client.send(
                 self._leader(partition), request, timeout_s=READ_WAIT_MS / 1000 + self._timeout_s
             )
         if response.error_code is not ErrorCode.none:
@@ -234,9 +233,8 @@ class BrokerMetadataTopic(MetadataTopicReader):
             timeout_ms=self._broker_timeout_ms,
             topics=(ProduceTopic((ProducePartition(partition, batch),), topic.name, topic.topic_id),),
         )
-        response: ProduceResponse = await self._appends.request(
-            self._leader(partition), ApiKey.PRODUCE, request, timeout_s=self._timeout_s
-        )
+        response = await self._appends.send(self._leader(partition), request, timeout_s=self._timeout_s)
+        assert response is not None, request
         answer = _only(answer for each in response.topics for answer in each.partitions)
         if answer.error_code is not ErrorCode.none:
             name, reason = self._name(partition), answer.error_message or "not written"

@@ -5,20 +5,32 @@ is disconnected when it sends more than `REQUEST_HEAD_MAX` bytes before its requ
 take longer than `SCRAPE_TIMEOUT_S`, when it is silent for `SILENCE_TIMEOUT_S` before its request is complete, and when
 `SCRAPES_MAX` others came later while it was silent. Only if so many are being answered is a new scrape refused.
 
-One request a connection; bodies are not read. There is no authentication: the default is to listen on loopback only.
+One request a connection; bodies are not read. The endpoint has the keys of a listener METRICS: with TLS the handshake
+is a part of the request, with SASL's PLAIN each request needs HTTP's Basic authentication. Without either it listens on
+loopback, or the log says at start that it is open.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from base64 import b64decode
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Final
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+
+from ..security.core import plain
+from ..security.core.mechanism import Accepted
+from ..security.core.node import OPEN_METRICS, is_loopback
+from ..security.core.settings import ListenerSettings
+from ..security.credentials import ScramCredentials
+from ..security.listener import ListenerIdentity
+from ..security.principal import SecurityProtocol
 
 REQUEST_HEAD_MAX: Final = 16 * 1024
 SCRAPE_TIMEOUT_S: Final = 10.0
@@ -34,15 +46,21 @@ class MetricsEndpoint:
 
     def __init__(self, families: Callable[[], Iterable[Metric]]) -> None:
         self._families = families
+        self._identity: ListenerIdentity | None = None
         self._server: asyncio.Server | None = None
         self._scrapes: set[asyncio.Task[None]] = set()
         self._silent: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         """Scrapes whose requests are not complete, the oldest first."""
 
-    async def start(self, host: str, port: int) -> None:
-        """Port 0 takes a free one; see `port`."""
+    async def start(self, host: str, port: int, settings: ListenerSettings = OPEN_METRICS) -> None:
+        """Port 0 takes a free one; see `port`. OSError, SecurityConfigError."""
+        if settings.protocol is not SecurityProtocol.PLAINTEXT:
+            self._identity = await asyncio.to_thread(ListenerIdentity, settings, ScramCredentials)
+        elif not is_loopback(host):
+            _log.warning("metrics on %s are open: every host that reaches them may read names of topics", host)
         self._server = await asyncio.start_server(self._accept, host, port, limit=REQUEST_HEAD_MAX)
-        _log.info("metrics on http://%s:%d%s", host, self.port, PATH)
+        scheme = "https" if settings.protocol.has_tls else "http"
+        _log.info("metrics on %s://%s:%d%s", scheme, host, self.port, PATH)
 
     @property
     def port(self) -> int:
@@ -86,10 +104,14 @@ class MetricsEndpoint:
         try:
             async with asyncio.timeout(SCRAPE_TIMEOUT_S):
                 async with asyncio.timeout(SILENCE_TIMEOUT_S):
+                    if (tls := None if self._identity is None else self._identity.tls()) is not None:
+                        await writer.start_tls(tls)
                     head = await reader.readuntil(b"\r\n\r\n")
                 if (scrape := asyncio.current_task()) is not None:
                     self._silent.pop(scrape, None)
                 status = _status(head.split(b"\r\n", 1)[0])
+                if not await self._is_let_in(head):
+                    status = HTTPStatus.UNAUTHORIZED
                 body = await self._text() if status is HTTPStatus.OK else b""
                 writer.write(_response_head(status, len(body)) + body)
                 writer.close()
@@ -98,6 +120,15 @@ class MetricsEndpoint:
             _log.info("a metrics scrape by %s ended early: %r", writer.get_extra_info("peername"), error)
         finally:
             writer.transport.abort()
+
+    async def _is_let_in(self, head: bytes) -> bool:
+        """Return whether a request needs no password, or has the right one. A wrong one is answered late."""
+        if self._identity is None or not self._identity.mechanisms:
+            return True
+        if isinstance(self._identity.authentication(plain.MECHANISM).step(_basic(head)), Accepted):
+            return True
+        await asyncio.sleep(self._identity.settings.failed_delay_ms / 1000)
+        return False
 
     async def _text(self) -> bytes:
         parts = []
@@ -117,6 +148,17 @@ class _OneFamily(Collector):
         return (self._family,)
 
 
+def _basic(head: bytes) -> bytes:
+    """Return the user and password of Basic authentication as PLAIN has them; without them, what nobody has."""
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        scheme, _, credentials = value.strip().partition(b" ")
+        if name.strip().lower() == b"authorization" and scheme.lower() == b"basic":
+            with suppress(ValueError):
+                return b"\0" + b64decode(credentials.strip(), validate=True).replace(b":", b"\0", 1)
+    return b""
+
+
 def _status(request_line: bytes) -> HTTPStatus:
     method, _, rest = request_line.partition(b" ")
     if not rest.endswith((b" HTTP/1.1", b" HTTP/1.0")):
@@ -133,5 +175,6 @@ def _response_head(status: HTTPStatus, size: int) -> bytes:
         f"Content-Type: {CONTENT_TYPE_PLAIN_0_0_4}",
         f"Content-Length: {size}",
         "Connection: close",
+        *(('WWW-Authenticate: Basic realm="metrics", charset="UTF-8"',) if status is HTTPStatus.UNAUTHORIZED else ()),
     )
     return "".join(f"{line}\r\n" for line in (*lines, "")).encode("ascii")

@@ -66,6 +66,8 @@ from .metadata_topic import BrokerMetadataTopic
 from .metrics import BrokerMetrics, RequestTimes
 from .metrics_endpoint import MetricsEndpoint
 from .peers import FetcherFactory, make_client
+from .quotas.clients import BrokerQuotas
+from .quotas.metrics import quota_families
 from .replicas.directory_moves import DirectoryMoves
 from .replicas.fetcher_pool import FetcherPool
 from .replicas.hosted_partitions import HostedPartitions
@@ -205,6 +207,12 @@ class _Composition:
         self._to_brokers = open_client(config.security.to_brokers)
         self._configs = TopicConfigs(view, config)
         self._throttles = ReplicationThrottles(view, self._configs, config.node_id, asyncio.get_running_loop().time)
+        self._quotas = BrokerQuotas(
+            lambda: view.image.quotas,
+            samples=config.quota_window_num,
+            window_s=config.quota_window_size_seconds,
+            broker_listener=config.broker_listener,
+        )
         self._hosted = HostedPartitions(view)
         self._thin = ThinReplicas(
             monotonic_ms,
@@ -368,12 +376,13 @@ class _Composition:
             controllers=None if quorum is None else quorum.channel,
             log_dirs=log_dirs,
             throttles=self._throttles,
+            quotas=self._quotas,
             is_ongoing=self._environment.is_ongoing,
-            broker_listener=config.inter_broker_listener.name if len(config.listeners) > 1 else None,
+            broker_listener=config.broker_listener,
         )
         table = for_brokers_only(handler_table(services), services.broker_listener)
         guard = guarded(table, self._authorizer(), lambda item: self._view.image.topic_names.get(item))
-        handlers = requests.timed(guard)
+        handlers = requests.timed(self._quotas.limited(guard))
         return {listener.name: await self._bind(listener, handlers) for listener in config.listeners}
 
     def _authorizer(self) -> Authorizer | None:
@@ -399,6 +408,7 @@ class _Composition:
             ),
             identity=await open_listener(settings, lambda: self._view.image.scram, listener.host),
         )
+        server.address_quota = self._quotas.accept
         if quorum is not None:
             versions = VersionsHandler(
                 quorum, lambda: server.handlers, quorum.replayed_offset, quorum.incarnation_id, quorum.kraft_version
@@ -422,9 +432,9 @@ class _Composition:
             requests,
             self._moves,
         )
-        endpoint = MetricsEndpoint(lambda: chain(metrics.families(), more()))
+        endpoint = MetricsEndpoint(lambda: chain(metrics.families(), quota_families(self._quotas), more()))
         self._stack.push_async_callback(endpoint.close)
-        await endpoint.start(self._config.metrics_host, port)
+        await endpoint.start(self._config.metrics_host, port, self._config.security.metrics)
 
     # The broker in its cluster.
 

@@ -25,7 +25,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from prometheus_client import Histogram, disable_created_metrics
-from prometheus_client.metrics_core import Metric
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from ..protocol.net.service import cancelled
 
@@ -98,6 +98,7 @@ class Pauses:
     def families(self) -> Iterator[Metric]:
         yield from self.histogram.collect()
         yield from self.garbage.histogram.collect()
+        yield GaugeMetricFamily("tierfetch_loop_tasks", "Tasks of the event loop.", value=len(asyncio.all_tasks()))
 
     @asynccontextmanager
     async def measured(self) -> AsyncIterator[None]:

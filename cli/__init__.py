@@ -27,6 +27,8 @@ options          holds the options that several commands share.
 local_cluster    starts broker processes on loopback.
 local_quorum     starts controller processes on loopback.
 local_servers    starts processes with both roles on loopback.
+local_security   secures a cluster on loopback: certificates, passwords, properties.
+certificates     makes the certificates of a demo or a test.
 local_nodes      starts nodes of one kind below one base directory.
 processes        starts, kills and waits for child processes.
 """

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 from uuid import UUID
 
 import click
@@ -59,30 +59,21 @@ class Admin:
     async def __aexit__(self, *_: object) -> None:
         await self._client.close()
 
-    async def ask(self, api: ApiKey, body: Any) -> Any:
-        """The answer of the first broker that has one; KafkaError if it is an error as a whole."""
+    async def send(self, request: Request[ResponseT]) -> ResponseT:
+        """Return the response of the first broker that has one; KafkaError if it is an error as a whole."""
         failure: OSError = BrokerUnavailableError("no broker was named")
         for address in self._bootstrap:
             try:
-                return await self.ask_at(address, api, body)
+                return await self.send_to(address, request)
             except OSError as error:
                 failure = error if str(address) in str(error) else BrokerUnavailableError(f"{address}: {error}")
         raise failure
 
-    async def send(self, request: Request[ResponseT]) -> ResponseT:
-        """Return the answer of the first broker that has one; KafkaError if it is an error as a whole."""
-        response: ResponseT = await self.ask(ApiKey(request.api_key), request)
-        return response
-
     async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT:
-        """Return this broker's answer; KafkaError if it is an error as a whole."""
-        response: ResponseT = await self.ask_at(address, ApiKey(request.api_key), request)
+        """Return this broker's response; KafkaError if it is an error as a whole."""
+        response = await self._client.send(address, request, timeout_s=TIMEOUT_S)
+        check(response, f"{ApiKey(request.api_key).name} at {address}")
         return response
-
-    async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any:
-        answer = await self._client.request(address, api, body, timeout_s=TIMEOUT_S)
-        check(answer, f"{api.name} at {address}")
-        return answer
 
     async def cluster(self, topics: Sequence[str] | None = None) -> Cluster:
         """The brokers that are alive, and the named topics or all of them, by name."""

@@ -6,12 +6,14 @@ that command.
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from ..protocol.net.client import KafkaClient
 from ..security.client import ClientIdentity
@@ -21,6 +23,9 @@ from ..security.core.settings import SecurityConfigError
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _KEY: Final = "tierfetch.cli.identity"
+_IS_GIVEN: Final = "tierfetch.cli.identity_is_given"
+VARIABLE: Final = "TIERFETCH_COMMAND_CONFIG"
+"""The environment variable that stands for the option."""
 
 
 def command_config_option(command: Command) -> Command:
@@ -31,13 +36,17 @@ def command_config_option(command: Command) -> Command:
         metavar="FILE",
         expose_value=False,
         callback=_read,
+        envvar=VARIABLE,
+        show_envvar=True,
         help="Client properties with the names of Java's clients, such as security.protocol and sasl.jaas.config.",
     )(command)
 
 
-def _read(context: click.Context, _: click.Parameter, path: Path | None) -> None:
+def _read(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
     if path is None:
         return
+    assert parameter.name is not None, "an option has a name"
+    context.meta[_IS_GIVEN] = context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
     try:
         use_identity(read_client_file(path), context)
     except SecurityConfigError as error:
@@ -49,14 +58,27 @@ def use_identity(identity: ClientIdentity | None, context: click.Context | None 
     (context or click.get_current_context()).meta[_KEY] = identity
 
 
+def _current() -> ClientIdentity | None:
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        identity: ClientIdentity | None = context.meta.get(_KEY)
+        return identity
+    path = os.environ.get(VARIABLE)
+    return read_client_file(Path(path), VARIABLE) if path else None
+
+
 def has_identity() -> bool:
-    """Whether the running command was given one."""
+    """Whether the running command was given one on its command line: another file that it was given there, such as a
+    broker's, counts for more than the variable.
+    """
     context = click.get_current_context(silent=True)
-    return context is not None and _KEY in context.meta
+    return context is not None and context.meta.get(_IS_GIVEN) is True
 
 
-def make_client(client_id: str = "tierfetch-cli") -> KafkaClient:
-    """Return a client that connects as the running command was told to; in plaintext outside a command."""
-    context = click.get_current_context(silent=True)
-    identity = None if context is None else context.meta.get(_KEY)
+def make_client(client_id: str = "tierfetch-cli", identity: ClientIdentity | None = None) -> KafkaClient:
+    """Return a client that connects as `identity`, else as the running command was told to. Outside a command, what
+    `TIERFETCH_COMMAND_CONFIG` names says how; without it, in plaintext. SecurityConfigError if it cannot be used.
+    """
+    if identity is None:
+        identity = _current()
     return KafkaClient(client_id=client_id, random=random.Random(), identity=identity)

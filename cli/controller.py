@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from ..protocol.start_waits import StartWaits
 from ..quorum.controller_config import ControllerConfig, load
 from .running import StopError, node_options, reporting, run_node, serving, stop_signals, until_stopped
 
@@ -48,33 +49,27 @@ async def _serve(config: ControllerConfig) -> int:
     from ..broker.environment import NodeEnvironment
     from ..broker.metrics_endpoint import MetricsEndpoint
     from ..broker.pauses import PAUSES
-    from ..controller.service import ControllerService
+    from ..controller.service import open_controller
     from ..quorum.core.errors import QuorumStartError
 
     stopped = stop_signals()
     machine = NodeEnvironment()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(machine.disk.close)
-        service = ControllerService(
-            config,
-            disk=machine.disk,
-            rng=machine.rng,
-            now_ms=machine.now_ms,
-            check_broker_configs=check_dynamic_configs,
-        )
+        opening = open_controller(config, machine, check_broker_configs=check_dynamic_configs)
         try:
-            serves = await stack.enter_async_context(serving(service, service.waits, stopped))
+            service = await stack.enter_async_context(serving(opening, StartWaits(), stopped))
         except (QuorumStartError, OSError) as error:
             _log.error("controller %d cannot start: %s", config.node_id, error)
             return 1
-        if serves is None:
+        if service is None:
             _log.info("controller %d stops", config.node_id)
             return 0
         node = service.node
         if config.metrics_port is not None:
             endpoint = MetricsEndpoint(lambda: chain(node.metrics.families(node), PAUSES.families()))
             stack.push_async_callback(endpoint.close)
-            await endpoint.start(config.metrics_host, config.metrics_port)
+            await endpoint.start(config.metrics_host, config.metrics_port, config.security.metrics)
         _log.info("controller %d is ready on port %d", config.node_id, service.quorum.server.port)
         async with reporting(service.without_leader):
             failure = await until_stopped(stopped, node.failed, service.controller.failed)

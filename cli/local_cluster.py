@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from ..protocol.net.client import Address, KafkaClient
+from ..protocol.net.client import Address
 from ..protocol.requests import metadata_of
+from .command_config import make_client
 from .local_nodes import START_TIMEOUT_S, LocalNodes, NodeFailedError
 from .local_quorum import LocalQuorum
+from .local_security import LocalSecurity
 from .processes import free_ports
 
 CONTROLLER_ID: Final = 100
@@ -57,19 +58,23 @@ class LocalCluster(LocalNodes):
         controllers: str | None = None,
         controller_configs: Mapping[str, str] = SESSION,
         ports: Sequence[int] | None = None,
+        security: LocalSecurity | None = None,
     ) -> None:
         """`controllers`: HOST:PORT of each, separated by commas; None: one of its own, with `controller_configs`."""
         brokers = tuple(broker_ids)
-        free = free_ports(2 * len(brokers) + 1)
-        super().__init__(base, brokers, ports or free[: len(brokers)])
+        free = free_ports(3 * len(brokers) + 1)
+        super().__init__(base, brokers, ports or free[: len(brokers)], security)
         self.quorum: LocalQuorum | None = None
         if controllers is None:
-            self.quorum = LocalQuorum(base, 1, configs=controller_configs, first_id=CONTROLLER_ID, ports=free[-1:])
+            self.quorum = LocalQuorum(
+                base, 1, configs=controller_configs, first_id=CONTROLLER_ID, ports=free[-1:], security=security
+            )
         self._controllers = controllers or f"127.0.0.1:{free[-1]}"
         self.tier = tier
         self.configs = dict(configs or {})
         self.broker_configs: dict[int, dict[str, str]] = {}
-        self._metrics_ports = dict(zip(brokers, free[len(brokers) : -1], strict=True))
+        self._metrics_ports = dict(zip(brokers, free[len(brokers) : 2 * len(brokers)], strict=True))
+        self._brokers_ports = dict(zip(brokers, free[2 * len(brokers) : -1], strict=True))
 
     def __enter__(self) -> Self:
         if self.quorum is not None:
@@ -117,6 +122,8 @@ class LocalCluster(LocalNodes):
                 "rlmm.config.remote.log.metadata.topic.min.isr": "1",
             }
             properties |= {f"rsm.config.{name}": value for name, value in self.tier.options.items()}
+        if self.security is not None:
+            properties |= self.security.of_broker(node, self.port(node), self._brokers_ports[node])
         return properties | self.configs | self.broker_configs.get(node, {})
 
     def wait_serving(self, node: int) -> None:
@@ -128,7 +135,7 @@ class LocalCluster(LocalNodes):
                     return
 
     async def _knows_itself(self, node: int) -> bool:
-        client = KafkaClient(client_id="local-cluster", random=random.Random())
+        client = make_client("local-cluster", None if self.security is None else self.security.client())
         address = Address("127.0.0.1", self.port(node))
         try:
             answer = await client.send(address, metadata_of(()), timeout_s=START_TIMEOUT_S)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import ClassVar, Final, Self
 
 from ..protocol.errors import OperatorError
+from .local_security import LocalSecurity
 from .processes import Processes, poll
 
 START_TIMEOUT_S: Final = 75.0
@@ -42,7 +43,14 @@ class LocalNodes(ABC):
     kind: ClassVar[str]
     failure: ClassVar[type[NodeFailedError]]
 
-    def __init__(self, base: Path, nodes: Sequence[int], ports: Sequence[int]) -> None:
+    security: LocalSecurity | None = None
+    """How connections are protected; None: not at all."""
+
+    def __init__(
+        self, base: Path, nodes: Sequence[int], ports: Sequence[int], security: LocalSecurity | None = None
+    ) -> None:
+        if security is not None:
+            self.security = security
         self.base = base.absolute()
         self.nodes = tuple(nodes)
         self._ports = dict(zip(self.nodes, ports, strict=True))

@@ -18,6 +18,7 @@ from ..protocol.net.client import Address
 from ..quorum.controller_config import load
 from .format import format_order, run_format
 from .local_nodes import TIERFETCH, LocalNodes, NodeFailedError
+from .local_security import LocalSecurity
 from .processes import free_ports
 from .quorum.admin import QuorumAdmin
 from .quorum.report import status
@@ -58,8 +59,9 @@ class LocalQuorum(LocalNodes):
         command: Callable[[int, Path], Sequence[str]] | None = None,
         first_id: int = 1,
         ports: Sequence[int] | None = None,
+        security: LocalSecurity | None = None,
     ) -> None:
-        super().__init__(base, range(first_id, first_id + controllers), ports or free_ports(controllers))
+        super().__init__(base, range(first_id, first_id + controllers), ports or free_ports(controllers), security)
         self._command = command
         self.dynamic = dynamic
         self.configs = dict(configs or {})
@@ -93,6 +95,7 @@ class LocalQuorum(LocalNodes):
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data_directory(node)),
             **quorum,
+            **({} if self.security is None else self.security.of_controller(node)),
             **self.configs,
         }
 
@@ -107,6 +110,8 @@ class LocalQuorum(LocalNodes):
             initial=None,
             without=self.dynamic and not is_first,
         )
+        if self.security is not None:
+            order = order.with_records(self.security.first_records())
         asyncio.run(run_format(order, ignore_formatted=True))
 
     def running(self) -> Iterable[int]:
@@ -116,7 +121,9 @@ class LocalQuorum(LocalNodes):
         """What `quorum describe --status` says, asked of those that run. NoLeaderError, OSError."""
 
         async def ask() -> dict[str, Any]:
-            async with QuorumAdmin([Address("127.0.0.1", self.port(node)) for node in self.running()]) as admin:
+            addresses = [Address("127.0.0.1", self.port(node)) for node in self.running()]
+            identity = None if self.security is None else self.security.client_of_controllers()
+            async with QuorumAdmin(addresses, identity) as admin:
                 return status((await admin.cluster()).cluster_id, await admin.describe())
 
         return asyncio.run(ask())
@@ -129,7 +136,12 @@ class LocalQuorum(LocalNodes):
     def tool(self, *arguments: str) -> str:
         """Run `tierfetch ...`; ControllerFailedError with what it said unless it succeeds."""
         done = subprocess.run(
-            [*TIERFETCH, *arguments], capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False
+            [*TIERFETCH, *arguments],
+            env=None if self.security is None else self.security.environment(arguments),
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
         )
         if done.returncode != 0:
             raise ControllerFailedError(f"tierfetch {' '.join(arguments)}: {done.stderr or done.stdout}")

@@ -11,6 +11,7 @@ from ..quorum.controller_config import parse
 from .format import format_order, run_format
 from .local_cluster import LocalCluster, TierSettings
 from .local_quorum import cluster_id_of
+from .local_security import LocalSecurity
 from .processes import free_ports
 
 
@@ -28,11 +29,14 @@ class LocalServers(LocalCluster):
         configs: Mapping[str, str] | None = None,
         ports: Sequence[int] | None = None,
         controller_ports: Sequence[int] | None = None,
+        security: LocalSecurity | None = None,
     ) -> None:
         nodes = tuple(node_ids)
         self.controller_ports = dict(zip(nodes, controller_ports or free_ports(len(nodes)), strict=True))
         controllers = ",".join(f"127.0.0.1:{port}" for port in self.controller_ports.values())
-        super().__init__(base, nodes, tier=tier, configs=configs, controllers=controllers, ports=ports)
+        super().__init__(
+            base, nodes, tier=tier, configs=configs, controllers=controllers, ports=ports, security=security
+        )
 
     @property
     def bootstrap_controllers(self) -> str:
@@ -46,14 +50,16 @@ class LocalServers(LocalCluster):
     def prepare(self, node: int) -> None:
         config, _ = parse(self.properties(node), str(self.base))
         order = format_order(config, self.cluster_id, standalone=False, initial=None, without=False)
+        if self.security is not None:
+            order = order.with_records(self.security.first_records())
         asyncio.run(run_format(order, ignore_formatted=True))
 
     def properties(self, node: int) -> dict[str, str]:
         voters = ",".join(f"{id_}@127.0.0.1:{port}" for id_, port in self.controller_ports.items())
-        listeners = f"PLAINTEXT://127.0.0.1:{self.port(node)},CONTROLLER://127.0.0.1:{self.controller_ports[node]}"
-        return super().properties(node) | {
+        properties = super().properties(node)
+        return properties | {
             "process.roles": "broker,controller",
-            "listeners": listeners,
+            "listeners": f"{properties['listeners']},CONTROLLER://127.0.0.1:{self.controller_ports[node]}",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": voters,
             "controlled.shutdown.timeout.ms": "5000",  # the last to stop find no majority of controllers

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from dataclasses import dataclass
 
 from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.net.client import Address, KafkaClient
+from ..protocol.net.client import Address
 from ..protocol.requests import offsets_of
+from .command_config import make_client
 
 TIMEOUT_S = 10.0
 
@@ -28,7 +28,7 @@ def list_offset(port: int, topic: str, partition: int, timestamp: int, *, host: 
 
 
 async def _list_offset(address: Address, topic: str, partition: int, timestamp: int) -> ListedOffset:
-    client = KafkaClient(client_id="tierfetch-cli", random=random.Random())
+    client = make_client()
     question = offsets_of([(topic, partition)], timestamp, timeout_ms=int(TIMEOUT_S * 1000))
     try:
         answer = await client.send(address, question, timeout_s=TIMEOUT_S)

@@ -1,17 +1,14 @@
 """Requests that a broker passes on for a client, wrapped whole in an Envelope (KIP-590).
 
-    Envelope { request: header and body as the client sent them, principal, client's address }
-    Envelope response { response: header and body for the client, error of the passing on }
-
-A broker of Apache Kafka passes all administrative requests on like this, whatever its own clients speak to it. Here the
-inner request goes to the handler that it would have reached by itself.
+Brokers forward all administrative requests like this, whatever their own clients speak. The inner request goes to the
+handler that it would have reached by itself, and the client is judged, not the broker. A controller that is no longer
+the active one when it answers says so in the Envelope: the broker then asks another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Final
 
 from ..protocol.codec import (
     UnsupportedVersionError,
@@ -19,14 +16,13 @@ from ..protocol.codec import (
     read_request_header,
     write_response,
 )
+from ..protocol.envelope import joined, principal_of
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.brokers import EnvelopeRequest, EnvelopeResponse
 from ..protocol.net.dispatch import Handler, RequestContext
 from ..protocol.wire.framing import SIZE_BYTES
-from ..protocol.wire.primitives import MalformedMessageError, Reader
-from ..security.principal import KafkaPrincipal
-
-_VERSION_BYTES: Final = 2
+from ..protocol.wire.primitives import MalformedMessageError
+from .core.refusals import is_from_another
 
 
 async def unwrap(
@@ -43,7 +39,7 @@ async def unwrap(
     if header.api not in handlers:
         return refused(ErrorCode.unsupported_version)
     try:
-        principal = _principal(envelope.request_principal) if envelope.request_principal else context.principal
+        principal = principal_of(envelope.request_principal) if envelope.request_principal else context.principal
         address = envelope.client_host_address
         client_host = str(ip_address(address)) if address else context.client_host
     except (MalformedMessageError, ValueError):
@@ -61,18 +57,11 @@ async def unwrap(
         security_protocol=context.security_protocol,
     )
     response = await handlers[header.api](inner, body)
+    if is_from_another(response):
+        return refused(ErrorCode.not_controller)
+    assert response is not None, header
     parts = write_response(header.api, header.api_version, header.correlation_id, response)
-    data = b"".join(bytes(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
-    return EnvelopeResponse(response_data=data[SIZE_BYTES:])
-
-
-def _principal(data: bytes) -> KafkaPrincipal:
-    """Return the client's principal: version, type and name, as Kafka's DefaultPrincipalBuilder writes them."""
-    reader = Reader(memoryview(data), _VERSION_BYTES, flexible=True)
-    kind, name = reader.nullable_string(), reader.nullable_string()
-    if not (kind and name):
-        raise MalformedMessageError("an Envelope with a principal without a name")
-    return KafkaPrincipal(kind, name)
+    return EnvelopeResponse(response_data=joined(parts)[SIZE_BYTES:])
 
 
 def refused(code: ErrorCode) -> EnvelopeResponse:

@@ -26,7 +26,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, Final
+from typing import Final, cast
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
@@ -37,9 +37,9 @@ from ..quorum.core.state import LeaderAndEpoch
 from ..quorum.listener import CommittedBatch, SnapshotContent
 from ..quorum.node import QuorumNode
 from .core.bootstrap import first_records
-from .core.config import ControllerConfig
 from .core.fast_failover import LOOK_INTERVAL_S, ProbeOutcome, Verdict
 from .core.machine import ControllerCore, batches
+from .core.quotas.mutations import MutationClient
 from .core.refusals import refusal
 from .core.state import ControllerResult, KRaftUpgrade, Moment
 from .image.registrations import BrokerRegistration
@@ -70,15 +70,16 @@ class _Job:
     """Something to decide, and who waits for the response."""
 
     decide: Decide
-    answer: asyncio.Future[Any] | None = None
+    answer: asyncio.Future[object] | None = None
 
 
 class ControllerNode:
-    """A `QuorumListener`. `attach` comes before the quorum's replica starts, `start` after it."""
+    """The `QuorumListener` of an opened replica, which runs `core` on its log. Its worker runs from `start` on."""
 
     def __init__(
         self,
-        config: ControllerConfig,
+        core: ControllerCore,
+        node: QuorumNode,
         rng: Random,
         *,
         registration: RegisterControllerRecord,
@@ -86,20 +87,20 @@ class ControllerNode:
         formatted: Sequence[MetadataRecord] = (),
     ) -> None:
         """`formatted` are the records that formatting has prepared for a new cluster."""
-        self._config = config
+        self.core = core
+        self._node = node
         self._rng = rng
         self.registration = registration
         self._snapshotter = snapshotter
         self._formatted = formatted
-        self.core = ControllerCore(config, rng)
-        self._node: QuorumNode
         self._epoch = -1
         self._applied_end = 0
         self._committed = asyncio.Event()
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue(JOBS_MAX)
         self._is_idle = False
         """Nothing is being decided or written."""
-        self._worker: asyncio.Task[None] | None = None
+        self._workers: list[asyncio.Task[None]] = []
+        """The worker, once it was started."""
         self._looking: asyncio.Task[None] | None = None
         """The task that looks for silent brokers while this controller is new."""
         self._probes: dict[tuple[int, int, int], asyncio.Task[None]] = {}
@@ -109,13 +110,10 @@ class ControllerNode:
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when an internal error has ended the worker."""
 
-    def attach(self, node: QuorumNode) -> None:
-        self._node = node
-        self._snapshotter.attach(node)
-
     def start(self) -> None:
-        self._worker = asyncio.create_task(self._work(), name="controller")
-        self._worker.add_done_callback(self._worker_ended)
+        worker = asyncio.create_task(self._work(), name="controller")
+        worker.add_done_callback(self._worker_ended)
+        self._workers.append(worker)
 
     def _worker_ended(self, worker: asyncio.Task[None]) -> None:
         if not worker.cancelled() and not self.failed.done():
@@ -129,7 +127,7 @@ class ControllerNode:
             self._reject_jobs()
 
     async def close(self) -> None:
-        tasks = [task for task in (self._worker, self._looking, *self._probes.values()) if task is not None]
+        tasks = [task for task in (*self._workers, self._looking, *self._probes.values()) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -151,11 +149,8 @@ class ControllerNode:
         self._snapshotter.applied(self.core.state.image, batch)
 
     def on_load_snapshot(self, snapshot: SnapshotContent) -> None:
-        assert not self.is_active, (snapshot.offset, self._epoch)
-        self.core = ControllerCore(self._config, self._rng)
-        for values in snapshot.batches:
-            for value in values:
-                self.core.replay(decode_record(value).record, snapshot.offset - 1)
+        records = (decode_record(value).record for values in snapshot.batches for value in values)
+        self.core.load_snapshot(records, snapshot.offset - 1)
         self._applied_end = snapshot.offset
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
@@ -173,8 +168,8 @@ class ControllerNode:
 
     def _become_active(self, epoch: int) -> None:
         self._epoch = epoch
-        self._config = replace(self._config, cluster_id=self._node.config.cluster_id or self._config.cluster_id)
-        self.core.state.config = self._config
+        config = self.core.state.config
+        self.core.state.config = replace(config, cluster_id=self._node.config.cluster_id or config.cluster_id)
         self.core.become_active(self._now_ms())
         _log.info("controller %d is active; epoch %d", self._node.node_id, epoch)
         self._put(_Job(self._begin))
@@ -195,16 +190,23 @@ class ControllerNode:
         heard = self._heard(request) if self.is_active else None
         return await self.request(request) if heard is None else heard
 
-    async def request(self, request: Request[ResponseT]) -> ResponseT:
-        """Return the response, once what it says is committed."""
+    async def request(self, request: Request[ResponseT], client: MutationClient | None = None) -> ResponseT:
+        """Return the response, once what it says is committed. `client` is given where its changes are limited."""
         if not self.is_active:
             return refusal(request, self._not_active())
-        answer: asyncio.Future[ResponseT] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         try:
-            self._put(_Job(lambda moment: self.core.handle(request, moment), answer))
-            return await answer
+            self._put(_Job(lambda moment: self._decided(request, moment, client), answer))
+            return cast(ResponseT, await answer)
         except KafkaError as error:
             return refusal(request, error)
+
+    def _decided(
+        self, request: Request[ResponseT], moment: Moment, client: MutationClient | None
+    ) -> ControllerResult[ResponseT]:
+        if client is None:
+            return self.core.handle(request, moment)
+        return self.core.handle_of(request, moment, client)
 
     def _heard(self, heartbeat: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse | None:
         """Return the response to a heartbeat that finds nothing to decide; None to one that the worker has to see."""
@@ -253,7 +255,7 @@ class ControllerNode:
                 _log.warning("broker %d is gone: its listener refuses connections; it is fenced", broker.broker_id)
             return result
 
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         try:
             self._put(_Job(decide, answer))
             await answer
@@ -271,7 +273,7 @@ class ControllerNode:
             raise KafkaError(ErrorCode.request_timed_out, message) from None
 
     def _not_active(self) -> KafkaError:
-        leader = self._node.leader_and_epoch.leader_id
+        leader = self._node.status.leader_and_epoch.leader_id
         message = f"controller {self._node.node_id} is not the active one, but {'nobody' if leader is None else leader}"
         return KafkaError(ErrorCode.not_controller, message)
 
@@ -287,7 +289,7 @@ class ControllerNode:
         return int(asyncio.get_running_loop().time() * 1000)
 
     def _moment(self) -> Moment:
-        return Moment(self._now_ms(), self._node.next_offset)
+        return Moment(self._now_ms(), self._node.status.next_offset)
 
     async def _work(self) -> None:
         while True:
@@ -319,7 +321,10 @@ class ControllerNode:
 
     def _fire(self, moment: Moment) -> ControllerResult[None] | None:
         expiry_ms = self.core.next_expiry_ms()
-        if expiry_ms is not None and moment.now_ms - expiry_ms > self._config.session_timeout_ms // LATE_DIVISOR:
+        if (
+            expiry_ms is not None
+            and moment.now_ms - expiry_ms > self.core.state.config.session_timeout_ms // LATE_DIVISOR
+        ):
             _log.warning("controller %d was held up: every broker session starts again", self._node.node_id)
             self.core.on_pause(moment.now_ms)
         return self.core.fire(moment)
@@ -334,7 +339,7 @@ class ControllerNode:
     async def _decide(self, job: _Job) -> ControllerResult[object] | None:
         """And commit."""
         for _ in range(DECISIONS_MAX):
-            self.core.state.kraft_version = self._node.voters.kraft_version
+            self.core.state.kraft_version = self._node.status.voters.kraft_version
             result = job.decide(self._moment())
             try:
                 if result is not None:

@@ -1,10 +1,11 @@
 """A controller process below its command: the quorum's replica with its listener, and the controller on top of it.
 
-    start                                              stop, the other way round
-    -------------------------------------------------  -----------------------------------------------
-    listener bound, replica started (`quorum.service`)  listener closed, leadership handed over, log closed
-    worker started: requests are decided               jobs that wait are refused
-    this controller makes itself known to the active one
+    start                                               stop, in this order
+    --------------------------------------------------  ---------------------------------------------------------
+    listener bound, replica opened (`quorum.service`)   registration ends
+    worker started: requests are decided                leadership handed over, listener closed, log closed
+    replica started, listener accepts                   worker cancelled, jobs that wait are rejected
+    this controller registers with the active one
 
 The listener serves the quorum's requests, brokers' and operators'. Which connection carries a broker's heartbeats is
 remembered: its end is the first sign that the process is gone.
@@ -14,15 +15,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from random import Random
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from ..log.disk.directory_lock import lock_directory
-from ..log.disk.port import Disk
-from ..log.keeper.log_directory import HeldLock
 from ..protocol.api import ApiKey
 from ..protocol.authorization.gate import guarded
 from ..protocol.errors import OUTSIDE, ErrorCode
@@ -53,20 +52,23 @@ from ..protocol.net.dispatch import (
     api_versions_error,
     api_versions_response,
 )
-from ..protocol.net.service import Service, cancelled
+from ..protocol.net.service import cancelled
 from ..protocol.start_waits import listed
 from ..quorum.controller_config import ControllerConfig as ProcessConfig
+from ..quorum.environment import Machine
+from ..quorum.handlers import QuorumHandlers
 from ..quorum.listener import QuorumListener
 from ..quorum.node import QuorumNode
-from ..quorum.service import QuorumService
+from ..quorum.service import QuorumGate, QuorumService, open_quorum
 from ..quorum.storage.bootstrap_file import read_bootstrap
-from ..security.authorizer import Authorizer, StandardAuthorizer
+from ..security.authorizer import StandardAuthorizer
 from ..security.client import open_client
 from .core.cluster import Asked, describe_cluster
 from .core.config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
 from .core.describe_configs import NodeConfigs, describe_configs
 from .core.features import finalized_levels, offered_features
-from .core.machine import HANDLERS
+from .core.machine import HANDLERS, ControllerCore
+from .core.quotas.mutations import STRICT_SINCE, MutationClient
 from .core.security.acls import describe_acls
 from .envelope import refused, unwrap
 from .node import ControllerNode
@@ -89,7 +91,9 @@ OF_CLIENTS: Final = frozenset(HANDLERS) - {
     ApiKey.ASSIGN_REPLICAS_TO_DIRS,
     ApiKey.ALLOCATE_PRODUCER_IDS,
 }
-"""What a broker may pass on for its clients."""
+"""What a broker may forward for its clients."""
+OF_CLIENTS_TO_THE_QUORUM: Final = frozenset({ApiKey.DESCRIBE_QUORUM, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER})
+"""The same, of what the quorum itself answers."""
 
 _log = logging.getLogger(__name__)
 
@@ -107,39 +111,17 @@ def core_config(process: ProcessConfig) -> ControllerConfig:
         leader_imbalance_check_interval_ms=process.leader_imbalance_check_interval_seconds * 1000,
         fast_failover=process.fast_failover_enable,
         has_authorizer=process.authorizer.is_configured,
+        mutation_burst_s=process.controller_quota_window_num * process.controller_quota_window_size_seconds,
         warming=WarmingPolicy(process.thin_replica_warm_bytes, process.thin_replica_warm_ms),
     )
 
 
-class ControllerService(Service):
-    """`async with ControllerService(config, ...) as service:` has it serving. QuorumStartError, OSError."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ControllerService:
+    """A controller that serves: `open_controller` makes it."""
 
-    def __init__(
-        self,
-        config: ProcessConfig,
-        *,
-        disk: Disk,
-        rng: Random,
-        now_ms: Callable[[], int],
-        lock: Callable[[Path], HeldLock] = lock_directory,
-        check_broker_configs: Callable[[Mapping[str, str]], None] = lambda _: None,
-        listeners: Sequence[QuorumListener] = (),
-    ) -> None:
-        """`listeners` are told what the controller is told, before it."""
-        super().__init__()
-        self.config = config
-        self._rng = rng
-        self._listeners = listeners
-        self._check_broker_configs = check_broker_configs
-        self._quorum_arguments: dict[str, Any] = {"disk": disk, "rng": rng, "now_ms": now_ms, "lock": lock}
-        self._protocol = int(config.security.controller_protocol)
-        self._brokers: dict[int, int] = {}
-        """The broker whose heartbeats a connection carries, by connection."""
-        self._authorizer: Authorizer | None = None
-        self._of_clients: Mapping[int, Handler] = {}
-        """The handlers of requests in an Envelope, behind the same gate."""
-        self.controller: ControllerNode
-        self.quorum: QuorumService
+    quorum: QuorumService
+    controller: ControllerNode
 
     @property
     def node(self) -> QuorumNode:
@@ -152,82 +134,126 @@ class ControllerService(Service):
         node = self.node
         if node.has_heard_leader:
             return None
-        voters = ", ".join(str(voter.id) for voter in node.voters.voters)
+        voters = ", ".join(str(voter.id) for voter in node.status.voters.voters)
         why = listed(node.unanswered.reasons()) or "no election was won yet"
         return f"waiting for a majority of the voters {voters or '(none is known)'} to elect a controller: {why}"
 
-    async def _start(self) -> None:
-        config = self.config
-        self._authorizer = self._make_authorizer()
-        formatted = await read_bootstrap(self._quorum_arguments["disk"], config.metadata_directory)
-        self.controller = ControllerNode(
-            core_config(config).checking(self._check_broker_configs),
-            self._rng,
-            registration=self._registration(),
+
+def accept_all(_: Mapping[str, str]) -> None:
+    """Accept every dynamic config of brokers."""
+
+
+@asynccontextmanager
+async def open_controller(
+    config: ProcessConfig,
+    machine: Machine,
+    *,
+    check_broker_configs: Callable[[Mapping[str, str]], None] = accept_all,
+    listeners: Sequence[QuorumListener] = (),
+) -> AsyncIterator[ControllerService]:
+    """Run a controller until the block ends. Raise QuorumStartError, and the OSError of its listener.
+
+    `listeners` follow the metadata log, each batch before the controller. `check_broker_configs` raises for a dynamic
+    config that brokers would reject.
+    """
+    # The controller's tasks end last: until the listener is closed, requests that are under way get a response.
+    async with AsyncExitStack() as working, AsyncExitStack() as serving:
+        formatted = await read_bootstrap(machine.disk, config.metadata_directory)
+        registration = _registration(config, machine.rng)
+        core = ControllerCore(core_config(config).checking(check_broker_configs), machine.rng)
+        quorum = await serving.enter_async_context(
+            open_quorum(config, machine, credentials=lambda: core.state.image.scram)
+        )
+        controller = ControllerNode(
+            core,
+            quorum.node,
+            machine.rng,
+            registration=registration,
             formatted=tuple(decode_record(value).record for value in formatted),
             snapshotter=Snapshotter(
+                quorum.node,
                 bytes_max=config.metadata_log_max_record_bytes_between_snapshots,
                 interval_ms=config.metadata_log_max_snapshot_interval_ms,
             ),
         )
-        self._stack.push_async_callback(self.controller.close)
-        self.controller.start()
-        self.quorum = QuorumService(
-            config,
-            **self._quorum_arguments,
-            listeners=(*self._listeners, self.controller),
-            handlers_of=self._handlers,
-            credentials=lambda: self.controller.core.state.image.scram,
-            authorizer=self._authorizer,
-            topic_name=self._topic_name,
-        )
-        await self._stack.enter_async_context(self.quorum)
-        self.quorum.server.connection_watcher = self._connection_ended
+        working.push_async_callback(controller.close)
+        controller.start()
+        service = ControllerService(quorum, controller)
+        gate = _gate(config, service)
+        requests = ControllerRequests(config, service, gate)
+        quorum.server.connection_watcher = requests.connection_ended
+        await quorum.begin((*listeners, controller), handlers=requests.handlers(), gate=gate)
         client = KafkaClient(
             client_id=f"tierfetch-controller-{config.node_id}",
-            random=self._rng,
+            random=machine.rng,
             identity=open_client(config.security.to_controllers),
         )
-        self._stack.push_async_callback(client.close)
-        registering = asyncio.create_task(self._keep_registered(client), name="controller-registration")
-        self._stack.push_async_callback(cancelled, registering)
+        serving.push_async_callback(client.close)
+        timeout_s = config.controller_quorum_request_timeout_ms / 1000
+        registering = asyncio.create_task(_keep_registered(service, client, timeout_s), name="controller-registration")
+        serving.push_async_callback(cancelled, registering)
+        yield service
 
-    def _make_authorizer(self) -> Authorizer | None:
-        settings = self.config.authorizer
-        if not settings.is_configured:
-            return None
-        return StandardAuthorizer(
-            settings.rules,
-            lambda: self.controller.core.state.image.acls,
-            asyncio.get_running_loop().time,
-            lambda: self.node.has_heard_leader and self.controller.core.state.image.metadata_version > 0,
-        )
 
-    def _topic_name(self, topic_id: UUID) -> str | None:
-        topic = self.controller.core.state.image.topics.get(topic_id)
+def _gate(config: ProcessConfig, service: ControllerService) -> QuorumGate:
+    core, node = service.controller.core, service.node
+
+    def topic_name(topic_id: UUID) -> str | None:
+        topic = core.state.image.topics.get(topic_id)
         return None if topic is None else topic.name
 
-    def _registration(self) -> RegisterControllerRecord:
-        endpoint = self.config.endpoint
-        return RegisterControllerRecord(
-            controller_id=self.config.node_id,
-            incarnation_id=UUID(int=self._rng.getrandbits(128), version=4),
-            zk_migration_ready=False,
-            end_points=(
-                BrokerEndpoint(
-                    name=endpoint.name, host=endpoint.host, port=endpoint.port, security_protocol=self._protocol
-                ),
-            ),
-            features=tuple(
-                BrokerFeature(name=name, min_supported_version=item.min_level, max_supported_version=item.max_level)
-                for name, item in sorted(SUPPORTED_FEATURES.items())
-            ),
-        )
+    if not config.authorizer.is_configured:
+        return QuorumGate(None, topic_name)
+    authorizer = StandardAuthorizer(
+        config.authorizer.rules,
+        lambda: core.state.image.acls,
+        asyncio.get_running_loop().time,
+        lambda: node.has_heard_leader and core.state.image.metadata_version > 0,
+    )
+    return QuorumGate(authorizer, topic_name)
 
-    # Requests.
 
-    def _handlers(self, node: QuorumNode) -> Mapping[int, Handler]:
-        self.controller.attach(node)
+def _registration(config: ProcessConfig, rng: Random) -> RegisterControllerRecord:
+    endpoint = config.endpoint
+    return RegisterControllerRecord(
+        controller_id=config.node_id,
+        incarnation_id=UUID(int=rng.getrandbits(128), version=4),
+        zk_migration_ready=False,
+        end_points=(
+            BrokerEndpoint(
+                name=endpoint.name,
+                host=endpoint.host,
+                port=endpoint.port,
+                security_protocol=int(config.security.controller_protocol),
+            ),
+        ),
+        features=tuple(
+            BrokerFeature(name=name, min_supported_version=item.min_level, max_supported_version=item.max_level)
+            for name, item in sorted(SUPPORTED_FEATURES.items())
+        ),
+    )
+
+
+class ControllerRequests:
+    """The handlers of one controller's listener."""
+
+    def __init__(self, config: ProcessConfig, service: ControllerService, gate: QuorumGate) -> None:
+        self.config = config
+        self.quorum = service.quorum
+        self.node = service.node
+        self.controller = service.controller
+        self._protocol = int(config.security.controller_protocol)
+        self._has_authorizer = gate.authorizer is not None
+        self._brokers: dict[int, int] = {}
+        """The broker whose heartbeats a connection carries, by connection."""
+        of_clients: dict[int, Handler] = dict.fromkeys(OF_CLIENTS, self._handle)
+        of_quorum = QuorumHandlers(service.node).table()
+        of_clients |= {api: handler for api, handler in of_quorum.items() if api in OF_CLIENTS_TO_THE_QUORUM}
+        self._of_clients = guarded(of_clients, gate.authorizer, gate.topic_name)
+        """The handlers of requests in an Envelope, which pass the same gate."""
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Return the handlers by API key."""
         handlers: dict[int, Handler] = dict.fromkeys(HANDLERS, self._handle)
         handlers[ApiKey.BROKER_HEARTBEAT] = self._heartbeat
         handlers[ApiKey.API_VERSIONS] = self._api_versions
@@ -235,11 +261,16 @@ class ControllerService(Service):
         handlers[ApiKey.DESCRIBE_CLUSTER] = self._describe_cluster
         handlers[ApiKey.DESCRIBE_CONFIGS] = self._describe_configs
         handlers[ApiKey.DESCRIBE_ACLS] = self._describe_acls
-        self._of_clients = guarded(dict.fromkeys(OF_CLIENTS, self._handle), self._authorizer, self._topic_name)
         return handlers
 
-    async def _handle(self, _: RequestContext, request: Request[ResponseT]) -> ResponseT:
-        return await self.controller.request(request)
+    async def _handle(self, context: RequestContext, request: Request[ResponseT]) -> ResponseT:
+        strict_since = STRICT_SINCE.get(context.api)
+        if strict_since is None:
+            return await self.controller.request(request)
+        client = MutationClient(
+            context.principal.name, context.client_id or "", is_strict=context.api_version >= strict_since
+        )
+        return await self.controller.request(request, client)
 
     async def _heartbeat(self, context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         self._brokers[context.connection_id] = request.broker_id
@@ -252,14 +283,14 @@ class ControllerService(Service):
 
     async def _describe_cluster(self, _: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
         node = self.node
-        leader_id = node.leader_and_epoch.leader_id
+        leader_id = node.status.leader_and_epoch.leader_id
         asked = Asked(
             cluster_id=node.config.cluster_id or "",
             listener_name=self.config.endpoint.name,
             leader_id=NO_CONTROLLER if leader_id is None else leader_id,
             voters={
                 voter.id: [BrokerEndpoint(name=at.name, host=at.host, port=at.port, security_protocol=self._protocol)]
-                for voter in node.voters.voters
+                for voter in node.status.voters.voters
                 if (at := voter.endpoint) is not None
             },
         )
@@ -272,9 +303,9 @@ class ControllerService(Service):
 
     async def _describe_acls(self, _: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
         acls = self.controller.core.state.image.acls
-        return describe_acls(acls, request, has_authorizer=self._authorizer is not None)
+        return describe_acls(acls, request, has_authorizer=self._has_authorizer)
 
-    def _connection_ended(self, connection_id: int) -> None:
+    def connection_ended(self, connection_id: int) -> None:
         broker_id = self._brokers.pop(connection_id, None)
         if broker_id is not None and broker_id not in self._brokers.values():
             self.controller.connection_lost(broker_id)
@@ -290,27 +321,24 @@ class ControllerService(Service):
             finalized_features=FinalizedFeatures(self.node.applied_offset, finalized_levels(state)),
         )
 
-    # Being known.
 
-    async def _keep_registered(self, client: KafkaClient) -> None:
-        """Tell the active controller what this one supports, whenever the cluster knows it otherwise."""
-        registration = self.controller.registration
-        interval_s = REGISTRATION_INTERVAL_S
-        while True:
-            await asyncio.sleep(interval_s)
-            is_known = self.controller.core.state.image.controllers.get(registration.controller_id) == registration
-            interval_s = KNOWN_INTERVAL_S if is_known else REGISTRATION_INTERVAL_S
-            endpoint = self.node.leader_endpoint
-            if is_known or self.controller.is_active or endpoint is None:
-                continue
-            try:
-                await client.send(
-                    Address(endpoint.host, endpoint.port),
-                    _registration_request(registration),
-                    timeout_s=self.config.controller_quorum_request_timeout_ms / 1000,
-                )
-            except OUTSIDE as error:
-                _log.debug("controller %d could not register: %s", registration.controller_id, error)
+async def _keep_registered(service: ControllerService, client: KafkaClient, timeout_s: float) -> None:
+    """Register this controller with the active one, whenever the cluster knows it otherwise."""
+    controller, node = service.controller, service.node
+    registration = controller.registration
+    interval_s = REGISTRATION_INTERVAL_S
+    while True:
+        await asyncio.sleep(interval_s)
+        is_known = controller.core.state.image.controllers.get(registration.controller_id) == registration
+        interval_s = KNOWN_INTERVAL_S if is_known else REGISTRATION_INTERVAL_S
+        endpoint = node.status.leader_endpoint
+        if is_known or controller.is_active or endpoint is None:
+            continue
+        try:
+            address = Address(endpoint.host, endpoint.port)
+            await client.send(address, _registration_request(registration), timeout_s=timeout_s)
+        except OUTSIDE as error:
+            _log.debug("controller %d could not register: %s", registration.controller_id, error)
 
 
 def _registration_request(record: RegisterControllerRecord) -> ControllerRegistrationRequest:

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
 
 from ..quorum.core.errors import QuorumFailedError
 from ..quorum.listener import CommittedBatch
-from ..quorum.node import QuorumNode
 from .image.image import MetadataImage
 from .image.snapshot import snapshot_records
 from .records import encode_record
@@ -26,20 +25,23 @@ AGAIN_MS: Final = 60_000
 _log = logging.getLogger(__name__)
 
 
+class SnapshotWriter(Protocol):
+    """The port to the quorum's log: `QuorumNode.create_snapshot`."""
+
+    async def create_snapshot(self, offset: int, epoch: int, records: Iterable[bytes], append_time_ms: int) -> None: ...
+
+
 class Snapshotter:
     """`bytes_max` of records between two snapshots; `interval_ms` 0 means without a limit of time."""
 
-    def __init__(self, *, bytes_max: int, interval_ms: int) -> None:
+    def __init__(self, node: SnapshotWriter, *, bytes_max: int, interval_ms: int) -> None:
+        self._node = node
         self._bytes_max = bytes_max
         self._interval_ms = interval_ms
         self._bytes = 0
         self._last_ms: int | None = None
         self._again_ms: int | None = None
-        self._node: QuorumNode
         self._task: asyncio.Task[None] | None = None
-
-    def attach(self, node: QuorumNode) -> None:
-        self._node = node
 
     async def close(self) -> None:
         if self._task is not None:

@@ -118,7 +118,6 @@ class ReplicaFetcher:
         assert key not in self._replicas, f"{key} is fetched already: remove it first"
         replica = FollowedReplica(partition, partition.leader_epoch, ReplicaProgress(self._wall_clock()))
         self._replicas[key] = replica
-        self._wanted.touch(key)
         self._begin(replica, Trigger.ASSIGNED)
 
     async def remove(self, key: TopicIdPartition) -> ReplicaProgress | None:
@@ -160,6 +159,7 @@ class ReplicaFetcher:
 
     def _begin(self, replica: FollowedReplica, trigger: Trigger) -> None:
         replica.begin(trigger, asyncio.get_running_loop().time())
+        self._wanted.touch(replica.partition.topic_id_partition)
         self._start_bootstrap(replica)
 
     def _start_bootstrap(self, replica: FollowedReplica) -> None:
@@ -205,7 +205,7 @@ class ReplicaFetcher:
                 self._back_off(replica, f"{replica.trigger.value}, but {reason}", ReplicaState.FETCHING)
                 return
             case TruncateTo(offset) if offset < partition.local_log_start_offset:
-                replica.begin(Trigger.TRUNCATED_BELOW_LOCAL_START, replica.bootstrap_began_at)
+                replica.begin(Trigger.TRUNCATED_BELOW_LOCAL_START, replica.bootstrap_began_at)  # in the same state
                 return
             case TruncateTo(offset):
                 await partition.truncate_to(offset)
@@ -215,6 +215,7 @@ class ReplicaFetcher:
                 await self._bootstrapper.commit(partition, prepared)
                 replica.progress.bytes_from_tier += prepared.aux.bytes_from_tier
         replica.end_bootstrap(self._wall_clock())
+        self._wanted.touch(partition.topic_id_partition)
         key, offset = partition.topic_id_partition, partition.log_end_offset
         _log.info("%s: replication starts at offset %d: %s", key, offset, _summary(prepared))
         self._became_ready()
@@ -439,6 +440,7 @@ class ReplicaFetcher:
         except Exception as error:  # noqa: BLE001 - the supervisor of this replica's work
             replica.fail(f"{type(error).__name__}: {error}")
             key = replica.partition.topic_id_partition
+            self._wanted.touch(key)
             _log.exception("internal error in the replication of %s; it stops until the broker is restarted", key)
 
     def _report_tier_outage(self, replica: FollowedReplica, reason: str) -> None:
@@ -460,11 +462,13 @@ class ReplicaFetcher:
         key = replica.partition.topic_id_partition
         _log.log(level, "%s: %s, retrying in %.2f s: %s", key, resume.value, delay_s, reason)
         replica.back_off(reason, resume, loop.call_later(delay_s, self._end_back_off, replica))
+        self._wanted.touch(key)
 
     def _end_back_off(self, replica: FollowedReplica) -> None:
         if replica.is_removed:
             return
         replica.end_back_off()
+        self._wanted.touch(replica.partition.topic_id_partition)
         if replica.state is ReplicaState.BOOTSTRAPPING:
             self._start_bootstrap(replica)
         else:

@@ -1,11 +1,14 @@
 """What is fetched from a leader, looked at anew where something may have changed: a fetch costs its follower what has
 moved, not what it fetches.
 
-    touched: added, removed, answered, or none of what follows --look--> fetched from where it stands, or left out
-    settled: fetched, and has all that was committed           --no look until it is touched, or LOOK_AT_ALL_S are over
+    | a replica | is looked at |
+    |---|---|
+    | was added, removed or answered, or its state has changed: touched | before the next fetch |
+    | has an effect under way, is held back by the throttle, or is behind | before each fetch |
+    | bootstraps, backs off, has failed, or has all that was committed | once it is touched, or its turn comes |
 
-What changes a settled replica without an answer is noticed by the look at all: retention has raised its log start, its
-log has failed, its leader epoch is over.
+What changes a replica without an answer or a change of its state is noticed by the look at all, which goes round them,
+`LOOK_MAX` at a time: retention has raised its log start, its log has failed, its leader epoch is over.
 """
 
 from __future__ import annotations
@@ -21,6 +24,11 @@ from .followed_replica import FollowedReplica, ReplicaState
 HELD_BACK_S_MAX: Final = 1.0
 """After this long a throttle is asked again: it may have been changed."""
 LOOK_AT_ALL_S: Final = 0.5
+"""The time once round all replicas; it takes longer where they are more than `LOOK_MAX` for each fetch in that time."""
+LOOK_MAX: Final = 2_000
+"""Replicas at rest that one fetch looks at: some 5 ms."""
+_BUSY: Final = frozenset({ReplicaState.FETCHING, ReplicaState.TRUNCATING})
+"""Nothing says when a replica in another state is wanted again but the change of that state."""
 
 
 class WantedPartitions:
@@ -33,13 +41,19 @@ class WantedPartitions:
         """The requests, longest unchanged first: the leader may run out of bytes."""
         self.held_back_s: float | None = None
         """When the first of those may be fetched that the throttle holds back; None if it holds back none."""
-        self.is_bootstrapping = False
-        """Whether a replica was at the last look; none of these is settled."""
         self._replicas = replicas
         self._throttle = throttle
         self._max_bytes = max_bytes
         self._touched: dict[TopicIdPartition, None] = {}
-        self._look_at_all_s = 0.0
+        self._bootstrapping: set[TopicIdPartition] = set()
+        self._round: list[TopicIdPartition] = []
+        """The replicas whose turn in this look at all is still to come, the last one first."""
+        self._round_began_s = -LOOK_AT_ALL_S
+
+    @property
+    def is_bootstrapping(self) -> bool:
+        """Whether a replica was at the last look."""
+        return bool(self._bootstrapping)
 
     def touch(self, key: TopicIdPartition) -> None:
         """To be looked at before the next fetch."""
@@ -54,18 +68,18 @@ class WantedPartitions:
 
     def look(self, now_s: float) -> Collection[TopicIdPartition]:
         """Bring `requests` up to date; what was looked at for that since there was something to fetch."""
-        if now_s >= self._look_at_all_s:
-            self._look_at_all_s = now_s + LOOK_AT_ALL_S
-            self._touched.update(dict.fromkeys(self._replicas))
+        self._look_around(now_s)
         touched, self._touched = self._touched, {}
-        self.held_back_s, self.is_bootstrapping = None, False
+        self.held_back_s = None
         for key in touched:
             replica, request = self._replicas.get(key), None
+            self._bootstrapping.discard(key)
             if replica is not None:
                 request = self._request(key, replica) if self._is_due(replica) else None
-                if request is None or not replica.is_caught_up:
+                if replica.state is ReplicaState.BOOTSTRAPPING:
+                    self._bootstrapping.add(key)
+                elif replica.state in _BUSY and (request is None or not replica.is_caught_up):
                     self._touched[key] = None
-                    self.is_bootstrapping |= replica.state is ReplicaState.BOOTSTRAPPING
             if request is not self.requests.get(key):
                 self.requests.pop(key, None)
                 if request is not None:
@@ -73,6 +87,14 @@ class WantedPartitions:
         if not self.requests:  # there is no fetch to tell of them
             self._touched |= touched
         return touched
+
+    def _look_around(self, now_s: float) -> None:
+        """Touch those whose turn has come."""
+        if not self._round and now_s >= self._round_began_s + LOOK_AT_ALL_S:
+            self._round_began_s = now_s
+            self._round = list(self._replicas)[::-1]
+        for _ in range(min(LOOK_MAX, len(self._round))):
+            self._touched[self._round.pop()] = None
 
     def _is_due(self, replica: FollowedReplica) -> bool:
         is_ready = replica.state is ReplicaState.FETCHING and replica.is_current and not replica.effects.locked()

@@ -390,8 +390,14 @@ class PartitionLog:
         """The log at this instant, as the decisions of a copy need it."""
         state, segments = self._state, self._state.segments.as_tuple()
         first_roll_offset = segments[1].base_offset if len(segments) > 1 else None
+        end_offset = state.log_end_offset
         return Copied(
-            state.log_start_offset, state.local_log_start_offset, state.log_end_offset, state.epochs, first_roll_offset
+            # A truncation to a log start in the middle of a batch leaves a log that ends below its start.
+            min(state.log_start_offset, end_offset),
+            min(state.local_log_start_offset, end_offset),
+            end_offset,
+            state.epochs,
+            first_roll_offset,
         )
 
     def begin_copy(self) -> None:

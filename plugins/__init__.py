@@ -7,3 +7,13 @@ s3              stores segments in S3 through boto3.
 fsspec          stores segments at any fsspec URL.
 threads         runs blocking SDK calls on a plugin's own threads.
 """
+
+from __future__ import annotations
+
+from .object_storage import ObjectRemoteStorage, ObjectStore, StorageConfig
+
+__all__ = [
+    "ObjectRemoteStorage",
+    "ObjectStore",
+    "StorageConfig",
+]

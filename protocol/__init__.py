@@ -9,6 +9,7 @@ fetch/                 is Fetch: its messages and its sessions.
 authorization/         lets requests through to their handlers, or denies them.
 net/                   is connections: clients, listeners, limits, dispatch.
 codec                  turns frames into requests and responses, and back.
+envelope               wraps requests that a broker forwards for a client (KIP-590).
 errors                 declares Kafka's error codes and `KafkaError`.
 authorized_operations  declares the bits of what a client may do with a resource (KIP-430).
 start_waits            remembers what a start waits for, so that its process can report it.

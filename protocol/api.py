@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kio.index import load_request_schema, load_response_schema
+from kio.static.protocol import Payload
 
 from .extensions import extended_request, extended_response
 
@@ -87,6 +88,8 @@ class ApiKey(IntEnum):
     INCREMENTAL_ALTER_CONFIGS = 44, 0, 1, 1
     ALTER_PARTITION_REASSIGNMENTS = 45, 0, 1, 0
     LIST_PARTITION_REASSIGNMENTS = 46, 0, 0, 0
+    DESCRIBE_CLIENT_QUOTAS = 48, 0, 1, 1
+    ALTER_CLIENT_QUOTAS = 49, 0, 1, 1
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50, 0, 0, 0
     ALTER_USER_SCRAM_CREDENTIALS = 51, 0, 0, 0
     VOTE = 52, 0, 2, 0
@@ -123,20 +126,20 @@ class ApiKey(IntEnum):
     def has_flexible_response_header(self, version: int) -> bool:
         return self.is_flexible(version) and self is not ApiKey.API_VERSIONS
 
-    def request_type(self, version: int) -> type[Any]:
+    def request_type(self, version: int) -> type[Payload]:
         """kio's class of this version's request, with our tagged fields (`extensions`); imports its module."""
         return _request_type(int(self), version)
 
-    def response_type(self, version: int) -> type[Any]:
+    def response_type(self, version: int) -> type[Payload]:
         """kio's class of this version's response, with our tagged fields; imports its module."""
         return _response_type(int(self), version)
 
 
 @cache
-def _request_type(key: int, version: int) -> type[Any]:
+def _request_type(key: int, version: int) -> type[Payload]:
     return extended_request(load_request_schema(key, version))
 
 
 @cache
-def _response_type(key: int, version: int) -> type[Any]:
+def _response_type(key: int, version: int) -> type[Payload]:
     return extended_response(load_response_schema(key, version))

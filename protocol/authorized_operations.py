@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ..security.core.acl import AclOperation
+from ..security import AclOperation
 
 NOT_ASKED: Final = -(2**31)
 """In the place of the bits, where the request does not want them."""

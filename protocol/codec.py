@@ -19,12 +19,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from .api import ApiKey
 from .errors import PeerError
 from .fetch import messages as fetch_messages
 from .fetch import wire as fetch_wire
+from .messages.base import Message, MessageT
 from .messages.registry import MESSAGES, request_class, response_class
 from .messages.versions import lowered, upgraded
 from .request_elements import ELEMENTS_MAX_OF, REQUEST_ELEMENTS_MAX
@@ -35,6 +36,9 @@ from .wire.message_codec import message_reader, message_writer
 from .wire.primitives import INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer
 from .wire.stepping import Steps, run_to_end
 from .wire.steps import stepping_reader, stepping_writer
+
+RequestT = TypeVar("RequestT", bound=Message)
+AnswerT = TypeVar("AnswerT", bound=Message)
 
 _HEADER = struct.Struct(">hhih")
 """The request header with the length of the client id, which is the same in both versions."""
@@ -64,15 +68,14 @@ class RequestHeader:
     client_id: str | None
 
 
-class BodyCodec(Protocol):
+class BodyCodec(Protocol[RequestT, AnswerT]):
     """Reads and writes the bodies of one API; `read_*` raises MalformedMessageError only."""
 
-    def read_request(self, reader: Reader, version: int) -> Any: ...
-    def request_steps(self, reader: Reader, version: int) -> Steps[Any]: ...
-    def response_steps(self, writer: Writer, response: Any, version: int) -> Steps[None]: ...
-    def write_request(self, writer: Writer, request: Any, version: int) -> None: ...
-    def read_response(self, reader: Reader, version: int) -> Any: ...
-    def write_response(self, writer: Writer, response: Any, version: int) -> None: ...
+    def read_request(self, reader: Reader, version: int) -> RequestT: ...
+    def request_steps(self, reader: Reader, version: int) -> Steps[RequestT]: ...
+    def response_steps(self, writer: Writer, response: AnswerT, version: int) -> Steps[None]: ...
+    def write_request(self, writer: Writer, request: RequestT, version: int) -> None: ...
+    def read_response(self, reader: Reader, version: int) -> AnswerT: ...
 
 
 class _MessageCodec:
@@ -81,41 +84,54 @@ class _MessageCodec:
     def __init__(self, api: ApiKey) -> None:
         self._api = api
 
-    def read_request(self, reader: Reader, version: int) -> Any:
-        return self._read(reader, request_class(self._api), self._api.request_type(version), version)
+    def read_request(self, reader: Reader, version: int) -> Message:
+        read = message_reader(request_class(self._api), self._api.request_type(version))
+        return upgraded(read(reader), version)
 
-    def write_request(self, writer: Writer, request: Any, version: int) -> None:
-        self._write(writer, request_class(self._api), self._api.request_type(version), request, version)
+    def write_request(self, writer: Writer, request: Message, version: int) -> None:
+        cls = request_class(self._api)
+        write = message_writer(cls, self._api.request_type(version))
+        write(writer, lowered(_checked(cls, request), version))
 
-    def read_response(self, reader: Reader, version: int) -> Any:
-        return self._read(reader, response_class(self._api), self._api.response_type(version), version)
+    def read_response(self, reader: Reader, version: int) -> Message:
+        read = message_reader(response_class(self._api), self._api.response_type(version))
+        return upgraded(read(reader), version)
 
-    def write_response(self, writer: Writer, response: Any, version: int) -> None:
-        self._write(writer, response_class(self._api), self._api.response_type(version), response, version)
-
-    def request_steps(self, reader: Reader, version: int) -> Steps[Any]:
+    def request_steps(self, reader: Reader, version: int) -> Steps[Message]:
         read = stepping_reader(request_class(self._api), self._api.request_type(version))
         return upgraded((yield from read(reader)), version)
 
-    def response_steps(self, writer: Writer, response: Any, version: int) -> Steps[None]:
+    def response_steps(self, writer: Writer, response: Message, version: int) -> Steps[None]:
         cls = response_class(self._api)
-        if type(response) is not cls:
-            raise TypeError(f"a {cls.__name__} is to be written, not {response!r}")
         write = stepping_writer(cls, self._api.response_type(version))
-        yield from write(writer, lowered(response, version))
-
-    @staticmethod
-    def _read(reader: Reader, cls: type[Any], schema: type[Any], version: int) -> Any:
-        return upgraded(message_reader(cls, schema)(reader), version)
-
-    @staticmethod
-    def _write(writer: Writer, cls: type[Any], schema: type[Any], message: Any, version: int) -> None:
-        if type(message) is not cls:
-            raise TypeError(f"a {cls.__name__} is to be written, not {message!r}")
-        message_writer(cls, schema)(writer, lowered(message, version))
+        yield from write(writer, lowered(_checked(cls, response), version))
 
 
-def release_response(body: Any) -> None:
+class _RecordsCodec(Generic[RequestT, AnswerT]):
+    """The codec of an API whose bodies carry records: it checks the class, and leaves the rest to a codec by hand."""
+
+    def __init__(self, codec: BodyCodec[RequestT, AnswerT], request: type[RequestT], response: type[AnswerT]) -> None:
+        self._codec = codec
+        self._request = request
+        self._response = response
+        self.read_request = codec.read_request
+        self.request_steps = codec.request_steps
+        self.read_response = codec.read_response
+
+    def write_request(self, writer: Writer, request: Message, version: int) -> None:
+        self._codec.write_request(writer, _checked(self._request, request), version)
+
+    def response_steps(self, writer: Writer, response: Message, version: int) -> Steps[None]:
+        return self._codec.response_steps(writer, _checked(self._response, response), version)
+
+
+def _checked(cls: type[MessageT], message: Message) -> MessageT:
+    if not isinstance(message, cls):
+        raise TypeError(f"a {cls.__name__} is to be written, not {message!r}")
+    return message
+
+
+def release_response(body: Message | None) -> None:
     """Let go of the slices that a response holds, sent or not."""
     if isinstance(body, fetch_messages.FetchResponse):
         fetch_messages.release_records(body)
@@ -125,16 +141,18 @@ class _Format(NamedTuple):
     """How one version of an API is written."""
 
     api: ApiKey
-    codec: BodyCodec
+    codec: BodyCodec[Message, Message]
     is_flexible: bool
     has_response_tags: bool
     """In the header; those of the request's follow `is_flexible`."""
 
 
-_CODECS: Final[Mapping[ApiKey, BodyCodec]] = {
+_PRODUCE: Final = _RecordsCodec(produce_wire, produce_wire.ProduceRequest, produce_wire.ProduceResponse)
+_FETCH: Final = _RecordsCodec(fetch_wire, fetch_messages.FetchRequest, fetch_messages.FetchResponse)
+_CODECS: Final[Mapping[ApiKey, BodyCodec[Message, Message]]] = {
     **{api: _MessageCodec(api) for api in MESSAGES},
-    ApiKey.PRODUCE: produce_wire,
-    ApiKey.FETCH: fetch_wire,
+    ApiKey.PRODUCE: _PRODUCE,
+    ApiKey.FETCH: _FETCH,
 }
 _FORMATS: Final[Mapping[tuple[int, int], _Format]] = {
     (int(api), version): _Format(api, codec, api.is_flexible(version), api.has_flexible_response_header(version))
@@ -169,17 +187,17 @@ def _unsupported(api_key: int, version: int, correlation_id: int) -> Unsupported
     return UnsupportedVersionError(api_key, correlation_id, f"{api.name} version {version}, where {supported}")
 
 
-def read_request_body(header: RequestHeader, reader: Reader) -> Any:
-    """The body. Produce's records are views of the frame, writable if it is."""
+def read_request_body(header: RequestHeader, reader: Reader) -> Message:
+    """Return the body. Produce's records are views of the frame, writable if it is."""
     return _CODECS[header.api].read_request(reader, header.api_version)
 
 
-def request_body_steps(header: RequestHeader, reader: Reader) -> Steps[Any]:
+def request_body_steps(header: RequestHeader, reader: Reader) -> Steps[Message]:
     """Read the body as `read_request_body` does, in steps."""
     return _CODECS[header.api].request_steps(reader, header.api_version)
 
 
-def write_request(header: RequestHeader, body: Any) -> list[Part]:
+def write_request(header: RequestHeader, body: Message) -> list[Part]:
     """The whole frame, size included."""
     api, version = header.api, header.api_version
     start, flexible = _request_start(api, version, header.client_id)
@@ -215,8 +233,8 @@ def correlation_id_of(frame: memoryview) -> int:
     return correlation_id
 
 
-def read_response(api: ApiKey, version: int, frame: memoryview) -> Any:
-    """The body of a response. Fetch's records are views of the frame."""
+def read_response(api: ApiKey, version: int, frame: memoryview) -> Message:
+    """Return the body of a response. Fetch's records are views of the frame."""
     _, codec, is_flexible, has_tags = _FORMATS[api, version]
     reader = Reader(frame, INT32.size, flexible=has_tags)
     reader.tagged_fields()
@@ -227,12 +245,12 @@ def read_response(api: ApiKey, version: int, frame: memoryview) -> Any:
     return body
 
 
-def write_response(api: ApiKey, version: int, correlation_id: int, body: Any) -> list[Part]:
+def write_response(api: ApiKey, version: int, correlation_id: int, body: Message) -> list[Part]:
     """Return the whole frame, size included: buffers and slices, to be sent in this order."""
     return run_to_end(response_steps(api, version, correlation_id, body))
 
 
-def response_steps(api: ApiKey, version: int, correlation_id: int, body: Any) -> Steps[list[Part]]:
+def response_steps(api: ApiKey, version: int, correlation_id: int, body: Message) -> Steps[list[Part]]:
     """Write the frame that `write_response` returns, in steps."""
     _, codec, is_flexible, has_tags = _FORMATS[api, version]
     start = _SIZE_AND_CORRELATION_ID.pack(0, correlation_id)

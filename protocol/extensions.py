@@ -18,11 +18,14 @@ No postponed annotations here: kio looks at the types of fields, not at text.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, make_dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final, TypeVar, get_args
 from uuid import UUID
 
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
+from kio.static.protocol import Entity, Payload
+
+EntityT = TypeVar("EntityT", bound=Entity)
 
 FIRST_TAG: Final = 10_000
 NOT_WARMED: Final = -1
@@ -45,35 +48,35 @@ class ThinReplica:
     age_ms: int = field(metadata={"kafka_type": "int64"})
 
 
-def extended_request(schema: type[Any]) -> type[Any]:
-    """The request with our fields, or the schema as it is."""
+def extended_request(schema: type[Payload]) -> type[Payload]:
+    """Return the request with our fields, or the schema as it is."""
     extend = _REQUESTS.get((schema.__api_key__, schema.__version__))
     return schema if extend is None else extend(schema)
 
 
-def extended_response(schema: type[Any]) -> type[Any]:
-    """The same for a response."""
+def extended_response(schema: type[Payload]) -> type[Payload]:
+    """Return the response with our fields, or the schema as it is."""
     extend = _RESPONSES.get((schema.__api_key__, schema.__version__))
     return schema if extend is None else extend(schema)
 
 
-def _with_thin_replicas(schema: type[Any]) -> type[Any]:
+def _with_thin_replicas(schema: type[EntityT]) -> type[EntityT]:
     thin = field(metadata={"tag": FIRST_TAG}, default=())
     return _subclass(schema, "thin_replicas", tuple[ThinReplica, ...], thin)
 
 
-def _with_removal(schema: type[Any]) -> type[Any]:
+def _with_removal(schema: type[EntityT]) -> type[EntityT]:
     removal = field(metadata={"kafka_type": "bool", "tag": FIRST_TAG}, default=False)
     return _within(schema, ("topics",), lambda topic: _subclass(topic, "remove_last_partitions", bool, removal))
 
 
-def _with_replica_states(schema: type[Any]) -> type[Any]:
+def _with_replica_states(schema: type[EntityT]) -> type[EntityT]:
     left = field(metadata={"kafka_type": "int64", "tag": FIRST_TAG}, default=NOT_WARMED)
     pace = field(metadata={"kafka_type": "int64", "tag": FIRST_TAG + 1}, default=0)
     warm_in = field(metadata={"kafka_type": "int64", "tag": FIRST_TAG + 2}, default=NOT_THIN)
     is_out = field(metadata={"kafka_type": "bool", "tag": FIRST_TAG + 3}, default=False)
 
-    def extend(partition: type[Any]) -> type[Any]:
+    def extend(partition: type[Entity]) -> type[Entity]:
         warming = _subclass(
             _subclass(partition, "warming_bytes_left", int, left), "warming_bytes_per_second", int, pace
         )
@@ -82,22 +85,22 @@ def _with_replica_states(schema: type[Any]) -> type[Any]:
     return _within(schema, ("results", "topics", "partitions"), extend)
 
 
-def _with_incarnation(schema: type[Any]) -> type[Any]:
+def _with_incarnation(schema: type[EntityT]) -> type[EntityT]:
     incarnation = field(metadata={"kafka_type": "uuid", "tag": FIRST_TAG}, default=None)
     return _subclass(schema, "incarnation_id", UUID | None, incarnation)
 
 
-def _within(schema: type[Any], path: tuple[str, ...], extend: Callable[[type[Any]], type[Any]]) -> type[Any]:
-    """The schema with the entity that its arrays lead to extended."""
-    if not path:
-        return extend(schema)
-    (array,) = (item for item in schema.__dataclass_fields__.values() if item.name == path[0])
-    (element,) = {item for item in array.type.__args__ if item is not Ellipsis}
-    inner = _within(element, path[1:], extend)
-    return _subclass(schema, path[0], tuple[inner, ...], field())  # type: ignore[valid-type]  # made above
+def _within(
+    schema: type[EntityT], path: tuple[str, ...], extend: Callable[[type[Entity]], type[Entity]]
+) -> type[EntityT]:
+    """Return the schema with the entity extended that its arrays lead to; `path` names at least one."""
+    array, *rest = path
+    (element,) = {item for item in get_args(schema.__dataclass_fields__[array].type) if item is not Ellipsis}
+    inner = _within(element, tuple(rest), extend) if rest else extend(element)
+    return _subclass(schema, array, tuple[inner, ...], field())  # type: ignore[valid-type]  # made above
 
 
-def _subclass(base: type[Any], name: str, kind: Any, value: Any) -> type[Any]:
+def _subclass(base: type[EntityT], name: str, kind: object, value: object) -> type[EntityT]:
     return make_dataclass(base.__name__, [(name, kind, value)], bases=(base,), frozen=True, slots=True, kw_only=True)
 
 

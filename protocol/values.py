@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, dataclass_transform, overload
+from typing import TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
 
@@ -21,7 +21,9 @@ def value(*, kw_only: bool = False, order: bool = False) -> Callable[[type[T]], 
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def value(cls: type[T] | None = None, /, *, kw_only: bool = False, order: bool = False) -> Any:
+def value(
+    cls: type[T] | None = None, /, *, kw_only: bool = False, order: bool = False
+) -> type[T] | Callable[[type[T]], type[T]]:
     """A dataclass with slots, compared and hashed by its fields (by its own `__hash__`, where it defines one)."""
 
     def make(cls: type[T]) -> type[T]:

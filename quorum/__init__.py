@@ -10,6 +10,7 @@ log_owner          is the one task that changes the metadata log.
 peers              sends requests to other replicas, each with a deadline.
 handlers           answers requests from other replicas.
 delivery           delivers committed records to their readers, a snapshot first where one is needed.
+environment        is the port to the machine that a replica runs on.
 listener           declares what is delivered: committed batches, snapshots, changes of the leader.
 pending_appends    wakes the callers whose appends are committed.
 service            is a replica with its listener.

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -44,7 +44,7 @@ from ..protocol.wire.config_resources import ConfigType
 from ..security.core.authorization import AuthorizerSettings, authorizer_settings
 from ..security.core.node import NodeSecurity, controller_security
 from ..security.core.settings import is_security_key
-from .core.config import MetadataLogConfig, RaftConfig
+from .core.config import MetadataLogConfig, RaftConfig, ReplicaConfig
 from .core.state import Endpoint, ReplicaKey
 from .core.voters import VoterNode, VoterSet
 
@@ -117,6 +117,9 @@ class ClusterKeys(PropertyKeys):
     unclean_leader_election_enable: Boolean = False
     auto_leader_rebalance_enable: Boolean = True
     leader_imbalance_check_interval_seconds: PositiveInt = 300
+    controller_quota_window_num: PositiveInt = 11
+    controller_quota_window_size_seconds: PositiveInt = 1
+    """Their product is how many seconds of its controller_mutation_rate a client may save up (KIP-599)."""
     fast_failover_enable: Boolean = True
     """Look at once when a broker's connection ends, and fence it on proof instead of waiting for its session."""
     thin_replica_warm_bytes: PositiveLong = 256 * 1024 * 1024
@@ -180,6 +183,18 @@ class QuorumKeys(PropertyKeys):
             append_linger_ms=self.controller_quorum_append_linger_ms,
             request_timeout_ms=self.controller_quorum_request_timeout_ms,
             fetch_max_bytes=self.controller_quorum_fetch_max_bytes,
+        )
+
+    def replica_config(
+        self, node_id: int, directory: Path, endpoints: tuple[Endpoint, ...], *, is_locked: bool = False
+    ) -> ReplicaConfig:
+        """Return the configuration of a replica in `directory`; `endpoints` is empty for an observer."""
+        return ReplicaConfig(
+            raft=self.raft_config(node_id, endpoints),
+            directory=directory,
+            static_voters=self.static_voters,
+            log=self.log_config,
+            is_locked=is_locked,
         )
 
 
@@ -265,14 +280,16 @@ def load(path: Path) -> tuple[ControllerConfig, list[str]]:
 
 def parse(properties: Mapping[str, str], source: str) -> tuple[ControllerConfig, list[str]]:
     """Check properties; `source` names them in messages."""
-    values: dict[str, Any] = {}
+    values: dict[str, str | dict[str, str]] = {}
+    security: dict[str, str] = {}
     warnings: list[str] = []
     for given, value in properties.items():
         key = _ALIASES.get(given, given)
         if key in KEYS:
             values.setdefault(key, value)
         elif is_security_key(key):
-            values.setdefault("security.properties", {})[key] = value
+            values["security.properties"] = security
+            security[key] = value
         elif _OF_OTHERS.fullmatch(given):
             warnings.append(f"{source}: key {given!r} has no effect on a controller here")
         else:

@@ -14,7 +14,7 @@ The voters in effect are followed on the way: a snapshot cut later says which th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ..protocol.errors import OUTSIDE, KafkaError
@@ -38,7 +38,7 @@ class Delivery:
     def __init__(
         self, log: MetadataLog, configured: VotersAt, metrics: QuorumMetrics, fail: Callable[[str], None]
     ) -> None:
-        self.listeners: list[QuorumListener] = []
+        self.listeners: Sequence[QuorumListener] = ()
         self.applied_offset = 0
         """Exclusive."""
         self._log = log

@@ -113,7 +113,7 @@ class QuorumHandlers:
             message = "this listener knows the controllers: ask for endpoint type 2"
             return wire.cluster_error(ErrorCode.mismatched_endpoint_type, message)
         return wire.cluster_response(
-            self._node.config.cluster_id, self._node.leader_and_epoch, self._node.voters.voters
+            self._node.config.cluster_id, self._node.status.leader_and_epoch, self._node.status.voters.voters
         )
 
     async def _remove_voter(

@@ -23,8 +23,9 @@ from typing import Final, Protocol
 from prometheus_client import Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from .core.state import LeaderAndEpoch, RaftState
-from .core.voters import KRAFT_VERSION_STATIC, VotersAt
+from .core.replica import RaftStatus
+from .core.state import RaftState
+from .core.voters import KRAFT_VERSION_STATIC
 
 PREFIX: Final = "tierfetch_raft_"
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -32,29 +33,26 @@ SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 OBSERVER: Final = "observer"
 
 
-class QuorumView(Protocol):
-    """What of a replica is looked at."""
+class LogEnd(Protocol):
+    """The end of the log as far as it is written."""
 
     @property
-    def state(self) -> RaftState: ...
+    def log_end_offset(self) -> int: ...
     @property
-    def leader_and_epoch(self) -> LeaderAndEpoch: ...
+    def last_epoch(self) -> int: ...
+
+
+class QuorumView(Protocol):
+    """What metrics need of a replica."""
+
     @property
-    def voted_id(self) -> int | None: ...
+    def status(self) -> RaftStatus: ...
     @property
-    def is_voter(self) -> bool: ...
+    def log(self) -> LogEnd: ...
     @property
     def observers(self) -> int: ...
     @property
     def has_static_voters(self) -> bool: ...
-    @property
-    def high_watermark(self) -> int: ...
-    @property
-    def log_end_offset(self) -> int: ...
-    @property
-    def log_end_epoch(self) -> int: ...
-    @property
-    def voters(self) -> VotersAt: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,33 +64,35 @@ class _Gauge:
 
 _GAUGES: Final = (
     _Gauge(
-        "current_leader", "Node id of the leader, -1 if it is not known.", lambda of: _id(of.leader_and_epoch.leader_id)
+        "current_leader",
+        "Node id of the leader, -1 if it is not known.",
+        lambda of: _id(of.status.leader_and_epoch.leader_id),
     ),
-    _Gauge("current_epoch", "Leader epoch of the quorum.", lambda of: of.leader_and_epoch.epoch),
+    _Gauge("current_epoch", "Leader epoch of the quorum.", lambda of: of.status.leader_and_epoch.epoch),
     _Gauge(
         "current_vote",
         "Who got this replica's vote in the epoch, -1 if nobody did.",
-        lambda of: _id(of.voted_id),
+        lambda of: _id(of.status.voted_id),
     ),
-    _Gauge("log_end_offset", "Offset of the next record of the metadata log.", lambda of: of.log_end_offset),
-    _Gauge("log_end_epoch", "Leader epoch of the last record.", lambda of: of.log_end_epoch),
-    _Gauge("high_watermark", "Everything below is committed.", lambda of: of.high_watermark),
+    _Gauge("log_end_offset", "Offset of the next record of the metadata log.", lambda of: of.log.log_end_offset),
+    _Gauge("log_end_epoch", "Leader epoch of the last record.", lambda of: of.log.last_epoch),
+    _Gauge("high_watermark", "Everything below is committed.", lambda of: of.status.high_watermark),
     _Gauge(
         "number_unknown_voter_connections",
         "Voters whose endpoint is not known.",
-        lambda of: sum(not node.endpoints for node in of.voters.voters),
+        lambda of: sum(not node.endpoints for node in of.status.voters.voters),
     ),
-    _Gauge("number_of_voters", "Voters in effect, committed or not.", lambda of: len(of.voters.voters)),
+    _Gauge("number_of_voters", "Voters in effect, committed or not.", lambda of: len(of.status.voters.voters)),
     _Gauge("number_of_observers", "Observers that fetched lately, if this replica leads.", lambda of: of.observers),
     _Gauge(
         "uncommitted_voter_change",
         "1 while the voters in effect are not committed.",
-        lambda of: of.voters.offset >= of.high_watermark,
+        lambda of: of.status.voters.offset >= of.status.high_watermark,
     ),
     _Gauge(
         "ignored_static_voters",
         "1 where controller.quorum.voters is set, and the voters are in the log.",
-        lambda of: of.has_static_voters and of.voters.kraft_version > KRAFT_VERSION_STATIC,
+        lambda of: of.has_static_voters and of.status.voters.kraft_version > KRAFT_VERSION_STATIC,
     ),
 )
 
@@ -153,7 +153,7 @@ def _latency(name: str, documentation: str) -> Histogram:
 
 def _states(view: QuorumView) -> Metric:
     family = GaugeMetricFamily(f"{PREFIX}current_state", "1 for the state it is in.", labels=["state"])
-    current = view.state.value if view.is_voter else OBSERVER
+    current = view.status.state.value if view.status.is_voter else OBSERVER
     for name in (*(state.value for state in RaftState), OBSERVER):
         family.add_metric([name], name == current)
     return family

@@ -16,33 +16,32 @@
 Every event goes through `_step`, which does not wait; effects only begin there, in the core's order. Time is the event
 loop's clock, chance the `Random` that was given, files the `Disk`: nothing here knows whether it is simulated.
 
-    start                                        stop
-    -------------------------------------------  ---------------------------------------------------------
-    directory locked, `meta.properties` read     the core leaves the quorum in good order: a leader hands over
-    log opened and recovered, `quorum-state`     requests under way are given up
-    core started; owner, delivery begin          log flushed and closed, lock released
+    opened, then started                           stopped
+    ---------------------------------------------  ---------------------------------------------------------
+    `meta.properties` read, directory locked       the core leaves the quorum in good order: a leader hands over
+    log and `quorum-state` opened and recovered    requests under way are abandoned
+    `start`: owner and delivery run, core started  log flushed and closed, lock released
+
+`open_replica` returns a whole `QuorumNode`: its log is recovered, and it is silent until `start` names its listeners.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from random import Random
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
 
-from ..log.disk.directory_lock import LogDirectoryLockedError, lock_directory
-from ..log.disk.port import Disk
-from ..log.keeper.log_directory import HeldLock
+from ..log.disk.directory_lock import LogDirectoryLockedError
 from ..protocol.errors import OUTSIDE
 from ..protocol.fetch.messages import SnapshotId
 from ..protocol.net.client import Address
-from ..protocol.net.service import Service, cancelled
+from ..protocol.net.service import cancelled
 from ..protocol.start_waits import Unanswered
 from ..security.client import ClientIdentity
-from .core.config import MetadataLogConfig, RaftConfig
+from .core.config import RaftConfig, ReplicaConfig
 from .core.effects import (
     AppendAccepted,
     AppendCompleted,
@@ -68,12 +67,24 @@ from .core.effects import (
     VotersChanged,
 )
 from .core.errors import QuorumFailedError, QuorumStartError
-from .core.events import Append, Event, RequestReceived, Resign, Shutdown, SnapshotInstalled, Started, TimerFired
+from .core.events import (
+    Append,
+    Event,
+    RecoveredState,
+    RequestReceived,
+    Resign,
+    Shutdown,
+    SnapshotInstalled,
+    Started,
+    TimerFired,
+)
 from .core.machine import RaftCore
 from .core.messages import Request, Response
+from .core.replica import RaftStatus
 from .core.state import Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
-from .core.voters import KRAFT_VERSION_STATIC, VotersAt, VoterSet
+from .core.voters import KRAFT_VERSION_STATIC, VotersAt
 from .delivery import Delivery
+from .environment import Machine
 from .listener import QuorumListener
 from .log_owner import LogOwner
 from .metrics import QuorumMetrics
@@ -89,73 +100,83 @@ SHUTDOWN_SLACK_S: Final = 1.0
 """What a shutdown may take beyond the request timeout."""
 _TIMER_SLACK_S: Final = 0.0005
 """A timer fires in the millisecond of its deadline, not at its edge, where rounding could make it early."""
-_LOG_EFFECTS: Final = (AppendRecords, AppendFetched, Flush, Truncate, InstallSnapshot, SnapshotChunkAppend)
+_Effect = TypeVar("_Effect", bound=Effect)
 _STANDING: Final = frozenset({RaftState.PROSPECTIVE, RaftState.CANDIDATE})
 
 _log = logging.getLogger(__name__)
 
 
-class QuorumNode(Service):
-    """A voter where `config.endpoints` name its listeners and the voter set holds it; an observer otherwise.
+@asynccontextmanager
+async def open_replica(
+    config: ReplicaConfig, machine: Machine, *, identity: ClientIdentity | None = None
+) -> AsyncIterator[QuorumNode]:
+    """Open the replica in `config.directory`. It takes part in the quorum from its `start` on, and stops at the end.
 
-    `static_voters` are those of `controller.quorum.voters`, empty with dynamic ones. `lock` None: the directory is
-    locked by somebody in this process already.
+    `identity` protects its connections to other replicas. Raise QuorumStartError, which says what an operator can do.
     """
+    try:
+        async with AsyncExitStack() as stack:
+            raft, storage = await _open_storage(config, machine, stack)
+            node = QuorumNode(raft, storage, machine, identity)
+            stack.push_async_callback(node.stop)
+            opened = stack.pop_all()
+    except (*OUTSIDE, LogDirectoryLockedError) as error:
+        raise QuorumStartError(f"the quorum's replica in {config.directory} cannot start: {error}") from error
+    async with opened:
+        yield node
+
+
+async def _open_storage(
+    config: ReplicaConfig, machine: Machine, stack: AsyncExitStack
+) -> tuple[RaftConfig, ReplicaStorage]:
+    """Identify and lock the directory, open and recover what it holds; `stack` closes and releases it."""
+    raft = config.raft
+    properties = await identify(machine.disk, config.directory, raft.key.id, raft.cluster_id)
+    if not config.is_locked:
+        stack.callback(machine.lock_directory(config.directory).release)
+    key = ReplicaKey(raft.key.id, properties.directory_id or raft.key.directory_id)
+    raft = replace(raft, key=key, cluster_id=properties.cluster_id)
+    log = await MetadataLog.open(machine.disk, config.directory, config.log, machine.now_ms)
+    stack.push_async_callback(log.close)
+    votes = VoteKeeper(machine.disk, config.directory / str(METADATA_PARTITION))
+    configured = VotersAt(-1, config.static_voters, KRAFT_VERSION_STATIC)
+    recovered = await recover(log, votes, configured, key, can_vote=bool(raft.endpoints))
+    return raft, ReplicaStorage(log, votes, configured, recovered)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStorage:
+    """What a replica has on its disk, opened and recovered. `configured` are the static voters."""
+
+    log: MetadataLog
+    votes: VoteKeeper
+    configured: VotersAt
+    recovered: RecoveredState
+
+
+class QuorumNode:
+    """One replica, recovered: `open_replica` makes it. Nothing happens before its `start`."""
 
     def __init__(
-        self,
-        config: RaftConfig,
-        *,
-        log_dir: Path,
-        disk: Disk,
-        rng: Random,
-        now_ms: Callable[[], int],
-        static_voters: VoterSet | None = None,
-        log_config: MetadataLogConfig | None = None,
-        lock: Callable[[Path], HeldLock] | None = lock_directory,
-        identity: ClientIdentity | None = None,
+        self, config: RaftConfig, storage: ReplicaStorage, machine: Machine, identity: ClientIdentity | None
     ) -> None:
-        super().__init__()
         self.config = config
-        self._log_dir = log_dir
-        self._disk = disk
-        self._rng = rng
-        self._now_ms = now_ms
-        self._configured = VotersAt(-1, static_voters or VoterSet(), KRAFT_VERSION_STATIC)
-        self._log_config = log_config or MetadataLogConfig()
-        self._lock = lock
-        self._identity = identity
+        self.log = storage.log
+        self._votes = storage.votes
+        self._configured = storage.configured
+        self._now_ms = machine.now_ms
         self._loop = asyncio.get_running_loop()
         self.metrics = QuorumMetrics(self._loop.time)
-        self._listeners: list[QuorumListener] = []
         self._timer: asyncio.TimerHandle | None = None
         self._stood_at_s: float | None = None
         self._left = asyncio.Event()
         self._appends = PendingAppends(self.metrics)
         self._asked: dict[asyncio.Future[Response], None] = {}
         self._is_running = False
+        self._stack = AsyncExitStack()
         self.failed: asyncio.Future[str] = self._loop.create_future()
         """Done, with the reason, when this replica has stopped by itself."""
-
-    # Beginning and end.
-
-    def add_listener(self, listener: QuorumListener) -> None:
-        """Before `start`."""
-        assert not self._is_running, "listeners are added before the start"
-        self._listeners.append(listener)
-
-    async def start(self) -> None:
-        """QuorumStartError says what an operator can do about it."""
-        try:
-            await super().start()
-        except (*OUTSIDE, LogDirectoryLockedError) as error:
-            raise QuorumStartError(f"the quorum's replica in {self._log_dir} cannot start: {error}") from error
-
-    async def _start(self) -> None:
-        await self._open_directory()
-        can_vote = bool(self.config.endpoints)
-        recovered = await recover(self.log, self._votes, self._configured, self.config.key, can_vote=can_vote)
-        self._core = RaftCore(self.config, recovered, self._rng)
+        self._core = RaftCore(config, storage.recovered, machine.rng)
         self._owner = LogOwner(
             self.log,
             now_ms=self._now_ms,
@@ -164,17 +185,23 @@ class QuorumNode(Service):
             tell=self._step,
         )
         self._delivery = Delivery(self.log, self._configured, self.metrics, self._fail)
-        self._delivery.listeners = self._listeners
         self._peers = Peers(
             own_id=self.node_id,
-            random=self._rng,
-            identity=self._identity,
-            request_timeout_ms=self.config.request_timeout_ms,
+            random=machine.rng,
+            identity=identity,
+            request_timeout_ms=config.request_timeout_ms,
             voters=lambda: self._core.voters_at_end,
             tell=self._step,
             ended=self._ended,
         )
         self._performers = self._make_performers()
+
+    # Beginning and end.
+
+    def start(self, listeners: Sequence[QuorumListener] = ()) -> None:
+        """Take part in the quorum, and deliver what is committed to `listeners`. To be called once."""
+        assert not self._is_running, f"replica {self.node_id} was started before"
+        self._delivery.listeners = tuple(listeners)
         self._is_running = True
         tasks = {
             "quorum-state": self._votes.run(lambda: self._core.voters_at_end, self._step),
@@ -189,17 +216,6 @@ class QuorumNode(Service):
         self._stack.push_async_callback(self._peers.close)
         self._step(Started())
 
-    async def _open_directory(self) -> None:
-        """Lock it, find out whose it is, open the log."""
-        properties = await identify(self._disk, self._log_dir, self.node_id, self.config.cluster_id)
-        if self._lock is not None:
-            self._stack.callback(self._lock(self._log_dir).release)
-        key = ReplicaKey(self.node_id, properties.directory_id or self.config.key.directory_id)
-        self.config = replace(self.config, key=key, cluster_id=properties.cluster_id)
-        self.log = await MetadataLog.open(self._disk, self._log_dir, self._log_config, self._now_ms)
-        self._stack.push_async_callback(self.log.close)
-        self._votes = VoteKeeper(self._disk, self._log_dir / str(METADATA_PARTITION))
-
     async def stop(self) -> None:
         """Leave in good order: a leader hands over. Idempotent; also after a failure."""
         if self._is_running:
@@ -213,7 +229,7 @@ class QuorumNode(Service):
                     self.node_id,
                 )
         self._halt("it was stopped")
-        await super().stop()
+        await self._stack.aclose()
 
     def _fail(self, reason: str) -> None:
         """Stop by itself, for good. Whoever runs this replica sees `failed` and calls `stop`."""
@@ -246,55 +262,30 @@ class QuorumNode(Service):
         return self.config.key.id
 
     @property
-    def state(self) -> RaftState:
-        return self._core.state
+    def status(self) -> RaftStatus:
+        """What the core knows at this instant."""
+        return self._core.status
 
     @property
-    def leader_and_epoch(self) -> LeaderAndEpoch:
-        return self._core.leader_and_epoch
-
-    @property
-    def leader_endpoint(self) -> Endpoint | None:
-        """Where the leader listens, if that is known."""
-        return self._core.leader_endpoint
+    def observers(self) -> int:
+        """The number of observers that a leader knows; 0 on other replicas."""
+        return self._core.observers
 
     @property
     def unanswered(self) -> Unanswered:
-        """Which peers did not answer when they were asked last."""
+        """The peers that did not answer the last request."""
         return self._peers.unanswered
 
     @property
     def has_heard_leader(self) -> bool:
-        """Whether the leader that it knows has answered this process, or is this replica: what is on the disk of the
-        last run says who led then.
+        """Whether the leader has answered this process, or is this replica. Until then the leader is the one that the
+        disk names, which led when the process ran last.
         """
-        endpoint = self.leader_endpoint
-        if self.state is RaftState.LEADER:
+        status = self.status
+        if status.state is RaftState.LEADER:
             return True
+        endpoint = status.leader_endpoint
         return endpoint is not None and self.unanswered.has_answered(Address(endpoint.host, endpoint.port))
-
-    @property
-    def voted_id(self) -> int | None:
-        return self._core.voted_id
-
-    @property
-    def granting_voters(self) -> tuple[int, ...]:
-        """Whose votes a candidate counts, or a leader won by; none in other states."""
-        return self._core.granting_voters
-
-    @property
-    def is_voter(self) -> bool:
-        return self._core.is_voter
-
-    @property
-    def voters(self) -> VotersAt:
-        """In effect, committed or not."""
-        return self._core.voters_at_end
-
-    @property
-    def observers(self) -> int:
-        """How many a leader knows."""
-        return self._core.observers
 
     @property
     def has_static_voters(self) -> bool:
@@ -302,26 +293,9 @@ class QuorumNode(Service):
         return bool(self._configured.voters.nodes)
 
     @property
-    def high_watermark(self) -> int:
-        return self._core.high_watermark
-
-    @property
     def applied_offset(self) -> int:
-        """Below it everything was handed to the listeners."""
+        """The offset up to which everything was delivered to the listeners, exclusive."""
         return self._delivery.applied_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        return self.log.log_end_offset
-
-    @property
-    def next_offset(self) -> int:
-        """That of the next record appended here."""
-        return self._core.next_offset
-
-    @property
-    def log_end_epoch(self) -> int:
-        return self.log.last_epoch
 
     # What a state machine asks for.
 
@@ -416,8 +390,8 @@ class QuorumNode(Service):
     def _changed_state(self, before: RaftState) -> None:
         after = self._core.state
         message = "replica %d: %s -> %s, epoch %d, leader %s, high watermark %d, log end %d"
-        leader = self._core.leader_and_epoch
-        offsets = self._core.high_watermark, self.log.log_end_offset
+        status = self._core.status
+        leader, offsets = status.leader_and_epoch, (status.high_watermark, self.log.log_end_offset)
         _log.info(message, self.node_id, before.value, after.value, leader.epoch, leader.leader_id, *offsets)
         if before in _STANDING:
             return
@@ -428,24 +402,32 @@ class QuorumNode(Service):
             self.metrics.elections += 1
             self.metrics.election.observe(0)
 
-    def _make_performers(self) -> Mapping[type[Effect], Callable[[Any], None]]:
-        return {
-            **dict.fromkeys((PersistState, VoterProven), self._votes.put),
-            **dict.fromkeys(_LOG_EFFECTS, self._owner.put),
-            Send: self._peers.send,
-            Reply: self._reply,
-            SetTimer: self._set_timer,
-            HighWatermarkAdvanced: lambda effect: self._delivery.advance(effect.offset),
-            AppendAccepted: self._appends.accepted,
-            AppendCompleted: self._appends.completed,
-            AppendFailed: self._appends.failed,
-            LeaderChanged: self._leader_changed,
-            BecameLeader: self._became_leader,
-            ResignedLeadership: self._resigned,
-            VotersChanged: self._voters_changed,
-            ShutdownCompleted: lambda _: self._left.set(),
-            Fatal: lambda effect: self._fail(effect.reason),
-        }
+    def _make_performers(self) -> Mapping[type, Callable[..., None]]:
+        return dict(
+            (
+                _performer(PersistState, self._votes.put),
+                _performer(VoterProven, self._votes.put),
+                _performer(AppendRecords, self._owner.put),
+                _performer(AppendFetched, self._owner.put),
+                _performer(Flush, self._owner.put),
+                _performer(Truncate, self._owner.put),
+                _performer(InstallSnapshot, self._owner.put),
+                _performer(SnapshotChunkAppend, self._owner.put),
+                _performer(Send, self._peers.send),
+                _performer(Reply, self._reply),
+                _performer(SetTimer, self._set_timer),
+                _performer(HighWatermarkAdvanced, lambda effect: self._delivery.advance(effect.offset)),
+                _performer(AppendAccepted, self._appends.accepted),
+                _performer(AppendCompleted, self._appends.completed),
+                _performer(AppendFailed, self._appends.failed),
+                _performer(LeaderChanged, self._leader_changed),
+                _performer(BecameLeader, self._became_leader),
+                _performer(ResignedLeadership, self._resigned),
+                _performer(VotersChanged, self._voters_changed),
+                _performer(ShutdownCompleted, lambda _: self._left.set()),
+                _performer(Fatal, lambda effect: self._fail(effect.reason)),
+            )
+        )
 
     def _reply(self, effect: Reply) -> None:
         answer = effect.token
@@ -478,3 +460,8 @@ class QuorumNode(Service):
     def _voters_changed(self, effect: VotersChanged) -> None:
         ids = [node.id for node in effect.voters]
         _log.info("replica %d: voters %s, kraft.version %d", self.node_id, ids, effect.kraft_version)
+
+
+def _performer(kind: type[_Effect], perform: Callable[[_Effect], None]) -> tuple[type, Callable[..., None]]:
+    """Return a row of the table of performers; its types say that the function takes the effect."""
+    return kind, perform

@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from ..protocol.api import ApiKey
 from ..protocol.errors import OUTSIDE, ErrorCode
@@ -122,7 +122,7 @@ class Peers:
         await self._fetches.close()
         await self._questions.close()
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    def _spawn(self, coroutine: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
         assert len(self._tasks) < REQUESTS_MAX, f"{len(self._tasks)} requests are under way"
         task = asyncio.create_task(coroutine, name=name)
         self._tasks[task] = None
@@ -185,7 +185,7 @@ class Peers:
     async def _exchange(self, address: Address, request: PeerRequest) -> PeerResponse:
         if isinstance(request, FetchRequest):
             timeout_s = self._request_timeout_s + request.max_wait_ms / 1000
-            body = await self._fetches.fetch(address, wire_fetch.fetch_request(request), timeout_s=timeout_s)
+            body = await self._fetches.send(address, wire_fetch.fetch_request(request), timeout_s=timeout_s)
             return wire_fetch.read_fetch_response(body, self._voters())
         return await self._ask_peer(address, request)
 

@@ -1,111 +1,106 @@
-"""A replica of the quorum with its listener: what a controller process consists of, below what the records mean.
+"""A replica of the quorum with its listener: a controller process without what the records mean.
 
     start                                          stop, the other way round
     ---------------------------------------------  ------------------------------------------------------
-    listener bound: its port is known              what is under way is answered, at most `CLOSE_DEADLINE_S`
-    replica started (see `node`)                   leadership handed over, log flushed and closed
-    listener accepts                               no new connections
+    listener bound: its port is known              requests under way are answered, at most `CLOSE_DEADLINE_S`
+    replica opened and recovered (see `node`)      leadership handed over, log flushed and closed
+    `begin`: replica started, listener accepts     no new connections
 
-Who applies the log hands in a `QuorumListener` and the handlers of its own requests, which the same port then serves.
+`open_quorum` returns both, open but silent; `begin` names the appliers of the log, and the handlers of the other
+requests that the same port serves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from random import Random
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Final
 
-from ..log.disk.directory_lock import lock_directory
-from ..log.disk.port import Disk
-from ..log.keeper.log_directory import HeldLock
 from ..protocol.api import ApiKey
 from ..protocol.authorization.access import TopicName
 from ..protocol.authorization.gate import guarded
 from ..protocol.net.dispatch import Handler
 from ..protocol.net.server import Server, ServerLimits
-from ..protocol.net.service import Service
 from ..security.authorizer import Authorizer
 from ..security.client import open_client
 from ..security.credentials import ScramCredentials
 from ..security.listener import open_listener
 from .controller_config import ControllerConfig
+from .environment import Machine
 from .handlers import QuorumHandlers, api_versions_handler
 from .listener import QuorumListener
-from .node import QuorumNode
+from .node import QuorumNode, open_replica
 
 CLOSE_DEADLINE_S: Final = 2.0
 
-HandlersOf = Callable[[QuorumNode], Mapping[int, Handler]]
+
+@dataclass(frozen=True, slots=True)
+class QuorumGate:
+    """Which requests the listener allows; all of them without an `authorizer`."""
+
+    authorizer: Authorizer | None = None
+    topic_name: TopicName = lambda _: None
 
 
-class QuorumService(Service):
-    """`async with QuorumService(config, ...) as service:` has it serving. QuorumStartError, OSError of the listener."""
+OPEN_GATE: Final = QuorumGate()
 
-    def __init__(
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuorumService:
+    """A replica that is open, and a listener that is bound."""
+
+    node: QuorumNode
+    server: Server
+
+    async def begin(
         self,
-        config: ControllerConfig,
-        *,
-        disk: Disk,
-        rng: Random,
-        now_ms: Callable[[], int],
-        lock: Callable[[Path], HeldLock] = lock_directory,
         listeners: Sequence[QuorumListener] = (),
-        handlers_of: HandlersOf | None = None,
-        credentials: Callable[[], ScramCredentials] = ScramCredentials,
-        authorizer: Authorizer | None = None,
-        topic_name: TopicName = lambda _: None,
+        *,
+        handlers: Mapping[int, Handler] | None = None,
+        gate: QuorumGate = OPEN_GATE,
     ) -> None:
-        """`credentials` are those that the listener authenticates users with."""
-        super().__init__()
-        self.config = config
-        self._disk = disk
-        self._rng = rng
-        self._now_ms = now_ms
-        self._lock = lock
-        self._listeners = listeners
-        self._handlers_of = handlers_of
-        self._credentials = credentials
-        self._authorizer = authorizer
-        self._topic_name = topic_name
-        self.node: QuorumNode
-        self.server: Server
+        """Take part in the quorum and accept requests; deliver committed records to `listeners`. To be called once.
 
-    async def _start(self) -> None:
-        config, listener = self.config, self.config.listener
-        table: dict[int, Handler] = {}
-        limits = ServerLimits(
-            connections_max=config.max_connections,
-            connections_per_ip_max=config.max_connections_per_ip,
-            connection_rate_max=config.max_connection_creation_rate,
-            request_size_max=config.socket_request_max_bytes,
-        )
-        settings = config.security.listeners[listener.name]
-        identity = await open_listener(settings, self._credentials, listener.host)
-        self.server = Server(table, listener_name=listener.name, limits=limits, identity=identity)
-        self._stack.push_async_callback(self.server.close, deadline_s=CLOSE_DEADLINE_S)
-        await self.server.bind(listener.host, listener.port)
-        endpoint = replace(config.endpoint, port=config.endpoint.port or self.server.port)
-        self.node = QuorumNode(
-            config.raft_config(config.node_id, (endpoint,)),
-            log_dir=config.metadata_directory,
-            disk=self._disk,
-            rng=self._rng,
-            now_ms=self._now_ms,
-            static_voters=config.static_voters,
-            log_config=config.log_config,
-            lock=self._lock,
-            identity=open_client(config.security.to_controllers),
-        )
-        for applied_by in self._listeners:
-            self.node.add_listener(applied_by)
-        handlers = self.server.handlers
-        handlers[ApiKey.API_VERSIONS] = api_versions_handler(lambda: frozenset(handlers))
-        handlers |= QuorumHandlers(self.node).table()
-        if self._handlers_of is not None:
-            handlers |= self._handlers_of(self.node)
-        handlers |= guarded(handlers, self._authorizer, self._topic_name, is_controller=True)
-        self._stack.push_async_callback(self.node.stop)
-        await self.node.start()
+        `handlers` answer requests beside the quorum's own.
+        """
+        table = self.server.handlers
+        table[ApiKey.API_VERSIONS] = api_versions_handler(lambda: frozenset(table))
+        table |= QuorumHandlers(self.node).table()
+        table |= handlers or {}
+        table |= guarded(table, gate.authorizer, gate.topic_name, is_controller=True)
+        self.node.start(listeners)
         await self.server.serve()
+
+
+@asynccontextmanager
+async def open_quorum(
+    config: ControllerConfig, machine: Machine, *, credentials: Callable[[], ScramCredentials] = ScramCredentials
+) -> AsyncIterator[QuorumService]:
+    """Bind the listener and open the replica of one controller; both stop with the block.
+
+    The listener authenticates users with `credentials`. Raise QuorumStartError, and the OSError of the listener.
+    """
+    async with AsyncExitStack() as stack:
+        server = await _bind(config, credentials, stack)
+        endpoint = replace(config.endpoint, port=config.endpoint.port or server.port)
+        replica = config.replica_config(config.node_id, config.metadata_directory, (endpoint,))
+        identity = open_client(config.security.to_controllers)
+        yield QuorumService(await stack.enter_async_context(open_replica(replica, machine, identity=identity)), server)
+
+
+async def _bind(config: ControllerConfig, credentials: Callable[[], ScramCredentials], stack: AsyncExitStack) -> Server:
+    """Return the listener on its port, which accepts nothing yet; `stack` closes it."""
+    listener = config.listener
+    limits = ServerLimits(
+        connections_max=config.max_connections,
+        connections_per_ip_max=config.max_connections_per_ip,
+        connection_rate_max=config.max_connection_creation_rate,
+        request_size_max=config.socket_request_max_bytes,
+    )
+    settings = config.security.listeners[listener.name]
+    identity = await open_listener(settings, credentials, listener.host)
+    server = Server({}, listener_name=listener.name, limits=limits, identity=identity)
+    stack.push_async_callback(server.close, deadline_s=CLOSE_DEADLINE_S)
+    await server.bind(listener.host, listener.port)
+    return server

@@ -16,6 +16,7 @@ snapshot_cutter cuts ledger snapshots, and decides whether one may be used.
 ledger_book     keeps the ledgers of the partitions that one broker follows.
 index_cache     caches remote indexes on local disk.
 batches         finds batches in bytes that came from the tier.
+segment_scan    reads a segment's whole log where one of its small objects is lost.
 aborts          finds the aborted transactions of a segment.
 contents        reads every byte of a segment and judges it.
 audit           compares the tier with the remote log metadata.

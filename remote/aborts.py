@@ -8,19 +8,14 @@ marker may end a transaction that wrote nothing here; but then nobody can say wh
 
 from __future__ import annotations
 
-from typing import Final
-
 from ..log.core.errors import CorruptFileError
 from ..log.core.producer_snapshot import decode_snapshot
 from ..protocol.errors import CorruptRecordError
-from ..protocol.records import CONTROL_BYTES_MAX, iter_batches, skim_records
-from ..protocol.records.batch_header import BatchHeader
+from ..protocol.records import CONTROL_BYTES_MAX, skim_records
 from ..protocol.records.control import ControlType, control_type
-from .batches import check_place
 from .core.segment import RemoteLogSegmentMetadata
+from .segment_scan import ScannedBatch, scan
 from .storage import IndexType, ReadsSegments, RemoteResourceNotFoundError, RemoteStorageCorruptError
-
-SCAN_BYTES: Final = 1 << 20
 
 
 async def fetch_transaction_index(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> bytes:
@@ -53,31 +48,18 @@ async def first_open_offset(segment: RemoteLogSegmentMetadata, storage: ReadsSeg
 
 
 async def _has_abort_marker(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> bool:
-    """Reads the log up to the first one, with its CRCs. RemoteStorageError, also where it is damaged."""
-    position, next_offset, size_bytes = 0, segment.start_offset, SCAN_BYTES
-    while position < segment.segment_size_in_bytes:
-        end = min(position + size_bytes, segment.segment_size_in_bytes)
-        data = await storage.fetch_log_segment(segment, position, end)
-        read = 0
+    """Read the log up to the first one. RemoteStorageError, also where it is damaged."""
+    async for batch in scan(segment, storage):
         try:
-            for at, header in iter_batches(data):
-                check_place(at, header, segment, next_offset)
-                if _aborts(data, at, header):
-                    return True
-                read, next_offset = at + header.size_bytes, header.next_offset
+            if _aborts(batch):
+                return True
         except CorruptRecordError as error:
             raise RemoteStorageCorruptError(f"{segment.segment_id}: {error.message}") from error
-        if read == 0 and (end == segment.segment_size_in_bytes or len(data) < end - position):
-            raise RemoteStorageCorruptError(
-                f"{segment.segment_id}: the log ends in the middle of a batch at byte {position}"
-            )
-        size_bytes = SCAN_BYTES if read else 2 * size_bytes
-        position += read
     return False
 
 
-def _aborts(data: bytes, position: int, header: BatchHeader) -> bool:
-    if not (header.is_control and header.is_transactional):
+def _aborts(batch: ScannedBatch) -> bool:
+    if not (batch.header.is_control and batch.header.is_transactional):
         return False
-    records = skim_records(data, position, header, decompressed_bytes_max=CONTROL_BYTES_MAX)
+    records = skim_records(batch.data, batch.at, batch.header, decompressed_bytes_max=CONTROL_BYTES_MAX)
     return any(control_type(record) is ControlType.ABORT for record in records)

@@ -11,7 +11,9 @@
 | a file that cannot be written is no error: the index is served  | a full disk must not stop reads                  |
 | a transaction index is asked for unless the metadata deny it    | most segments have none                          |
 | one that is not there is empty if the log has no ABORT marker   | Kafka before 4.0 denies none (`aborts`)          |
-| else it was lost: an error, as with the other two               | nobody can say what was aborted                  |
+| else it was lost: an error                                      | nobody can say what was aborted                  |
+| an offset or time index that is lost or damaged in the tier is  | the `.log` has all that it says, and local data  |
+| built from the log, one segment at a time                       | goes on the strength of the `.log` alone         |
 | files are fsynced before they count                             | an empty file after a crash would hide aborts    |
 | a file from an earlier run is checked when first used           | it may have been damaged; then it is fetched     |
 | what the tier returns must be an index of this very segment     | else RemoteStorageCorruptError, and nothing kept |
@@ -39,9 +41,11 @@ from ..protocol.topics import uuid_from_text, uuid_to_text
 from .aborts import fetch_transaction_index, first_open_offset
 from .core.byte_lru import ByteLru
 from .core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from .segment_scan import scanned_indexes
 from .storage import (
     IndexType,
     ReadsSegments,
+    RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,
 )
@@ -80,6 +84,8 @@ class RemoteIndexCache:
         self._open_offsets: dict[UUID, int | None] = {}
         self._open_offset_flights: dict[UUID, asyncio.Task[int | None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._rebuilding = asyncio.Lock()
+        """Held while an index is built from a whole log: one at a time, as it reads a segment of up to gigabytes."""
 
     @classmethod
     async def open(
@@ -178,8 +184,7 @@ class RemoteIndexCache:
         key = (metadata.segment_id.id, index_type)
         index = await self._read(metadata, index_type)
         if index is None:
-            data = await self._fetch(metadata, index_type)
-            index = _decode(metadata, index_type, data, is_checked=False)
+            index, data = await self._fetch(metadata, index_type)
             await self._keep(key, self._path(metadata, index_type), data)
         size = _counted(index.size_bytes)
         if self._is_wanted(key) and self._decoded.fits(size):
@@ -204,10 +209,34 @@ class RemoteIndexCache:
         self._unchecked.discard(key)
         return index
 
-    async def _fetch(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+    async def _fetch(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> tuple[Index, bytes]:
+        """Return the index and its bytes, from the tier. RemoteStorageError."""
         if index_type is IndexType.TRANSACTION:
-            return await fetch_transaction_index(metadata, self._storage)
-        return await self._storage.fetch_index(metadata, index_type)
+            data = await fetch_transaction_index(metadata, self._storage)
+            return _decode(metadata, index_type, data, is_checked=False), data
+        try:
+            data = await self._storage.fetch_index(metadata, index_type)
+            return _decode(metadata, index_type, data, is_checked=False), data
+        except (RemoteResourceNotFoundError, RemoteStorageCorruptError) as error:
+            return await self._rebuild(metadata, index_type, error)
+
+    async def _rebuild(
+        self, metadata: RemoteLogSegmentMetadata, index_type: IndexType, why: RemoteStorageError
+    ) -> tuple[Index, bytes]:
+        async with self._rebuilding:
+            _log.warning(
+                "%s: its %s cannot be used, building it from the %d bytes of its log: %s",
+                metadata.segment_id,
+                index_type.value,
+                metadata.segment_size_in_bytes,
+                why,
+            )
+            try:
+                indexes = await scanned_indexes(metadata, self._storage)
+            except RemoteStorageError as error:
+                raise why from error
+        index = indexes.offset if index_type is IndexType.OFFSET else indexes.time
+        return index, index.encode()
 
     async def _keep(self, key: _Key, path: Path, data: bytes) -> None:
         """Counted before it is written, so that the limit holds at any moment."""

@@ -15,3 +15,19 @@ contexts       follows the files of a TLS context.
 keystores      reads keys and certificates: PEM, PKCS12, JKS.
 watched_files  says whether files have changed.
 """
+
+from __future__ import annotations
+
+from .core.acl import CLUSTER, AclOperation, Resource, ResourceType
+from .principal import ANONYMOUS, USER, KafkaPrincipal, SecurityProtocol
+
+__all__ = [
+    "ANONYMOUS",
+    "CLUSTER",
+    "USER",
+    "AclOperation",
+    "KafkaPrincipal",
+    "Resource",
+    "ResourceType",
+    "SecurityProtocol",
+]

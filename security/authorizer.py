@@ -23,6 +23,10 @@ _audit = logging.getLogger(AUDIT_LOGGER)
 class Authorizer(Protocol):
     """Decides what a requester may do."""
 
+    @property
+    def revision(self) -> int:
+        """A number that rises with each change of what is allowed."""
+
     def allows(
         self, requester: Requester, operation: AclOperation, resource: Resource, request: str, *, is_logged: bool = True
     ) -> bool:
@@ -54,6 +58,11 @@ class StandardAuthorizer:
         self._second = -1
         self._lines = 0
         self._left_out = 0
+
+    @property
+    def revision(self) -> int:
+        """The ACLs' revision."""
+        return self._acls().revision
 
     def allows(
         self, requester: Requester, operation: AclOperation, resource: Resource, request: str, *, is_logged: bool = True

@@ -17,6 +17,16 @@ RESPONSE_BYTES_MAX: Final = 256 * 1024
 URL_KEY: Final = "sasl.oauthbearer.token.endpoint.url"
 
 
+class _NoRedirection(urllib.request.HTTPRedirectHandler):
+    """Leaves a redirection to be an error."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+_OPENER: Final = urllib.request.build_opener(_NoRedirection)
+
+
 def bearer_token(settings: ClientSettings) -> str:
     """Return a token; blocks. OSError if the endpoint fails, SecurityConfigError if the settings are wrong."""
     url = settings.token_url
@@ -39,9 +49,11 @@ def bearer_token(settings: ClientSettings) -> str:
 
 
 def fetch(request: urllib.request.Request | str, key: str) -> bytes:
-    """Return the body of an answer, at most `RESPONSE_BYTES_MAX`; blocks. OSError names the key."""
+    """Return the body of an answer, at most `RESPONSE_BYTES_MAX`; blocks. OSError names the key. Redirections are not
+    followed: credentials would go to another server, and keys could come from one.
+    """
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
+        with _OPENER.open(request, timeout=TIMEOUT_S) as response:
             body: bytes = response.read(RESPONSE_BYTES_MAX + 1)
     except urllib.error.HTTPError as error:
         raise OSError(f"{key}: the server answered {error.code} {error.reason}") from None

@@ -3,3 +3,13 @@
 remote_storage       checks a `RemoteStorageManager`.
 remote_log_metadata  checks a `RemoteLogMetadataManager`.
 """
+
+from __future__ import annotations
+
+from .remote_log_metadata import RemoteLogMetadataConformance
+from .remote_storage import RemoteStorageConformance
+
+__all__ = [
+    "RemoteLogMetadataConformance",
+    "RemoteStorageConformance",
+]

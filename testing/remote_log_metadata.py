@@ -1,6 +1,6 @@
 """What every `RemoteLogMetadataManager` must do (`tierfetch.remote.metadata`). Ships with the wheel.
 
-    from tierfetch.testing.remote_log_metadata import RemoteLogMetadataConformance
+    from tierfetch.testing import RemoteLogMetadataConformance
 
     class TestMyMetadata(RemoteLogMetadataConformance):
         @pytest.fixture

@@ -1,6 +1,6 @@
 """What every `RemoteStorageManager` must do (rules of `tierfetch.remote.storage`). Ships with the wheel.
 
-    from tierfetch.testing.remote_storage import RemoteStorageConformance
+    from tierfetch.testing import RemoteStorageConformance
 
     class TestMyStorage(RemoteStorageConformance):
         @pytest.fixture

@@ -23,6 +23,7 @@ settings.load_profile("tierfetch")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write what transcripts print now into their files")
+    parser.addoption("--secure", action="store_true", help="processes: clusters with TLS, SASL and ACLs")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

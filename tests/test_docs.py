@@ -172,3 +172,25 @@ def test_docstrings_are_sentences() -> None:
         folder: counts[folder] for folder, most in FRAGMENTS_MAX.items() if counts[folder] < most - FRAGMENTS_SLACK
     }
     assert not better, "lower FRAGMENTS_MAX to these"
+
+
+QUOTED = re.compile(r'"([^"]{8,})"')
+
+
+def test_every_log_line_that_the_operations_page_quotes_is_logged() -> None:
+    """A quotation may break off anywhere, and keeps the placeholders of the line."""
+    said = {
+        node.value
+        for path in sources(tests=False)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    quoted = QUOTED.findall(" ".join((ROOT / "docs/operations.md").read_text().split()))
+    assert len(quoted) > 10
+    assert [line for line in quoted if not any(line in each for each in said)] == []
+
+
+def test_every_metric_of_the_operations_page_is_on_the_page_of_metrics() -> None:
+    known = (ROOT / "docs/metrics.md").read_text()
+    named = set(re.findall(r"tierfetch_[a-z_]+", (ROOT / "docs/operations.md").read_text()))
+    assert {name for name in named if name not in known} == set()

@@ -4,9 +4,10 @@ answered.
 | what comes back | next |
 |---|---|
 | an answer | done |
-| NOT_CONTROLLER, anywhere in it | another controller: as the metadata log says by then, else the next one in turn |
+| NOT_CONTROLLER, anywhere in it | another controller: as the metadata log says by then, else the next in turn |
 | no connection, no answer in time | the same |
 | UNSUPPORTED_VERSION: no version of the controller can express the request | the error, as asking again is of no use |
+| the controller does not let this broker forward | the same |
 
 A version that the active controller lacks, or all controllers where none is known to be active, ends the request.
 
@@ -16,18 +17,17 @@ Until the deadline, with a pause that grows. After a failover all brokers ask at
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from random import Random
-from typing import Final
+from typing import Any, Final
 
+from ...controller.core.refusals import is_from_another
 from ...protocol.api import ApiKey
+from ...protocol.envelope import EnvelopeError, unwrapped, wrapped
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.messages.base import Request, ResponseT
-from ...protocol.messages.configs import AlterConfigsResponse, IncrementalAlterConfigsResponse
-from ...protocol.messages.errors import WithError
-from ...protocol.messages.security import AlterUserScramCredentialsResponse, CreateAclsResponse, DeleteAclsResponse
-from ...protocol.messages.topics import CreatePartitionsResponse, CreateTopicsResponse, DeleteTopicsResponse
 from ...protocol.net.client import Address, KafkaClient
+from ...protocol.net.dispatch import RequestContext
 from ...protocol.start_waits import Unanswered
 from ...remote.backoff import Backoff
 
@@ -66,6 +66,32 @@ class ControllerChannel:
         """Return the active controller's response in its newest form. ControllerUnavailableError names what came last;
         KafkaError UNSUPPORTED_VERSION if the controller is too old for the request.
         """
+
+        async def attempt(address: Address, attempt_timeout_s: float) -> ResponseT:
+            return await self._client.send(address, request, max_version=max_version, timeout_s=attempt_timeout_s)
+
+        return await self._ask(request, attempt, timeout_s)
+
+    async def forward(self, request: Request[ResponseT], client: RequestContext, *, timeout_s: float) -> ResponseT:
+        """Return the active controller's response to a client's request, in an Envelope with the client's principal and
+        address (KIP-590). Errors as of `send`; KafkaError with the controller's code if it does not let this broker
+        forward.
+        """
+
+        async def attempt(address: Address, attempt_timeout_s: float) -> ResponseT:
+            async with asyncio.timeout(attempt_timeout_s):
+                connection = await self._client.connection(address)
+                version = connection.version_of(ApiKey(request.api_key), client.api_version)
+                return unwrapped(request, version, await connection.send(wrapped(request, version, client)))
+
+        return await self._ask(request, attempt, timeout_s)
+
+    async def _ask(
+        self,
+        request: Request[ResponseT],
+        attempt: Callable[[Address, float], Coroutine[Any, Any, ResponseT]],
+        timeout_s: float,
+    ) -> ResponseT:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         backoff = Backoff(RETRY_MIN_MS, RETRY_MAX_MS, JITTER, self._rng)
@@ -74,9 +100,7 @@ class ControllerChannel:
         while (left_s := deadline_s - loop.time()) > 0:
             for address in self._candidates():
                 try:
-                    response = await self._client.send(
-                        address, request, max_version=max_version, timeout_s=min(left_s, ATTEMPT_TIMEOUT_S)
-                    )
+                    response = await attempt(address, min(left_s, ATTEMPT_TIMEOUT_S))
                 except OUTSIDE as error:
                     self._check_version(address, error, too_old)
                     self.unanswered.failed(address, error)
@@ -92,7 +116,11 @@ class ControllerChannel:
         )
 
     def _check_version(self, address: Address, error: Exception, too_old: set[Address]) -> None:
-        """Raise the error if it says that no controller which may be active can read the request."""
+        """Raise the error if it says that no controller which may be active can read the request, or lets this broker
+        send it.
+        """
+        if isinstance(error, EnvelopeError) and error.code is not ErrorCode.not_controller:
+            raise error
         if not isinstance(error, KafkaError) or error.code is not ErrorCode.unsupported_version:
             return
         too_old.add(address)
@@ -110,24 +138,3 @@ class ControllerChannel:
         if others:
             self._turn += 1
             yield others[self._turn % len(others)]
-
-
-def is_from_another(response: object) -> bool:
-    """Return whether a controller answers that another one is active."""
-    return any(part.error_code is ErrorCode.not_controller for part in _with_errors(response))
-
-
-def _with_errors(response: object) -> Sequence[WithError]:
-    """Return what the controller's own error would be in: the response, or each part of one that has no error code."""
-    match response:
-        case WithError():
-            return (response,)
-        case CreateTopicsResponse():
-            return response.topics
-        case CreatePartitionsResponse() | AlterUserScramCredentialsResponse() | CreateAclsResponse():
-            return response.results
-        case DeleteAclsResponse():
-            return response.filter_results
-        case DeleteTopicsResponse() | IncrementalAlterConfigsResponse() | AlterConfigsResponse():
-            return response.responses
-    return ()

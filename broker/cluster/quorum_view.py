@@ -33,15 +33,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
-from typing import Final, Protocol
+from typing import Final
 from uuid import UUID
 
 from ...controller.core.config import KRAFT_VERSION, registered_features
 from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
 from ...log.disk.durable_directory import make_directory_durably
-from ...log.disk.port import Disk
-from ...log.keeper.log_directory import HeldLock
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.brokers import (
     AllocateProducerIdsRequest,
@@ -63,8 +60,9 @@ from ...protocol.start_waits import Limit, StartWaits, listed
 from ...protocol.topics import TopicIdPartition
 from ...quorum.controller_config import QuorumKeys
 from ...quorum.core.state import LeaderAndEpoch, ReplicaKey
+from ...quorum.environment import Machine
 from ...quorum.listener import CommittedBatch, SnapshotContent
-from ...quorum.node import QuorumNode
+from ...quorum.node import QuorumNode, open_replica
 from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
 from ...security.client import ClientIdentity
 from ..core.metadata_view import MetadataView
@@ -100,22 +98,6 @@ class QuorumViewConfig:
     directory: Path
     times: LifecycleTimes
     request_timeout_s: float
-
-
-class Machine(Protocol):
-    """What the view takes from the machine it runs on: the port to disk, chance, clock and locks."""
-
-    @property
-    def disk(self) -> Disk: ...
-
-    @property
-    def rng(self) -> Random: ...
-
-    @property
-    def now_ms(self) -> Callable[[], int]: ...
-
-    @property
-    def lock_directory(self) -> Callable[[Path], HeldLock]: ...
 
 
 class QuorumClusterView:
@@ -179,7 +161,7 @@ class QuorumClusterView:
 
     def kraft_version(self) -> int:
         """Whether voters are in the log (1), as far as this broker has it."""
-        return 0 if self._node is None else self._node.voters.kraft_version
+        return 0 if self._node is None else self._node.status.voters.kraft_version
 
     def subscribe(self, listener: ImageListener) -> None:
         self._listeners.append(listener)
@@ -206,7 +188,7 @@ class QuorumClusterView:
                 if self.failed.done():
                     raise
                 raise self._no_controllers() from None
-        leader = self._node.leader_and_epoch if self._node is not None else LeaderAndEpoch(None, -1)
+        leader = self._node.status.leader_and_epoch if self._node is not None else LeaderAndEpoch(None, -1)
         _log.info("controller %s is active in epoch %d", leader.leader_id, leader.epoch)
 
     def _now_s(self) -> float:
@@ -238,21 +220,11 @@ class QuorumClusterView:
         _log.info("asking the controllers %s", ", ".join(map(str, self._controllers())))
         cluster_id = await self._find_cluster_id()
         self._metadata = MetadataView(cluster_id, self._config.listener_name)
-        node = QuorumNode(
-            self._config.keys.raft_config(self._config.node_id, ()),
-            log_dir=self._config.directory,
-            disk=self._machine.disk,
-            rng=self._machine.rng,
-            now_ms=self._machine.now_ms,
-            static_voters=self._config.keys.static_voters,
-            log_config=self._config.keys.log_config,
-            lock=None,
-            identity=self._identity,
-        )
-        node.add_listener(self)
+        config = self._config.keys.replica_config(self._config.node_id, self._config.directory, (), is_locked=True)
+        opening = open_replica(config, self._machine, identity=self._identity)
+        node = await self._stack.enter_async_context(opening)
         self.attach(node)
-        self._stack.push_async_callback(node.stop)
-        await node.start()
+        node.start([self])
 
     def _node_failed(self, failed: asyncio.Future[str]) -> None:
         if not (failed.cancelled() or self.lifecycle.failed.done()):
@@ -267,7 +239,7 @@ class QuorumClusterView:
     def _is_caught_up(self) -> bool:
         """Return whether all is applied that the quorum reported; what it holds now is known after the registration."""
         node = self._node
-        is_applied = node is not None and 0 < node.high_watermark <= node.applied_offset
+        is_applied = node is not None and 0 < node.status.high_watermark <= node.applied_offset
         return is_applied and node is not None and node.has_heard_leader
 
     # The port: this broker's life.
@@ -435,7 +407,7 @@ class QuorumClusterView:
     # Finding controllers.
 
     def _leader(self) -> Address | None:
-        endpoint = None if self._node is None else self._node.leader_endpoint
+        endpoint = None if self._node is None else self._node.status.leader_endpoint
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     def _controllers(self) -> list[Address]:

@@ -145,6 +145,9 @@ class NodeKeys(PropertyKeys):
     queued_max_request_bytes: PositiveLong = ServerLimits().request_memory_max
     """Memory of requests that have arrived and are not answered; those of Fetch have their own."""
     connections_max_idle_ms: PositiveLong = 600_000
+    quota_window_num: PositiveInt = 11
+    quota_window_size_seconds: PositiveInt = 1
+    """The windows over which the rates of clients are measured that have a quota."""
     socket_request_max_bytes: PositiveInt = 100 * 1024 * 1024
     socket_send_buffer_bytes: Annotated[int, Field(ge=-1, le=INT32_MAX)] = 1024 * 1024
     """`SO_SNDBUF` of a connection; -1: the kernel decides. What is in flight should fit into the processor's cache."""
@@ -362,6 +365,11 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, Quorum
         """The listener that brokers use among themselves."""
         names = [listener.name for listener in self.listeners]
         return self.listeners[names.index(inter_broker_listener(self.security_properties, names))]
+
+    @property
+    def broker_listener(self) -> str | None:
+        """The name of the listener that only brokers use; None if clients use it too."""
+        return self.inter_broker_listener.name if len(self.listeners) > 1 else None
 
     def advertised(self, listener: Listener) -> Listener:
         """Return what clients and other brokers are given for a listener."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from ...controller.image.client_quotas import ClientQuotas
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ...security.acls import Acls
 from ...security.credentials import ScramCredentials
@@ -105,6 +106,8 @@ class ClusterImage:
     """The users' SCRAM credentials, always the newest: one value for all images of a log."""
     acls: Acls = field(default_factory=Acls, compare=False)
     """The ACLs, always the newest: one value for all images of a log."""
+    quotas: ClientQuotas = field(default_factory=ClientQuotas, compare=False)
+    """The quotas of clients, always the newest: one value for all images of a log."""
     topic_names: Mapping[UUID, str] = field(init=False)
 
     def __post_init__(self) -> None:

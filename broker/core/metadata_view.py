@@ -32,7 +32,9 @@ class MetadataView:
         self._listener_name = listener_name
         self.metadata = MetadataImage()
         metadata = self.metadata
-        self.cluster = ClusterImage(cluster_id, {}, {}, {}, features={}, scram=metadata.scram, acls=metadata.acls)
+        self.cluster = ClusterImage(
+            cluster_id, {}, {}, {}, features={}, scram=metadata.scram, acls=metadata.acls, quotas=metadata.quotas
+        )
 
     def apply(self, records: Iterable[bytes]) -> bool:
         """Take up the records of a committed batch; whether anything changed. MetadataRecordError."""
@@ -64,6 +66,7 @@ class MetadataView:
             features=dict(self.metadata.features) if delta.features else before.features,
             scram=self.metadata.scram,
             acls=self.metadata.acls,
+            quotas=self.metadata.quotas,
         )
 
     def _brokers(self, before: Mapping[int, BrokerRegistration], changed: set[int]) -> Mapping[int, BrokerRegistration]:

@@ -7,7 +7,8 @@ A request is answered at once if it finds `min.bytes` of records, or has an erro
 tier to report. Otherwise it sleeps until one of its partitions has news (followers: the log grew, or the high watermark
 rose above the one that they stated; consumers: it rose) or `max.wait.ms` is over, and looks again. Once registered with
 its partitions it looks again before it sleeps if one may have moved meanwhile, so that no news is missed. Looking
-again, it evaluates the partitions in which something has moved. A follower held back by the replication throttle is
+again, it evaluates the partitions in which something has moved. One that may not be read is told at once if there is
+nothing else to wait for. A follower held back by the replication throttle is
 looked at again once the quota allows it.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch.leader_sessions import AskedPartition, FetchContext, FetchSessionCache
@@ -30,6 +32,16 @@ from ..replicas.replication_throttles import Throttle
 from .fetch_reads import FetchReads, RemoteReads
 
 
+class FetchQuota(Protocol):
+    """What consumers may be sent; `quotas.clients`."""
+
+    def fetch_bytes_max(self, context: RequestContext) -> int | None:
+        """Return how many bytes may be sent at once; None: any number."""
+
+    def throttle_fetch(self, context: RequestContext, size: int) -> int:
+        """Record what is about to be sent; or return for how many milliseconds the consumer has to wait for it."""
+
+
 class FetchHandler:
     """`max_bytes` is the broker's own limit of a response (fetch.max.bytes), `select` its `replica.selector.class`."""
 
@@ -42,7 +54,9 @@ class FetchHandler:
         max_bytes: int,
         throttle: Throttle | None = None,
         select: ReplicaSelector = select_leader,
+        quota: FetchQuota | None = None,
     ) -> None:
+        self._quota = quota
         self._select = select
         self._hosted = hosted
         self._throttle = throttle
@@ -55,29 +69,46 @@ class FetchHandler:
         now_ms = int(now_s * 1000)
         session = await exhausted(
             self._sessions.begin_steps(
-                request, api_version=context.api_version, now_ms=now_ms, foundation=self._hosted.image
+                request,
+                api_version=context.api_version,
+                now_ms=now_ms,
+                foundation=self._hosted.image,
+                rights=None if context.rights is None else context.rights.version,
             )
         )
         if session.error_code is not ErrorCode.none:
             return self._sessions.respond(session, {}, now_ms=now_ms)
-        if request.replica_id < 0 and request.max_bytes > self._max_bytes:
-            request = replace(request, max_bytes=self._max_bytes)
+        if request.replica_id < 0:
+            request = self._within_limits(context, request)
         knows_followers = request.replica_id < 0 and context.api_version >= RACK_SINCE
         select = self._select if knows_followers else None
-        reads = FetchReads(self._hosted, self._remote, request, self._throttle, select)
+        reads = FetchReads(self._hosted, self._remote, request, self._throttle, select, context.rights)
         try:
             await self._look_until_enough(request, session, reads, now_s + request.max_wait_ms / 1000)
+            if request.replica_id < 0 and self._quota is not None:
+                wait_ms = self._quota.throttle_fetch(context, reads.size)
+                if wait_ms:
+                    reads.release()
+                    return self._sessions.throttled(session, wait_ms)
             return await self._respond(context.listener, request, session, reads)
         except BaseException:
             reads.release()
             raise
+
+    def _within_limits(self, context: RequestContext, request: FetchRequest) -> FetchRequest:
+        """Return a consumer's request with the bytes that it may be sent, and does not wait for more."""
+        bound = None if self._quota is None else self._quota.fetch_bytes_max(context)
+        max_bytes = min(request.max_bytes, self._max_bytes, request.max_bytes if bound is None else bound)
+        if max_bytes == request.max_bytes:
+            return request
+        return replace(request, max_bytes=max_bytes, min_bytes=min(request.min_bytes, max_bytes))
 
     async def _look_until_enough(
         self, request: FetchRequest, context: FetchContext, reads: FetchReads, deadline_s: float
     ) -> None:
         now_s = asyncio.get_running_loop().time
         await reads.look(context.partitions)
-        while not (reads.has_enough() or context.is_empty) and now_s() < deadline_s:
+        while not (reads.has_enough() or len(reads.denied) >= context.size) and now_s() < deadline_s:
             reads.release()
             sleep = Sleep(self._hosted, request.replica_id, context, reads)
             try:
@@ -129,6 +160,8 @@ class Sleep:
             self._context.session.on_roused.append(self._roused)
         is_due = False
         for asked in self._context.partitions:
+            if asked in self._reads.denied:
+                continue
             standing = self._reads.standing(asked)
             if standing is None:
                 is_due = True

@@ -71,6 +71,7 @@ from ...protocol.fetch.messages import (
     FetchPartitionResponse,
     FetchRequest,
 )
+from ...protocol.net.dispatch import TopicRights
 from ...protocol.net.pace import SLICE_ELEMENTS, pace
 from ...protocol.topics import TopicIdPartition
 from ...protocol.wire.leader_hints import LeaderIdAndEpoch
@@ -147,7 +148,8 @@ class Standing:
 class FetchReads:
     """The looks of one request at its partitions. Release it unless the response was handed on.
 
-    `select` chooses the replica that a consumer had better read from; None where it does not know how to.
+    `select` chooses the replica that a consumer had better read from; None where it does not know how to. `rights`:
+    what it may read, None: everything.
     """
 
     def __init__(
@@ -157,7 +159,9 @@ class FetchReads:
         request: FetchRequest,
         throttle: Throttle | None,
         select: ReplicaSelector | None,
+        rights: TopicRights | None = None,
     ) -> None:
+        self._rights = rights
         self._hosted = hosted
         self._remote = remote
         self._request = request
@@ -173,6 +177,8 @@ class FetchReads:
         self.answers, self._standings = {}, {}
         self.hints: set[LeaderIdAndEpoch] = set()
         """Leaders that the answers name."""
+        self.denied: set[AskedPartition] = set()
+        """Partitions that may not be read."""
         self.size = 0
         """Bytes of records."""
         self.must_answer = False
@@ -290,6 +296,9 @@ class FetchReads:
     async def _answer(self, asked: AskedPartition, *, may_wait: bool = True) -> FetchPartitionResponse:
         """Answer a partition. With `may_wait`, a read of the tier that is not done yet joins `_tier_reads`."""
         topic, number = asked.key
+        if self._rights is not None and not self._rights.may_read(topic):
+            self.denied.add(asked)
+            return FetchPartitionResponse(number, ErrorCode.topic_authorization_failed)
         notes_position = self._request.replica_id >= 0 and not self._has_looked
         try:
             partition = self._hosted.find(topic, number)

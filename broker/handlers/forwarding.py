@@ -1,19 +1,23 @@
-"""Requests that only the active controller can answer, passed on as they came and answered as it answers.
+"""Requests that only the active controller can answer, forwarded in an Envelope and answered as it answers (KIP-590).
 
-Tools and clients may ask any broker. There is no Envelope around them (KIP-590): it would carry the client's identity
-to the controller, and there is none without authentication.
+Tools and clients may ask any broker. The Envelope has the client's principal and address: the controller decides what
+the client may, and the broker itself needs no right but ClusterAction.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from ...controller.core.refusals import refusal
 from ...protocol.api import ApiKey
+from ...protocol.envelope import EnvelopeError
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.net.dispatch import Handler, RequestContext
 from ..cluster.controller_channel import ControllerChannel, ControllerUnavailableError
+
+_log = logging.getLogger(__name__)
 
 FORWARDED: Final = (
     ApiKey.CREATE_TOPICS,
@@ -46,11 +50,22 @@ class Forwarding:
         return dict.fromkeys(FORWARDED, self.forward)
 
     async def forward(self, context: RequestContext, request: Request[ResponseT]) -> ResponseT:
-        """Return the controller's response, or UNSUPPORTED_VERSION where the controller is too old for the request.
-        REQUEST_TIMED_OUT closes the connection: the client asks again, or another broker.
+        """Return the controller's response, or UNSUPPORTED_VERSION where the controller is too old for the request, or
+        UNKNOWN_SERVER_ERROR where it does not let this broker forward. REQUEST_TIMED_OUT closes the connection: the
+        client asks again, or another broker.
         """
         try:
-            return await self._channel.send(request, timeout_s=self._timeout_s, max_version=context.api_version)
+            return await self._channel.forward(request, context, timeout_s=self._timeout_s)
+        except EnvelopeError as error:
+            if error.code is not ErrorCode.unsupported_version:
+                _log.warning(
+                    "%s of %s cannot be forwarded: %s; this broker's principal needs ClusterAction on the cluster",
+                    context.api.name,
+                    context.principal,
+                    error.message,
+                )
+                return refusal(request, KafkaError(ErrorCode.unknown_server_error, "the broker could not forward it"))
+            return refusal(request, error)
         except ControllerUnavailableError as error:
             raise KafkaError(ErrorCode.request_timed_out, str(error)) from error
         except KafkaError as error:

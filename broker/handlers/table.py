@@ -21,7 +21,7 @@ from ..replicas.replication_throttles import ReplicationThrottles
 from .configs import ConfigHandlers
 from .coordinators import CoordinatorHandler
 from .delete_records import DeleteRecordsHandler
-from .fetch import FetchHandler
+from .fetch import FetchHandler, FetchQuota
 from .fetch_reads import RemoteReads
 from .forwarding import Forwarding
 from .group_admin import GroupAdminHandlers
@@ -53,6 +53,7 @@ class HandlerServices:
     controllers: ControllerChannel | None
     log_dirs: LogDirHandler
     throttles: ReplicationThrottles
+    quotas: FetchQuota | None = None
     is_ongoing: IsOngoing = none_ongoing
     broker_listener: str | None = None
     """The inter-broker listener, None if clients use it too."""
@@ -73,6 +74,7 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         services.remote_reads,
         max_bytes=config.fetch_max_bytes,
         throttle=services.throttles.leader,
+        quota=services.quotas,
         select=SELECTORS.get(config.replica_selector_class or "", select_leader),
     )
     offsets = OffsetHandlers(
@@ -93,6 +95,7 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
         ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: users.describe_scram,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: users.describe_quotas,
         ApiKey.DESCRIBE_ACLS: users.describe_acls,
         ApiKey.ALTER_REPLICA_LOG_DIRS: services.log_dirs.alter_replica_log_dirs,
         ApiKey.DESCRIBE_LOG_DIRS: services.log_dirs.describe_log_dirs,
@@ -105,7 +108,8 @@ def _forwarded(services: HandlerServices) -> dict[int, Handler]:
     """What the active controller answers."""
     if services.controllers is None:
         return {}
-    return Forwarding(services.controllers, services.config.request_timeout_ms / 1000).table()
+    timeout_s = services.config.request_timeout_ms / 1000
+    return Forwarding(services.controllers, timeout_s).table()
 
 
 def _group_handlers(services: HandlerServices) -> dict[int, Handler]:

@@ -1,9 +1,13 @@
-"""DescribeUserScramCredentials and DescribeAcls: a broker answers from its own image; the active controller alters."""
+"""DescribeUserScramCredentials, DescribeAcls and DescribeClientQuotas: a broker answers from its own image; the active
+controller alters.
+"""
 
 from __future__ import annotations
 
+from ...controller.core.quotas.describe import describe_client_quotas
 from ...controller.core.security.acls import describe_acls
 from ...controller.core.security.scram import describe_user_scram_credentials
+from ...protocol.messages.quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from ...protocol.messages.security import (
     DescribeAclsRequest,
     DescribeAclsResponse,
@@ -30,3 +34,9 @@ class UserHandlers:
     ) -> DescribeUserScramCredentialsResponse:
         """Return which SCRAM credentials users have."""
         return describe_user_scram_credentials(self._view.image.scram, request)
+
+    async def describe_quotas(
+        self, _: RequestContext, request: DescribeClientQuotasRequest
+    ) -> DescribeClientQuotasResponse:
+        """Return the quotas that the request's filter accepts."""
+        return describe_client_quotas(self._view.image.quotas, request)

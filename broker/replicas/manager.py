@@ -32,13 +32,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 
 from ...log.keeper.damage import damage_of
 from ...log.keeper.manager import LogManager
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
+from ...protocol.net.for_each import for_each
+from ...protocol.net.pace import Slices
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ...rlm.manager import RemoteLogManager
 from ..cluster.topic_config import TopicConfigs
@@ -54,10 +56,12 @@ from .partition import Partition, PartitionServices, RoleListener
 from .replica_directories import ReplicaDirectories
 from .thin_replicas import ThinReplicas
 
-T = TypeVar("T")
-
-CHANGES_MAX: Final = 16
-"""Partitions that are changed at the same time."""
+CHANGES_MAX: Final = 256
+"""Partitions that are changed at the same time. A change waits for the disk a few times, mostly for syncs, which the
+file system commits together: the more there are at once, the fewer commits a failover takes.
+"""
+CHANGE_WEIGHT: Final = 100
+"""What the change of one partition costs on the loop, in elements of `pace`: some 0.5 ms."""
 TICK_S_MAX: Final = 5.0
 
 _log = logging.getLogger(__name__)
@@ -131,8 +135,7 @@ class ReplicaManager:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._moves.close()
         self._failed.close()
-        for partition in list(self._hosted.partitions.values()):
-            await self._let_go(partition.partition)
+        await _change([partition.partition for partition in self._hosted.partitions.values()], self._let_go)
 
     # -- images -------------------------------------------------------------------------------------------------------
 
@@ -146,9 +149,10 @@ class ReplicaManager:
         """Look for laggards; try again what has failed."""
         while True:
             await asyncio.sleep(min(self._services.lag_time_max_ms / 2000, TICK_S_MAX))
-            for partition in self._hosted.partitions.values():
-                if partition.leadership is not None:
-                    partition.leadership.check_lag()
+            async for some in Slices(list(self._hosted.partitions.values())):
+                for partition in some:
+                    if partition.leadership is not None:
+                        partition.leadership.check_lag()
             self.try_again()
             await self._thin.settle()
 
@@ -164,11 +168,11 @@ class ReplicaManager:
         wanted = {key: registration for key, registration in changes.items() if registration is not None}
         removed = [key for key, registration in changes.items() if registration is None and self._is_hosted(key)]
         # Removals first: a topic recreated under the same name takes over its directory.
-        await _for_each(removed, lambda key: self._supervised(key, self._remove(key, image)))
+        await _change(removed, lambda key: self._supervised(key, self._remove(key, image)))
         self._strays.difference_update(key.topic_partition for key in wanted)
         for stray in sorted(self._strays):
             await self._delete_stray(stray, image)
-        await _for_each(wanted, lambda key: self._supervised(key, self._set_up(key, wanted[key])))
+        await _change(wanted, lambda key: self._supervised(key, self._set_up(key, wanted[key])))
         self._applied = image
         self._moves.on_image()
 
@@ -453,14 +457,5 @@ class ReplicaManager:
             await self._tier.stop(key)
 
 
-async def _for_each(items: Iterable[T], do: Callable[[T], Awaitable[None]]) -> None:
-    """Do all of them, at most CHANGES_MAX at the same time."""
-    slots = asyncio.Semaphore(CHANGES_MAX)
-
-    async def one(item: T) -> None:
-        async with slots:
-            await do(item)
-
-    async with asyncio.TaskGroup() as group:
-        for item in items:
-            group.create_task(one(item))
+async def _change(keys: Collection[TopicIdPartition], do: Callable[[TopicIdPartition], Awaitable[None]]) -> None:
+    await for_each(keys, do, at_once=CHANGES_MAX, weight=CHANGE_WEIGHT)

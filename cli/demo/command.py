@@ -17,8 +17,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from ...extras import needing
+from ..command_config import use_identity
 from ..local_cluster import TierSettings
 from ..local_nodes import NodeFailedError
+from ..local_security import LocalSecurity
 from ..options import OutputFile, write_text
 from ..processes import free_ports, poll
 from . import scenario
@@ -57,6 +59,7 @@ def size(value: str | int) -> int:
     help="Write the chart here.",
 )
 @click.option("--policy", "policies", multiple=True, type=click.Choice(scenario.POLICIES), help="Only these policies.")
+@click.option("--secure", is_flag=True, help="TLS on every connection, SCRAM for clients, ACLs that deny by default.")
 @click.option(
     "--keep", type=click.Path(path_type=Path, file_okay=False), help="Use this directory, and leave it there."
 )
@@ -66,6 +69,7 @@ def demo(
     json_path: Path | None,
     html_path: Path,
     policies: tuple[str, ...],
+    secure: bool,
     keep: Path | None,
 ) -> None:
     """Kill and wipe a follower under each bootstrap policy, and time its return.
@@ -83,7 +87,8 @@ def demo(
         import plotly  # noqa: F401
     try:
         with workspace(keep) as base, tier_settings(tier, base) as settings:
-            run(report, base, settings, policies or scenario.POLICIES, console)
+            security = secured(base) if secure else None
+            run(report, base, settings, policies or scenario.POLICIES, console, security)
     except (NodeFailedError, TimeoutError) as error:
         raise click.ClickException(str(error)) from None
     print_table(report, console)
@@ -96,7 +101,21 @@ def demo(
         sys.exit(1)
 
 
-def run(report: DemoReport, base: Path, settings: TierSettings, policies: tuple[str, ...], console: Console) -> None:
+def secured(base: Path) -> LocalSecurity:
+    """Return the security of the demo's cluster, and have this command connect as its administrator."""
+    security = LocalSecurity(base / "secrets")
+    use_identity(security.client())
+    return security
+
+
+def run(
+    report: DemoReport,
+    base: Path,
+    settings: TierSettings,
+    policies: tuple[str, ...],
+    console: Console,
+    security: LocalSecurity | None,
+) -> None:
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -104,7 +123,8 @@ def run(report: DemoReport, base: Path, settings: TierSettings, policies: tuple[
         TaskProgressColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console) as bars, scenario.running(base, settings, report.bytes_produced) as demo:
+    running = scenario.running(base, settings, report.bytes_produced, security)
+    with Progress(*columns, console=console) as bars, running as demo:
         scenario.create_topic(demo)
         bar = bars.add_task("produce, acks=all", total=report.bytes_produced)
         checksums = scenario.produce(demo, report.bytes_produced, lambda count: bars.advance(bar, count))
@@ -118,9 +138,8 @@ def run(report: DemoReport, base: Path, settings: TierSettings, policies: tuple[
             report.policies.append(scenario.replace_follower(demo, policy))
             bars.advance(bar)
         bar = bars.add_task("consume from offset 0", total=report.bytes_produced)
-        report.consumer_ok = consume_all(
-            demo.cluster.bootstrap_servers, scenario.TOPIC, checksums, lambda count: bars.advance(bar, count)
-        )
+        connection = {"bootstrap.servers": demo.cluster.bootstrap_servers, **demo.login}
+        report.consumer_ok = consume_all(connection, scenario.TOPIC, checksums, lambda count: bars.advance(bar, count))
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,14 +78,16 @@ def zip_both(left: Iterator[bytes], right: Iterator[bytes]) -> Iterator[tuple[by
 
 
 def consume_all(
-    bootstrap_servers: str, topic: str, expected: dict[int, Checksum], progress: Callable[[int], None]
+    connection: Mapping[str, str], topic: str, expected: dict[int, Checksum], progress: Callable[[int], None]
 ) -> bool:
-    """Read every partition from offset 0 with librdkafka; True if counts and checksums are as expected."""
+    """Read every partition from offset 0 with librdkafka; True if counts and checksums are as expected. `connection` is
+    what librdkafka needs to connect.
+    """
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap_servers,
+            **connection,
             "group.id": "tierfetch-demo",
             "enable.auto.commit": False,
             "auto.offset.reset": "error",

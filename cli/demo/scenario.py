@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ..local_cluster import LocalCluster, TierSettings
 from ..local_quorum import LocalQuorum
+from ..local_security import LocalSecurity
 from ..offsets import list_offset as ask_offset
 from ..processes import poll
 from .proof import Checksum, local_start_offset, replicas_equal
@@ -44,6 +45,8 @@ class Demo:
     cluster: LocalCluster
     admin: AdminClient
     bytes_per_partition: int
+    login: Mapping[str, str]
+    """How clients get in, by librdkafka's names."""
 
     @property
     def segment_bytes(self) -> int:
@@ -54,18 +57,24 @@ class Demo:
 
 
 @contextmanager
-def running(base: Path, tier: TierSettings, size_bytes: int) -> Iterator[Demo]:
+def running(base: Path, tier: TierSettings, size_bytes: int, security: LocalSecurity | None) -> Iterator[Demo]:
     from confluent_kafka.admin import AdminClient
 
     configs = {"log.retention.check.interval.ms": "1000"}
     with (
-        LocalQuorum(base, CONTROLLERS, first_id=FIRST_CONTROLLER) as quorum,
+        LocalQuorum(base, CONTROLLERS, first_id=FIRST_CONTROLLER, security=security) as quorum,
         LocalCluster(
-            base, (LEADER, FOLLOWER), tier=tier, configs=configs, controllers=quorum.bootstrap_controllers
+            base,
+            (LEADER, FOLLOWER),
+            tier=tier,
+            configs=configs,
+            controllers=quorum.bootstrap_controllers,
+            security=security,
         ) as cluster,
     ):
-        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.port(LEADER)}", "log_level": 2})
-        yield Demo(cluster, admin, size_bytes // PARTITIONS)
+        login = {} if security is None else security.librdkafka()
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.port(LEADER)}", "log_level": 2, **login})
+        yield Demo(cluster, admin, size_bytes // PARTITIONS, login)
 
 
 def create_topic(demo: Demo) -> None:
@@ -106,6 +115,7 @@ def produce(demo: Demo, size_bytes: int, progress: Progress) -> dict[int, Checks
             "batch.size": 1_000_000,
             "queue.buffering.max.kbytes": 65_536,
             "log_level": 2,
+            **demo.login,
         }
     )
     rng = random.Random(7)

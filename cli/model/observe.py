@@ -22,9 +22,8 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from ...protocol.api import ApiKey
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResult
@@ -86,13 +85,9 @@ Progress = Callable[[str], None]
 
 
 class Asker(Protocol):
-    """`cli.admin.session.Admin`."""
-
-    async def ask(self, api: ApiKey, body: Any) -> Any: ...
+    """A connection to a cluster: `cli.cluster_session.Admin`."""
 
     async def send(self, request: Request[ResponseT]) -> ResponseT: ...
-
-    async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any: ...
 
     async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT: ...
 

@@ -93,10 +93,10 @@ def _request(states: Sequence[PartitionState], topic_ids: Mapping[str, UUID]) ->
 
 
 async def _fetch_rate(client: KafkaClient, address: Address, request: FetchRequest, read_bytes: int) -> float | None:
-    await client.fetch(address, request, timeout_s=TIMEOUT_S)
+    await client.send(address, request, timeout_s=TIMEOUT_S)
     came, began = 0, time.perf_counter()
     while came < read_bytes:
-        size = _record_bytes(await client.fetch(address, request, timeout_s=TIMEOUT_S))
+        size = _record_bytes(await client.send(address, request, timeout_s=TIMEOUT_S))
         if not size:
             return None
         came += size

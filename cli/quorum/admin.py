@@ -21,6 +21,7 @@ from ...protocol.messages.quorum import (
 )
 from ...protocol.net.client import Address
 from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
+from ...security.client import ClientIdentity
 from ..command_config import make_client
 
 TIMEOUT_S: Final = 15.0
@@ -49,12 +50,14 @@ class NoLeaderError(RetriableError):
 class QuorumAdmin:
     """`async with QuorumAdmin(controllers) as admin:`; each question to the leader within `TIMEOUT_S`."""
 
-    def __init__(self, controllers: Sequence[Address]) -> None:
+    def __init__(self, controllers: Sequence[Address], identity: ClientIdentity | None = None) -> None:
+        """Connects as `identity`, or as the running command does."""
         assert controllers, "an admin needs a controller to ask"
         self._controllers = list(controllers)
+        self._identity = identity
 
     async def __aenter__(self) -> Self:
-        self._client = make_client()
+        self._client = make_client(identity=self._identity)
         return self
 
     async def __aexit__(self, *_: object) -> None:

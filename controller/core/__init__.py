@@ -23,6 +23,7 @@ configs                decides IncrementalAlterConfigs and AlterConfigs.
 describe_configs       answers DescribeConfigs from the image.
 cluster                answers DescribeCluster and allocates blocks of producer ids.
 security/              decides about users: SCRAM credentials.
+quotas/                decides about the quotas of clients, and applies that of changes to topics.
 bootstrap              returns the first records of a new cluster.
 config                 declares what an operator sets for a controller.
 refusals               builds the error responses of a controller that is not active, too busy, or stopped.

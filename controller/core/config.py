@@ -104,6 +104,8 @@ class ControllerConfig:
     fast_failover: bool = True
     has_authorizer: bool = False
     warming: WarmingPolicy = field(default_factory=WarmingPolicy)
+    mutation_burst_s: float = 11.0
+    """controller.quota.window.num windows of controller.quota.window.size.seconds."""
     supported_features: Mapping[str, FeatureRange] = field(default_factory=lambda: SUPPORTED_FEATURES)
     check_broker_configs: Callable[[Mapping[str, str]], None] = lambda _: None
     """Raises KafkaError for dynamic broker configs that no broker could take."""

@@ -20,13 +20,34 @@ Requests and responses are message classes in their newest form (`protocol.messa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from ...protocol.api import ApiKey
-from ...protocol.messages.base import Request, ResponseT
-from ...protocol.messages.brokers import BrokerHeartbeatRequest, BrokerRegistrationRequest
+from ...protocol.messages.base import Message, Request, ResponseT, replaced
+from ...protocol.messages.brokers import (
+    AllocateProducerIdsRequest,
+    AlterPartitionRequest,
+    AssignReplicasToDirsRequest,
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    ControllerRegistrationRequest,
+    UnregisterBrokerRequest,
+)
+from ...protocol.messages.cluster import UpdateFeaturesRequest
+from ...protocol.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
+from ...protocol.messages.quotas import AlterClientQuotasRequest
+from ...protocol.messages.security import AlterUserScramCredentialsRequest, CreateAclsRequest, DeleteAclsRequest
+from ...protocol.messages.topics import (
+    AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
 from ..image.registrations import PartitionKey
 from ..records import (
     AbortTransactionRecord,
@@ -50,6 +71,8 @@ from .features import update_features
 from .leader_election import balance_leaders, complete_reassignments, elect_leaderless, elect_leaders, return_leaders
 from .leader_returns import LeaderReturns
 from .partition_counts import create_partitions
+from .quotas.alter import alter_client_quotas
+from .quotas.mutations import MutationClient, MutationQuotas, free_of_charge
 from .reassignment import alter_partition_reassignments, list_partition_reassignments
 from .security.acls import create_acls, delete_acls
 from .security.scram import alter_user_scram_credentials
@@ -63,37 +86,48 @@ RECORDS_PER_BATCH_MAX: Final = 10_000
 RECORDS_PER_PIECE_MAX: Final = 1_000
 """The most records of one append where they may come in pieces, so that none occupies an event loop for long."""
 
-_RequestT = TypeVar("_RequestT")
+_RequestT = TypeVar("_RequestT", bound="Request[Message | None]")
+_Decision = Callable[..., ControllerResult[object]]
+
+
+def _row(
+    kind: type[_RequestT], decide: Callable[[ControllerState, _RequestT, Moment], ControllerResult[object]]
+) -> tuple[ApiKey, _Decision]:
+    """Return a row of the table; its types say that the function takes the requests of its API."""
+    return ApiKey(kind.api_key), decide
 
 
 def _timeless(
-    decide: Callable[[ControllerState, _RequestT], ControllerResult[ResponseT]],
-) -> Callable[[ControllerState, _RequestT, Moment], ControllerResult[ResponseT]]:
-    return lambda state, request, _: decide(state, request)
+    kind: type[_RequestT], decide: Callable[[ControllerState, _RequestT], ControllerResult[object]]
+) -> tuple[ApiKey, _Decision]:
+    """Return the row of a decision that does not depend on the time."""
+    return _row(kind, lambda state, request, _: decide(state, request))
 
 
-# Each API's function has types of its own, which no type of a whole table can say.
-HANDLERS: Final[Mapping[ApiKey, Callable[[ControllerState, Any, Moment], ControllerResult[Any]]]] = {
-    ApiKey.BROKER_REGISTRATION: register_broker,
-    ApiKey.BROKER_HEARTBEAT: heartbeat,
-    ApiKey.UNREGISTER_BROKER: _timeless(unregister_broker),
-    ApiKey.CONTROLLER_REGISTRATION: _timeless(register_controller),
-    ApiKey.ALTER_PARTITION: _timeless(alter_partition),
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _timeless(assign_replicas_to_dirs),
-    ApiKey.ALLOCATE_PRODUCER_IDS: _timeless(allocate_producer_ids),
-    ApiKey.CREATE_TOPICS: _timeless(create_topics),
-    ApiKey.DELETE_TOPICS: _timeless(delete_topics),
-    ApiKey.CREATE_PARTITIONS: create_partitions,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _timeless(alter_partition_reassignments),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _timeless(list_partition_reassignments),
-    ApiKey.ELECT_LEADERS: _timeless(elect_leaders),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _timeless(incremental_alter_configs),
-    ApiKey.ALTER_CONFIGS: _timeless(alter_configs),
-    ApiKey.UPDATE_FEATURES: _timeless(update_features),
-    ApiKey.CREATE_ACLS: _timeless(create_acls),
-    ApiKey.DELETE_ACLS: _timeless(delete_acls),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _timeless(alter_user_scram_credentials),
-}
+HANDLERS: Final = dict(
+    (
+        _row(BrokerRegistrationRequest, register_broker),
+        _row(BrokerHeartbeatRequest, heartbeat),
+        _timeless(UnregisterBrokerRequest, unregister_broker),
+        _timeless(ControllerRegistrationRequest, register_controller),
+        _timeless(AlterPartitionRequest, alter_partition),
+        _timeless(AssignReplicasToDirsRequest, assign_replicas_to_dirs),
+        _timeless(AllocateProducerIdsRequest, allocate_producer_ids),
+        _timeless(CreateTopicsRequest, create_topics),
+        _timeless(DeleteTopicsRequest, delete_topics),
+        _row(CreatePartitionsRequest, create_partitions),
+        _timeless(AlterPartitionReassignmentsRequest, alter_partition_reassignments),
+        _timeless(ListPartitionReassignmentsRequest, list_partition_reassignments),
+        _timeless(ElectLeadersRequest, elect_leaders),
+        _timeless(IncrementalAlterConfigsRequest, incremental_alter_configs),
+        _timeless(AlterConfigsRequest, alter_configs),
+        _timeless(UpdateFeaturesRequest, update_features),
+        _timeless(CreateAclsRequest, create_acls),
+        _timeless(DeleteAclsRequest, delete_acls),
+        _timeless(AlterUserScramCredentialsRequest, alter_user_scram_credentials),
+        _timeless(AlterClientQuotasRequest, alter_client_quotas),
+    )
+)
 """What is decided from the state alone. DescribeCluster also needs to know who asks, and who leads (`cluster`)."""
 
 
@@ -107,6 +141,7 @@ class ControllerCore:
         self._balance_at_ms = 0
         self._replayed_offset = NOTHING_REPLAYED
         self._returns = LeaderReturns()
+        self._mutations = MutationQuotas(config.mutation_burst_s)
 
     @property
     def is_active(self) -> bool:
@@ -119,6 +154,7 @@ class ControllerCore:
         self._failover = FastFailover(config.fast_failover, config.session_timeout_ms)
         self._failover.begin(self.state.image, now_ms)
         self.state.thin.begin(self._replayed_offset)
+        self._mutations = MutationQuotas(config.mutation_burst_s)
         self._returns = LeaderReturns()
         self._is_sweep_due = True
         self._balance_at_ms = now_ms + config.leader_imbalance_check_interval_ms
@@ -142,6 +178,16 @@ class ControllerCore:
                 self._fencing_changed(record)
             case ConfigRecord() if record.name == UNCLEAN_KEY:
                 self._is_sweep_due = True
+
+    def load_snapshot(self, records: Iterable[MetadataRecord], offset: int) -> None:
+        """Replace the state by that of a snapshot, whose last record has `offset`. A standby does this."""
+        assert not self.is_active, offset
+        self.state = ControllerState(self.state.config, self.state.random)
+        self._returns = LeaderReturns()
+        self._is_sweep_due = False
+        self._replayed_offset = NOTHING_REPLAYED
+        for record in records:
+            self.replay(record, offset)
 
     def _replay_isr(self, record: PartitionChangeRecord, offset: int) -> None:
         """And note who joins. No transaction of ours has anybody join an ISR, so the image is the one before."""
@@ -167,12 +213,30 @@ class ControllerCore:
     def handle(self, request: Request[ResponseT], moment: Moment) -> ControllerResult[ResponseT]:
         """Decide a request. The image stays as it is; a heartbeat is noted as a sign of life."""
         assert self.is_active, (request, moment)
-        decide: Callable[..., ControllerResult[ResponseT]] = HANDLERS[ApiKey(request.api_key)]
         if isinstance(request, BrokerHeartbeatRequest):
             self.observe(request, moment)
-        elif isinstance(request, BrokerRegistrationRequest) and self._is_succeeded(request):
-            return decide(self.state, request, moment, is_succeeded=True)
-        return decide(self.state, request, moment)
+        decide = HANDLERS[ApiKey(request.api_key)]
+        if isinstance(request, BrokerRegistrationRequest) and self._is_succeeded(request):
+            result = decide(self.state, request, moment, is_succeeded=True)
+        else:
+            result = decide(self.state, request, moment)
+        return cast(ControllerResult[ResponseT], result)
+
+    def handle_of(
+        self, request: Request[ResponseT], moment: Moment, client: MutationClient
+    ) -> ControllerResult[ResponseT]:
+        """Decide a request of a client whose changes to topics are limited. The response says how long it has to wait;
+        what it takes of its quota is taken even if the records are never written.
+        """
+        quota = self._mutations.of(self.state.image.quotas, client, moment.now_ms)
+        self.state.charge = quota.charge
+        try:
+            result = self.handle(request, moment)
+        finally:
+            self.state.charge = free_of_charge
+        if not quota.throttle_ms or result.response is None:
+            return result
+        return replace(result, response=replaced(result.response, throttle_time_ms=quota.throttle_ms))
 
     def observe(self, request: BrokerHeartbeatRequest, moment: Moment) -> None:
         """A heartbeat came. To be called when it arrives if it may have to wait for being decided."""

@@ -50,6 +50,7 @@ def create_partitions(
             if topic.name in twice:
                 raise KafkaError(ErrorCode.invalid_request, f"topic {topic.name!r} is asked for twice")
             changes = _change_count(state, topic, budget, moment)
+            state.charge(len(changes))
             budget -= len(changes)
             records += changes
         except KafkaError as error:

@@ -7,12 +7,12 @@ NOT_CONTROLLER asks another controller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar, cast
 
 from ...protocol.api import ApiKey
-from ...protocol.errors import KafkaError
-from ...protocol.messages.base import Request, ResponseT
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.base import Message, Request, ResponseT
 from ...protocol.messages.brokers import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -38,6 +38,7 @@ from ...protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 )
+from ...protocol.messages.errors import WithError
 from ...protocol.messages.quorum import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
@@ -46,6 +47,7 @@ from ...protocol.messages.quorum import (
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
 )
+from ...protocol.messages.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from ...protocol.messages.security import (
     AclCreationResult,
     AlterUserScramCredentialsRequest,
@@ -74,12 +76,14 @@ from ...protocol.messages.topics import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from .quotas.alter import refused as _quotas_refused
+
+_RequestT = TypeVar("_RequestT", bound="Request[Message | None]")
 
 
 def refusal(request: Request[ResponseT], error: KafkaError) -> ResponseT:
     """Return the response to `request` that reports the error."""
-    refused: ResponseT = _REFUSALS[ApiKey(request.api_key)](request, error)
-    return refused
+    return cast(ResponseT, _REFUSALS[ApiKey(request.api_key)](request, error))
 
 
 def _broker_registration(_: BrokerRegistrationRequest, error: KafkaError) -> BrokerRegistrationResponse:
@@ -175,6 +179,10 @@ def _alter_user_scram_credentials(
     )
 
 
+def _alter_client_quotas(request: AlterClientQuotasRequest, error: KafkaError) -> AlterClientQuotasResponse:
+    return _quotas_refused(request, error.code, error.message)
+
+
 def _incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, error: KafkaError
 ) -> IncrementalAlterConfigsResponse:
@@ -221,28 +229,60 @@ def _remove_raft_voter(_: RemoveRaftVoterRequest, error: KafkaError) -> RemoveRa
     return RemoveRaftVoterResponse(error_code=error.code, error_message=error.message)
 
 
-# Each API's function has types of its own, which no type of a whole table can say.
-_REFUSALS: Final[Mapping[ApiKey, Callable[[Any, KafkaError], Any]]] = {
-    ApiKey.BROKER_REGISTRATION: _broker_registration,
-    ApiKey.BROKER_HEARTBEAT: _broker_heartbeat,
-    ApiKey.UNREGISTER_BROKER: _unregister_broker,
-    ApiKey.CONTROLLER_REGISTRATION: _controller_registration,
-    ApiKey.ALTER_PARTITION: _alter_partition,
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _assign_replicas_to_dirs,
-    ApiKey.ALLOCATE_PRODUCER_IDS: _allocate_producer_ids,
-    ApiKey.CREATE_ACLS: _create_acls,
-    ApiKey.DELETE_ACLS: _delete_acls,
-    ApiKey.CREATE_TOPICS: _create_topics,
-    ApiKey.DELETE_TOPICS: _delete_topics,
-    ApiKey.CREATE_PARTITIONS: _create_partitions,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_reassignments,
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_reassignments,
-    ApiKey.ELECT_LEADERS: _elect_leaders,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
-    ApiKey.ALTER_CONFIGS: _alter_configs,
-    ApiKey.UPDATE_FEATURES: _update_features,
-    ApiKey.DESCRIBE_QUORUM: _describe_quorum,
-    ApiKey.ADD_RAFT_VOTER: _add_raft_voter,
-    ApiKey.REMOVE_RAFT_VOTER: _remove_raft_voter,
-}
+def _row(
+    kind: type[_RequestT], refuse: Callable[[_RequestT, KafkaError], Message]
+) -> tuple[ApiKey, Callable[..., Message]]:
+    """Return a row of the table; its types say that the function takes the requests of its API."""
+    return ApiKey(kind.api_key), refuse
+
+
+_REFUSALS: Final = dict(
+    (
+        _row(BrokerRegistrationRequest, _broker_registration),
+        _row(BrokerHeartbeatRequest, _broker_heartbeat),
+        _row(UnregisterBrokerRequest, _unregister_broker),
+        _row(ControllerRegistrationRequest, _controller_registration),
+        _row(AlterPartitionRequest, _alter_partition),
+        _row(AssignReplicasToDirsRequest, _assign_replicas_to_dirs),
+        _row(AllocateProducerIdsRequest, _allocate_producer_ids),
+        _row(CreateAclsRequest, _create_acls),
+        _row(DeleteAclsRequest, _delete_acls),
+        _row(CreateTopicsRequest, _create_topics),
+        _row(DeleteTopicsRequest, _delete_topics),
+        _row(CreatePartitionsRequest, _create_partitions),
+        _row(AlterPartitionReassignmentsRequest, _alter_reassignments),
+        _row(ListPartitionReassignmentsRequest, _list_reassignments),
+        _row(ElectLeadersRequest, _elect_leaders),
+        _row(AlterUserScramCredentialsRequest, _alter_user_scram_credentials),
+        _row(AlterClientQuotasRequest, _alter_client_quotas),
+        _row(IncrementalAlterConfigsRequest, _incremental_alter_configs),
+        _row(AlterConfigsRequest, _alter_configs),
+        _row(UpdateFeaturesRequest, _update_features),
+        _row(DescribeQuorumRequest, _describe_quorum),
+        _row(AddRaftVoterRequest, _add_raft_voter),
+        _row(RemoveRaftVoterRequest, _remove_raft_voter),
+    )
+)
+
+
+def is_from_another(response: object) -> bool:
+    """Return whether a controller answers that another one is active."""
+    return any(part.error_code is ErrorCode.not_controller for part in _with_errors(response))
+
+
+def _with_errors(response: object) -> Sequence[WithError]:
+    """Return what the controller's own error would be in: the response, or each part of one that has no error code."""
+    match response:
+        case WithError():
+            return (response,)
+        case CreateTopicsResponse():
+            return response.topics
+        case CreatePartitionsResponse() | AlterUserScramCredentialsResponse() | CreateAclsResponse():
+            return response.results
+        case AlterClientQuotasResponse():
+            return response.entries
+        case DeleteAclsResponse():
+            return response.filter_results
+        case DeleteTopicsResponse() | IncrementalAlterConfigsResponse() | AlterConfigsResponse():
+            return response.responses
+    return ()

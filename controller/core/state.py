@@ -16,6 +16,7 @@ from ..image.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from ..image.registrations import BrokerRegistration, PartitionKey, PartitionRegistration, is_reserved_directory
 from ..records import MetadataRecord
 from .config import TIERFETCH_VERSION, ControllerConfig
+from .quotas.mutations import Charge, free_of_charge
 from .sessions import BrokerSessions
 from .thin import ThinReplicas, Warmth
 
@@ -78,6 +79,8 @@ class ControllerState:
     sessions: BrokerSessions = field(default_factory=BrokerSessions)
     thin: ThinReplicas = field(default_factory=ThinReplicas)
     kraft_version: int = 1
+    charge: Charge = free_of_charge
+    """What a decision calls for the partitions that it is about to create or delete: the quota of its request."""
 
     def is_unclean_election_enabled(self, topic: str) -> bool:
         """Return the topic's config, else the cluster's dynamic default, else the controller's own."""

@@ -48,6 +48,7 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Contr
             if topic.name in twice:
                 raise KafkaError(ErrorCode.invalid_request, f"topic {topic.name!r} is asked for twice")
             created = _create(state, topic, placer, taken, budget)
+            state.charge(len(created.assignments))
         except KafkaError as error:
             results.append(_refused(topic.name, error))
             continue
@@ -202,6 +203,7 @@ def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> Contr
             found = _find(state, name, topic_id)
             if found in deleted:
                 raise KafkaError(ErrorCode.invalid_request, f"topic {name or topic_id} is asked for twice")
+            state.charge(len(state.image.topics[found].partitions))
         except KafkaError as error:
             results.append(_deleted(name, topic_id, error))
             continue

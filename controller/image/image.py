@@ -6,14 +6,14 @@ Rules:
 * Records were decided by a controller and agreed on by a quorum. One that contradicts the image is a fault of ours:
   AssertionError with both.
 * The indexes follow the registrations within the same call.
-* A record of a type that needs nobody to act on it (quotas, rights, users) is kept for the next snapshot.
+* A record of a type that the decisions do not need (quotas, rights, users) is kept for the next snapshot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from ...security.acls import Acls
@@ -29,6 +29,7 @@ from ...security.core.scram import ScramCredential, ScramType
 from ...security.credentials import ScramCredentials
 from .. import records as r
 from ..records.brokers import FENCED, FENCING_UNCHANGED
+from .client_quotas import ClientQuotas, entity_of
 from .delta import ConfigResource, ImageDelta
 from .indexes import PartitionIndexes
 from .registrations import BrokerRegistration, PartitionKey, PartitionRegistration, TopicRegistration
@@ -39,7 +40,8 @@ BROKER_RESOURCE: Final = 4
 INTERNED_MAX: Final = 100_000
 """Distinct replica lists and the like that are shared; beyond, the cache begins anew."""
 
-_Shared = TypeVar("_Shared", bound=tuple[Any, ...])
+_Record = TypeVar("_Record", bound=r.MetadataRecord)
+_Shared = TypeVar("_Shared", bound=tuple[object, ...])
 
 
 class Interned:
@@ -48,7 +50,7 @@ class Interned:
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self._known: dict[tuple[object, ...], tuple[object, ...]] = {}
 
     def one(self, value: _Shared) -> _Shared:
         if len(self._known) >= INTERNED_MAX:
@@ -76,12 +78,14 @@ class MetadataImage:
         self.configs: dict[ConfigResource, dict[str, str]] = {}
         self.next_producer_id = 0
         self.indexes = PartitionIndexes()
-        self.kept: dict[tuple[Any, ...], r.MetadataRecord] = {}
+        self.kept: dict[tuple[object, ...], r.MetadataRecord] = {}
         """Records that nobody here acts on, by what they are about."""
         self.scram = ScramCredentials()
         """The users' SCRAM credentials, which `kept` has as records."""
         self.acls = Acls()
         """The ACLs, which `kept` has as records."""
+        self.quotas = ClientQuotas()
+        """The quotas of clients, which `kept` has as records."""
         self.delta: ImageDelta | None = None
         """Set to an empty one, it collects what changes."""
         self._interned = Interned()
@@ -303,16 +307,19 @@ class MetadataImage:
         self.next_producer_id = record.next_producer_id
 
     def _set_quota(self, record: r.ClientQuotaRecord) -> None:
-        key = (r.ClientQuotaRecord, record.entity, record.key)
+        entity = entity_of((part.entity_type, part.entity_name) for part in record.entity)
+        key = (r.ClientQuotaRecord, entity, record.key)
         if record.remove:
             self.kept.pop(key, None)
+            self.quotas.remove(entity, record.key)
         else:
             self.kept[key] = record
+            self.quotas.put(entity, record.key, record.value)
 
-    def _keep(self, record: Any) -> None:
+    def _keep(self, record: r.MetadataRecord) -> None:
         self.kept[_subject(record)] = record
 
-    def _forget(self, record: Any) -> None:
+    def _forget(self, record: r.MetadataRecord) -> None:
         self.kept.pop(_subject(record), None)
 
     def _set_scram(self, record: r.UserScramCredentialRecord) -> None:
@@ -347,7 +354,7 @@ class MetadataImage:
         assert isinstance(record, r.NoOpRecord), record
 
 
-def _subject(record: Any) -> tuple[Any, ...]:
+def _subject(record: r.MetadataRecord) -> tuple[object, ...]:
     """What a kept record, or the one that removes it, is about."""
     match record:
         case r.AccessControlEntryRecord() | r.RemoveAccessControlEntryRecord():
@@ -361,29 +368,40 @@ def _subject(record: Any) -> tuple[Any, ...]:
 
 _SCRAM_TYPES: Final = frozenset(map(int, ScramType))
 _TRANSACTION_RECORDS: Final = (r.BeginTransactionRecord, r.EndTransactionRecord, r.AbortTransactionRecord)
-_REPLAY: Final[dict[type[Any], Callable[[MetadataImage, Any], None]]] = {
-    r.RegisterBrokerRecord: MetadataImage._register_broker,
-    r.UnregisterBrokerRecord: MetadataImage._unregister_broker,
-    r.FenceBrokerRecord: MetadataImage._fence_broker,
-    r.UnfenceBrokerRecord: MetadataImage._unfence_broker,
-    r.BrokerRegistrationChangeRecord: MetadataImage._change_broker_registration,
-    r.RegisterControllerRecord: MetadataImage._register_controller,
-    r.TopicRecord: MetadataImage._add_topic,
-    r.RemoveTopicRecord: MetadataImage._remove_topic,
-    r.RemovePartitionsRecord: MetadataImage._remove_partitions,
-    r.PartitionRecord: MetadataImage._add_partition,
-    r.PartitionChangeRecord: MetadataImage._change_partition,
-    r.ClearElrRecord: MetadataImage._clear_elr,
-    r.ConfigRecord: MetadataImage._set_config,
-    r.FeatureLevelRecord: MetadataImage._set_feature,
-    r.ProducerIdsRecord: MetadataImage._set_producer_ids,
-    r.ClientQuotaRecord: MetadataImage._set_quota,
-    r.AccessControlEntryRecord: MetadataImage._set_acl,
-    r.UserScramCredentialRecord: MetadataImage._set_scram,
-    r.DelegationTokenRecord: MetadataImage._keep,
-    r.ZkMigrationStateRecord: MetadataImage._keep,
-    r.RemoveAccessControlEntryRecord: MetadataImage._remove_acl,
-    r.RemoveUserScramCredentialRecord: MetadataImage._remove_scram,
-    r.RemoveDelegationTokenRecord: MetadataImage._forget,
-    r.NoOpRecord: MetadataImage._pass,
-}
+
+
+def _row(
+    kind: type[_Record], replay: Callable[[MetadataImage, _Record], None]
+) -> tuple[type[r.MetadataRecord], Callable[..., None]]:
+    """Return a row of the table; its types say that the method takes records of this type."""
+    return kind, replay
+
+
+_REPLAY: Final = dict(
+    (
+        _row(r.RegisterBrokerRecord, MetadataImage._register_broker),
+        _row(r.UnregisterBrokerRecord, MetadataImage._unregister_broker),
+        _row(r.FenceBrokerRecord, MetadataImage._fence_broker),
+        _row(r.UnfenceBrokerRecord, MetadataImage._unfence_broker),
+        _row(r.BrokerRegistrationChangeRecord, MetadataImage._change_broker_registration),
+        _row(r.RegisterControllerRecord, MetadataImage._register_controller),
+        _row(r.TopicRecord, MetadataImage._add_topic),
+        _row(r.RemoveTopicRecord, MetadataImage._remove_topic),
+        _row(r.RemovePartitionsRecord, MetadataImage._remove_partitions),
+        _row(r.PartitionRecord, MetadataImage._add_partition),
+        _row(r.PartitionChangeRecord, MetadataImage._change_partition),
+        _row(r.ClearElrRecord, MetadataImage._clear_elr),
+        _row(r.ConfigRecord, MetadataImage._set_config),
+        _row(r.FeatureLevelRecord, MetadataImage._set_feature),
+        _row(r.ProducerIdsRecord, MetadataImage._set_producer_ids),
+        _row(r.ClientQuotaRecord, MetadataImage._set_quota),
+        _row(r.AccessControlEntryRecord, MetadataImage._set_acl),
+        _row(r.UserScramCredentialRecord, MetadataImage._set_scram),
+        _row(r.DelegationTokenRecord, MetadataImage._keep),
+        _row(r.ZkMigrationStateRecord, MetadataImage._keep),
+        _row(r.RemoveAccessControlEntryRecord, MetadataImage._remove_acl),
+        _row(r.RemoveUserScramCredentialRecord, MetadataImage._remove_scram),
+        _row(r.RemoveDelegationTokenRecord, MetadataImage._forget),
+        _row(r.NoOpRecord, MetadataImage._pass),
+    )
+)

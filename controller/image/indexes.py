@@ -8,7 +8,7 @@ The sets are dicts without values: their order is that of the changes, the same 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 from .registrations import NO_LEADER, PartitionKey, PartitionRegistration
 
@@ -52,7 +52,7 @@ class PartitionIndexes:
             if broker_id not in before:
                 self._in_isr.setdefault(broker_id, {})[key] = None
 
-    def as_sets(self) -> dict[str, Any]:
+    def as_sets(self) -> dict[str, object]:
         """Return the indexes as sets, for comparisons."""
         return {
             "in_isr": {broker_id: set(keys) for broker_id, keys in self._in_isr.items()},

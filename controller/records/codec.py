@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
@@ -44,16 +44,14 @@ def encode_record(record: MetadataRecord, version: int | None = None) -> bytes:
         version = oldest
     assert oldest <= version <= record.newest_version, (record, version, oldest)
     out = io.BytesIO()
-    record_type: Any = type(record)
     out.write(_frame(record.api_key, version))
-    _writer(record_type, version)(out, record)
+    _writer(record.api_key, version)(out, record)
     return out.getvalue()
 
 
 def oldest_version(record: MetadataRecord) -> int:
     """The oldest version that holds all the record says."""
-    record_type: Any = type(record)
-    for since, name, absent in newer_fields(record_type):
+    for since, name, absent in newer_fields(record.api_key):
         if getattr(record, name) != absent:
             return since
     return 0
@@ -76,19 +74,19 @@ def decode_record(value: bytes) -> VersionedRecord:
     return VersionedRecord(_read(record_type, version, value, position), version)
 
 
-def _read(record_type: Any, version: int, value: bytes, position: int) -> MetadataRecord:
+def _read(record_type: type[MetadataRecord], version: int, value: bytes, position: int) -> MetadataRecord:
     try:
-        entity, size = _reader(record_type, version)(value, position)
+        entity, size = _reader(record_type.api_key, version)(value, position)
     except (SerialError, KeyError, ValueError) as error:
         raise MetadataRecordError(f"{record_type.__name__} version {version}: {error}") from error
     if position + size != len(value):
         surplus = len(value) - position - size
         raise MetadataRecordError(f"{record_type.__name__} version {version}: {surplus} bytes too many")
     if type(entity) is record_type:
-        return cast(MetadataRecord, entity)
-    older = {name: absent for since, name, absent in newer_fields(record_type) if since > version}
+        return entity
+    older = {name: absent for since, name, absent in newer_fields(record_type.api_key) if since > version}
     older.update((name, getattr(entity, name)) for name in entity.__slots__)
-    return cast(MetadataRecord, record_type(**older))
+    return record_type(**older)
 
 
 @cache
@@ -100,10 +98,10 @@ def _frame(api_key: int, version: int) -> bytes:
 
 
 @cache
-def _reader(record_type: Any, version: int) -> Callable[[bytes, int], tuple[Any, int]]:
-    return entity_reader(entity_type(record_type, version))
+def _reader(api_key: int, version: int) -> Callable[[bytes, int], tuple[MetadataRecord, int]]:
+    return entity_reader(entity_type(api_key, version))
 
 
 @cache
-def _writer(record_type: Any, version: int) -> Callable[[io.BytesIO, Any], None]:
-    return entity_writer(entity_type(record_type, version))
+def _writer(api_key: int, version: int) -> Callable[[io.BytesIO, MetadataRecord], None]:
+    return entity_writer(entity_type(api_key, version))

@@ -9,20 +9,20 @@ text. Secrets (keys and salts of credentials) are shown by their length only.
 from __future__ import annotations
 
 import re
-from dataclasses import Field, fields
-from typing import Any, Final
+from dataclasses import Field
+from typing import Final
 from uuid import UUID
 
 from ...protocol.topics import uuid_to_text
 from ...protocol.wire.primitives import ZERO_UUID
 from .codec import decode_record
-from .schema import MetadataRecord, absent_value
+from .schema import MetadataRecord, absent_value, record_fields
 
 _WORD = re.compile(r"(?<!^)(?=[A-Z])")
 _UUID: Final = "uuid"
 
 
-def record_row(value: bytes) -> dict[str, Any]:
+def record_row(value: bytes) -> dict[str, object]:
     """One record, ready for JSON. MetadataRecordError if it cannot be understood."""
     record, version = decode_record(value)
     return {"type": type_name(record), "version": version, "data": _data(record, version)}
@@ -33,10 +33,9 @@ def type_name(record: MetadataRecord) -> str:
     return _WORD.sub("_", type(record).__name__).upper()
 
 
-def _data(record: MetadataRecord, version: int) -> dict[str, Any]:
+def _data(record: MetadataRecord, version: int) -> dict[str, object]:
     row = {}
-    declared: Any = type(record)
-    for item in fields(declared):
+    for item in record_fields(type(record)):
         value = getattr(record, item.name)
         says_nothing = "tag" in item.metadata and value == absent_value(item)
         if item.metadata["since"] <= version and not says_nothing:
@@ -44,7 +43,7 @@ def _data(record: MetadataRecord, version: int) -> dict[str, Any]:
     return row
 
 
-def _plain(item: Field[Any], value: Any, version: int) -> Any:
+def _plain(item: Field[object], value: object, version: int) -> object:
     if isinstance(value, tuple):
         return [_plain(item, element, version) for element in value]
     if isinstance(value, MetadataRecord):

@@ -25,23 +25,26 @@ from typing import Any, ClassVar, Final, TypeVar, dataclass_transform, get_origi
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
-_REQUIRED: Final[Any] = MISSING
+_REQUIRED: Final = MISSING
 
 
 class MetadataRecord:
     """What all records have; the class variables but `api_key` and `newest_version` are kio's."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
     api_key: ClassVar[int]
     newest_version: ClassVar[int]
     __type__: ClassVar[EntityType] = EntityType.nested
     __version__: ClassVar[i16]
     __flexible__: ClassVar[bool] = True
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
+    """What `metadata_record` adds."""
 
 
+# Any, as `dataclasses.field` without a default has it: the type of a field is what its annotation says.
 def _specifier(kafka_type: str) -> Callable[..., Any]:
-    def specify(*, since: int = 0, tag: int | None = None, default: Any = _REQUIRED) -> Any:
-        metadata: dict[str, Any] = {"kafka_type": kafka_type, "since": since}
+    def specify(*, since: int = 0, tag: int | None = None, default: object = _REQUIRED) -> Any:
+        metadata: dict[str, object] = {"kafka_type": kafka_type, "since": since}
         if tag is not None:
             metadata["tag"] = tag
         return field(metadata=metadata, default=default)
@@ -67,7 +70,7 @@ def array() -> Any:
 
 
 _Record = TypeVar("_Record", bound=MetadataRecord)
-record_types: dict[int, Any] = {}
+record_types: dict[int, type[MetadataRecord]] = {}
 """The declared record types by API key."""
 
 
@@ -102,11 +105,12 @@ def structure(cls: type[_Record]) -> type[_Record]:
 
 
 @cache
-def entity_type(record_type: Any, version: int) -> Any:
-    """kio's entity of one version of a record."""
+def entity_type(api_key: int, version: int) -> type[MetadataRecord]:
+    """Return kio's entity of one version of a record."""
+    record_type = record_types[api_key]
     assert 0 <= version <= record_type.newest_version, (record_type, version)
-    present = [item for item in _fields(record_type) if item.metadata["since"] <= version]
-    if len(present) == len(_fields(record_type)):
+    present = [item for item in record_fields(record_type) if item.metadata["since"] <= version]
+    if len(present) == len(record_fields(record_type)):
         return record_type
     return make_dataclass(
         record_type.__name__,
@@ -120,20 +124,20 @@ def entity_type(record_type: Any, version: int) -> Any:
 
 
 @cache
-def newer_fields(record_type: Any) -> tuple[tuple[int, str, Any], ...]:
+def newer_fields(api_key: int) -> tuple[tuple[int, str, object], ...]:
     """`(since, name, value that says nothing)` of the fields that the oldest version lacks, the newest first."""
-    newer = [item for item in _fields(record_type) if item.metadata["since"] > 0]
+    newer = [item for item in record_fields(record_types[api_key]) if item.metadata["since"] > 0]
     newest_first = sorted(newer, key=lambda item: -item.metadata["since"])
     return tuple((item.metadata["since"], item.name, absent_value(item)) for item in newest_first)
 
 
-def absent_value(item: Field[Any]) -> Any:
+def absent_value(item: Field[object]) -> object:
     """What a field says in a version that lacks it."""
     if item.default is not MISSING:
         return item.default
     return () if get_origin(item.type) is tuple else None
 
 
-def _fields(record_type: Any) -> tuple[Field[Any], ...]:
-    declared: tuple[Field[Any], ...] = fields(record_type)
-    return declared
+def record_fields(record_type: type[MetadataRecord]) -> tuple[Field[object], ...]:
+    """Return the fields of a declared record; `metadata_record` has made it a dataclass."""
+    return fields(record_type)

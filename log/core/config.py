@@ -17,7 +17,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import TimestampType
@@ -79,24 +80,24 @@ class LogConfig:
 
         `internal.segment.bytes` wins over `segment.bytes` and may be smaller than 1 MiB, as in Kafka.
         """
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         for key in sorted(configs, key=lambda key: key == "internal.segment.bytes"):
             values |= _parsed(key, configs[key])
-        config = replace(defaults or cls(), **values)
+        config = _changed(defaults or cls(), values)
         config._check_together()
         return config
 
     @classmethod
     def usable_configs(cls, configs: Mapping[str, str], defaults: LogConfig) -> tuple[LogConfig, list[KafkaError]]:
-        """The same of a topic that exists, without the keys that cannot be used, and what is wrong with those."""
-        values: dict[str, Any] = {}
+        """Return the config of a topic that exists, without the keys that cannot be used, and their errors."""
+        values: dict[str, object] = {}
         unusable = []
         for key in sorted(configs, key=lambda key: key == "internal.segment.bytes"):
             try:
                 values |= _parsed(key, configs[key])
             except KafkaError as error:
                 unusable.append(error)
-        return replace(defaults, **values), unusable
+        return _changed(defaults, values), unusable
 
     def as_topic_configs(self) -> dict[str, str]:
         """Every key with its value as text; `internal.segment.bytes` only where `segment.bytes` could not say it."""
@@ -168,13 +169,19 @@ class LogConfig:
                 )
 
 
+def _changed(config: LogConfig, values: Mapping[str, object]) -> LogConfig:
+    """Return the config with other values in these fields, which the codecs of their keys have parsed."""
+    changed: Callable[..., LogConfig] = partial(replace, config)
+    return changed(**values)
+
+
 @dataclass(frozen=True, slots=True)
 class _Codec:
     """Text to value and back, and what Kafka calls such a value."""
 
     type: ConfigType
-    parse: Callable[[str, str], Any]
-    format: Callable[[Any], str] = str
+    parse: Callable[[str, str], object]
+    format: Callable[[object], str] = str
 
 
 def _invalid(key: str, text: str, expected: str) -> KafkaError:
@@ -226,11 +233,11 @@ def _fraction(key: str, text: str) -> float:
     return value
 
 
-def _gzip_level(key: str, text: str) -> int:
+def _gzip_level(key: str, text: str) -> object:
     if text.strip() == "-1":
         return -1
     try:
-        return int(_integer(1, 9).parse(key, text))
+        return _integer(1, 9).parse(key, text)
     except KafkaError:
         raise _invalid(key, text, "an integer from 1 to 9, or -1") from None
 
@@ -265,7 +272,14 @@ _TIMESTAMP_TYPES: Final = {
     "CreateTime": TimestampType.CREATE_TIME,
     "LogAppendTime": TimestampType.LOG_APPEND_TIME,
 }
-_TIMESTAMP_TYPE_NAMES: Final = {value: name for name, value in _TIMESTAMP_TYPES.items()}
+
+
+def _joined(value: object) -> str:
+    assert isinstance(value, frozenset), value
+    return ",".join(sorted(value))
+
+
+_TIMESTAMP_TYPE_NAMES: Final[Mapping[object, str]] = {value: name for name, value in _TIMESTAMP_TYPES.items()}
 _BOOLEAN: Final = _Codec(ConfigType.BOOLEAN, _parse_boolean, lambda value: "true" if value else "false")
 
 _KEYS: Final[dict[str, tuple[str, _Codec]]] = {
@@ -291,10 +305,7 @@ _KEYS: Final[dict[str, tuple[str, _Codec]]] = {
     "remote.storage.enable": ("remote_storage_enable", _BOOLEAN),
     "remote.log.copy.disable": ("remote_log_copy_disable", _BOOLEAN),
     "remote.log.delete.on.disable": ("remote_log_delete_on_disable", _BOOLEAN),
-    "cleanup.policy": (
-        "cleanup_policy",
-        _Codec(ConfigType.LIST, _parse_cleanup_policy, lambda value: ",".join(sorted(value))),
-    ),
+    "cleanup.policy": ("cleanup_policy", _Codec(ConfigType.LIST, _parse_cleanup_policy, _joined)),
     "min.cleanable.dirty.ratio": ("min_cleanable_dirty_ratio", _Codec(ConfigType.DOUBLE, _fraction)),
     "min.compaction.lag.ms": ("min_compaction_lag_ms", _integer(0, INT64_MAX)),
     "max.compaction.lag.ms": ("max_compaction_lag_ms", _integer(1, INT64_MAX)),
@@ -325,8 +336,8 @@ TOPIC_CONFIG_TYPES: Final[Mapping[str, ConfigType]] = {
 """The type of every config that a topic can have."""
 
 
-def _parsed(key: str, text: str) -> dict[str, Any]:
-    """Field and value of one config; nothing for those that no log obeys."""
+def _parsed(key: str, text: str) -> dict[str, object]:
+    """Return the field and value of one config; nothing for those that no log obeys."""
     if key in _KEYS:
         field, codec = _KEYS[key]
         return {field: codec.parse(key, text)}

@@ -13,12 +13,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import javaproperties
 from annotated_types import Le
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from ...protocol.errors import OperatorError
 from ...protocol.wire.config_resources import ConfigType
@@ -147,13 +148,14 @@ def config_types(model: type[BaseModel]) -> dict[str, ConfigType]:
     }
 
 
-def _config_type(annotation: Any, metadata: Sequence[Any]) -> ConfigType:
+def _config_type(annotation: object, metadata: Sequence[object]) -> ConfigType:
     for declared in metadata:
         if isinstance(declared, ConfigType):
             return declared
     origin = get_origin(annotation)
     if origin is Annotated:
-        return _config_type(annotation.__origin__, annotation.__metadata__)
+        inner, *declared_within = get_args(annotation)
+        return _config_type(inner, declared_within)
     if origin in (UnionType, Union):
         (inner,) = (argument for argument in get_args(annotation) if argument is not NoneType)
         return _config_type(inner, metadata)
@@ -161,12 +163,13 @@ def _config_type(annotation: Any, metadata: Sequence[Any]) -> ConfigType:
         return ConfigType.LIST
     if annotation is int:
         return _integer_type(metadata)
-    if origin is Literal:
-        annotation = type(get_args(annotation)[0])
-    return {bool: ConfigType.BOOLEAN, float: ConfigType.DOUBLE}.get(annotation, ConfigType.STRING)
+    kind = type(get_args(annotation)[0]) if origin is Literal else annotation
+    if kind is bool:
+        return ConfigType.BOOLEAN
+    return ConfigType.DOUBLE if kind is float else ConfigType.STRING
 
 
-def _integer_type(metadata: Sequence[Any]) -> ConfigType:
+def _integer_type(metadata: Sequence[object]) -> ConfigType:
     limits = [item for entry in metadata for item in (entry.metadata if isinstance(entry, FieldInfo) else [entry])]
     maximum = min((item.le for item in limits if isinstance(item, Le) and isinstance(item.le, int)), default=INT64_MAX)
     if maximum <= INT16_MAX:
@@ -198,16 +201,16 @@ def unknown_key(key: str, known: Collection[str]) -> str:
     return f"unknown key {key!r} is ignored"
 
 
-def validated(model: type[Keys], values: Mapping[str, Any], source: str) -> Keys:
-    """ConfigError has one line for each problem."""
+def validated(model: type[Keys], values: Mapping[str, object], source: str) -> Keys:
+    """Return the keys as their model. ConfigError has one line for each problem."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
         raise ConfigError("\n".join(f"{source}: {_problem(item)}" for item in error.errors())) from None
 
 
-def _problem(item: Mapping[str, Any]) -> str:
-    location: Sequence[str | int] = item["loc"]
+def _problem(item: ErrorDetails) -> str:
+    location = item["loc"]
     message = str(item["msg"]).removeprefix("Value error, ").replace("Input should be", "expected")
     if not location:
         return message

@@ -24,7 +24,7 @@ FILE_MODE: Final = 0o644
 
 
 class OsDisk:
-    """The machine's files. `threads` is the size of each pool."""
+    """The machine's files. `threads` is the size of each pool but that of syncs, which is larger."""
 
     def __init__(self, threads: int = THREADS) -> None:
         self._common = DiskThreads(threads)

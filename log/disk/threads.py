@@ -31,7 +31,11 @@ from .sending import BUFFER_BYTES
 T = TypeVar("T")
 
 THREADS: Final = 4
-"""The number of threads of each pool; they start when the pool is first used."""
+"""The number of threads of a pool; they start when the pool is first used."""
+SYNCS_EACH: Final = 4
+"""The pool of syncs has so many times as many. A file system commits the syncs that wait together at once, so a device
+takes hardly longer for sixteen than for one: ten thousand leadership changes are that many syncs.
+"""
 
 LOOK_INTERVAL_S: Final = 1.0
 """The time between two looks at the calls under way, for one that hangs."""
@@ -133,7 +137,7 @@ class DiskThreads:
     """The thread pools of one disk: `enter` before a call, `leave` after its end; `start` runs its parts."""
 
     def __init__(self, threads: int, hang_s: float | None = None) -> None:
-        self._pools = {pool: _Workers(pool.value, threads) for pool in Pool}
+        self._pools = {pool: _Workers(pool.value, threads * (SYNCS_EACH if pool is Pool.SYNC else 1)) for pool in Pool}
         self._turns = Turns(CALLS_MAX)
         self._hang_s = hang_s
         self._jobs: dict[Job[object], None] = {}

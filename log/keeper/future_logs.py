@@ -131,13 +131,13 @@ async def advance(current: PartitionLog, future: PartitionLog) -> int | None:
 
 async def _restart(current: PartitionLog, future: PartitionLog) -> int:
     """Empty the future log, and copy the first batches of the current one, whose first one the log start may be in."""
-    offsets = current.offsets
-    start = offsets.local_log_start_offset
+    found = current.copied
+    start = found.local_log_start_offset
     first = await _first(current, start)
     base_offset = min(start, first.offset)
     await future.truncate_fully_and_start_at(
         base_offset,
-        log_start_offset=min(offsets.log_start_offset, base_offset),
+        log_start_offset=min(found.log_start_offset, base_offset),
         producers=await current.producer_snapshot_at(base_offset),
     )
     future.note_compacted(current.clean_end_offset)

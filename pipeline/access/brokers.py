@@ -178,7 +178,7 @@ class Brokers:
             isolation_level=self._isolation,
             topics=(FetchTopic((wanted,), partition.topic, self._topics[partition.topic].topic_id),),
         )
-        response = await self._client.fetch(leader, request, timeout_s=REQUEST_TIMEOUT_S)
+        response = await self._client.send(leader, request, timeout_s=REQUEST_TIMEOUT_S)
         answer = response.topics[0].partitions[0] if response.topics else FetchPartitionResponse(0, response.error_code)
         if answer.error_code is not ErrorCode.none:
             raise KafkaError(answer.error_code, f"{partition} at offset {offset}")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -91,7 +91,7 @@ class BatchTable:
 
     data: memoryview
     positions: Int64Array
-    headers: npt.NDArray[Any]
+    headers: npt.NDArray[np.void]
 
     def __len__(self) -> int:
         return len(self.positions)

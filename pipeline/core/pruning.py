@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from .batch_table import OFFSET_END, TIMESTAMP_MIN
 
@@ -30,7 +30,9 @@ _MILLISECOND_US: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """Rows outside of it are not wanted. None is all; offsets are [first_offset, end_offset) in every partition."""
+    """A filter of rows: those outside of it are not read. None is all; offsets are [first_offset, end_offset) in every
+    partition.
+    """
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -38,11 +40,13 @@ class Pruning:
     end_offset: int = OFFSET_END
     min_timestamp_ms: int = TIMESTAMP_MIN
 
-    def with_any_of(self, column: Literal["topic", "partition"], values: frozenset[Any]) -> Pruning:
-        """Only rows whose column has one of the values."""
-        if column == "topic":
-            return replace(self, topics=values if self.topics is None else self.topics & values)
-        return replace(self, partitions=values if self.partitions is None else self.partitions & values)
+    def with_topics(self, names: frozenset[str]) -> Pruning:
+        """Return a pruning to the rows of these topics."""
+        return replace(self, topics=names if self.topics is None else self.topics & names)
+
+    def with_partitions(self, numbers: frozenset[int]) -> Pruning:
+        """Return a pruning to the rows of the partitions with these numbers."""
+        return replace(self, partitions=numbers if self.partitions is None else self.partitions & numbers)
 
     def with_offset(self, comparison: Comparison, offset: int) -> Pruning:
         first, end = self.first_offset, self.end_offset

@@ -50,7 +50,8 @@ def _take(pruning: Pruning, each: Any, never_null: Collection[str]) -> tuple[Pru
     comparison = _COMPARISONS.get(type(each))
     if column in ("topic", "partition") and (comparison == "=" or isinstance(each, In)):
         values = each.value if isinstance(each, In) else (each.value,)
-        return pruning.with_any_of(column, frozenset(values)), True
+        take = pruning.with_topics if column == "topic" else pruning.with_partitions
+        return take(frozenset(values)), True
     if comparison is None or getattr(each, "value", None) is None:
         return pruning, False
     if column == "offset":

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
+from ...security import CLUSTER, AclOperation, Resource, ResourceType
 from ...security.authorizer import Authorizer
-from ...security.core.acl import CLUSTER, AclOperation, Resource, ResourceType
-from ..net.dispatch import Handler, RequestContext
+from ..messages.base import Message, ResponseT
+from ..net.dispatch import RequestContext
 
 TopicName = Callable[[UUID], str | None]
 """Returns the name of the topic that has an id, None if none has."""
@@ -88,16 +89,56 @@ class Access:
             return name
         return self.topic_name(topic_id)
 
+    def may_named(
+        self, operation: AclOperation, name: str | None, topic_id: UUID | None, *, is_logged: bool = True
+    ) -> bool:
+        """Return whether the operation is allowed on the topic. An id that no topic has is left to the handler."""
+        found = self.name_of(name, topic_id)
+        return found is None or self.may_topic(operation, found, is_logged=is_logged)
+
     def operations(self, resource_type: ResourceType, name: str) -> int:
         """Return what is allowed on a resource as bits (KIP-430)."""
         known: Iterable[AclOperation] = OPERATIONS[resource_type]
         return sum(1 << operation for operation in known if self.may(operation, resource_type, name, is_logged=False))
 
 
-Gate = Callable[[Access, Handler, Any], Coroutine[Any, Any, Any]]
+RequestT = TypeVar("RequestT", bound=Message)
+Next = Callable[[RequestContext, RequestT], Awaitable[ResponseT]]
+"""The handler of one API, to which a gate lets requests through."""
+GateOf = Callable[[Access, Next[RequestT, ResponseT], RequestT], Awaitable[ResponseT]]
 """`await gate(access, handler, request)` is the response: of the handler, or a denial."""
+Gate = GateOf[Message, Message | None]
+"""The gate of some API, as a table of all APIs holds it."""
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def each_item(
+    items: Callable[[RequestT], tuple[Item, ...]],
+    kept: Callable[[RequestT, tuple[Item, ...]], RequestT],
+    denial: Callable[[Access, Item], Result | None],
+    joined: Callable[[ResponseT, tuple[Result, ...]], ResponseT],
+    *,
+    is_exempt: Callable[[Access], bool] = lambda access: False,
+) -> GateOf[RequestT, ResponseT]:
+    """Return the gate of a request whose items are allowed or denied one by one.
+
+    `denial` returns the result of a denied item, or None for one that is allowed. The handler gets a request that is
+    `kept` to the allowed items; the denials are `joined` with its response.
+    """
+
+    async def gate(access: Access, handler: Next[RequestT, ResponseT], request: RequestT) -> ResponseT:
+        if is_exempt(access):
+            return await handler(access.context, request)
+        judged = [(item, denial(access, item)) for item in items(request)]
+        denied = tuple(result for _, result in judged if result is not None)
+        if not denied:
+            return await handler(access.context, request)
+        allowed = tuple(item for item, result in judged if result is None)
+        return joined(await handler(access.context, kept(request, allowed)), denied)
+
+    return gate
 
 
 def split(items: Iterable[Item], is_allowed: Callable[[Item], bool]) -> tuple[tuple[Item, ...], tuple[Item, ...]]:

@@ -6,11 +6,12 @@ Handlers know no principal. Without an authorizer there is no gate, and nothing 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ...security.authorizer import Authorizer
 from ..api import ApiKey
 from ..fetch.messages import FetchRequest
+from ..messages.base import Message
+from ..messages.producers import WriteTxnMarkersRequest
 from ..net.dispatch import Handler, RequestContext
 from .access import Access, Gate, TopicName
 from .rows import CONTROLLER_FETCH, ROWS
@@ -40,7 +41,7 @@ def _gate(api: ApiKey, is_controller: bool) -> Gate:
 
 
 def _guarded(handler: Handler, gate: Gate, authorizer: Authorizer, topic_name: TopicName) -> Handler:
-    async def guarded_handler(context: RequestContext, request: Any) -> Any:
+    async def guarded_handler(context: RequestContext, request: Message) -> Message | None:
         return await gate(Access(authorizer, context, topic_name), handler, request)
 
     return guarded_handler
@@ -58,11 +59,12 @@ def for_brokers_only(handlers: Mapping[int, Handler], broker_listener: str | Non
 
 
 def _internal(handler: Handler, broker_listener: str) -> Handler:
-    async def internal_handler(context: RequestContext, request: Any) -> Any:
+    async def internal_handler(context: RequestContext, request: Message) -> Message | None:
         if context.listener == broker_listener or (isinstance(request, FetchRequest) and request.replica_id < 0):
             return await handler(context, request)
         if isinstance(request, FetchRequest):
             return unread(request.topics, ())
+        assert isinstance(request, WriteTxnMarkersRequest), request
         return markers_denied(request)
 
     return internal_handler

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from ...security.core.acl import AclOperation, ResourceType
+from ...security import AclOperation, ResourceType
 from ..errors import ErrorCode
 from ..messages import groups, offsets
-from ..net.dispatch import Handler
-from .access import Access, split
+from .access import Access, Next, split
 
 GROUP_FAILED = ErrorCode.group_authorization_failed
 TOPIC_FAILED = ErrorCode.topic_authorization_failed
 GROUP_KEY = 0
 
 
-async def find_coordinator(access: Access, handler: Handler, request: groups.FindCoordinatorRequest) -> Any:
+async def find_coordinator(
+    access: Access,
+    handler: Next[groups.FindCoordinatorRequest, groups.FindCoordinatorResponse],
+    request: groups.FindCoordinatorRequest,
+) -> groups.FindCoordinatorResponse:
     """Describe on the group, or on the transactional id."""
     is_group = request.key_type == GROUP_KEY
     kind = ResourceType.GROUP if is_group else ResourceType.TRANSACTIONAL_ID
@@ -29,10 +31,14 @@ async def find_coordinator(access: Access, handler: Handler, request: groups.Fin
     return replace(response, coordinators=(*response.coordinators, *denied))
 
 
-async def describe_groups(access: Access, handler: Handler, request: groups.DescribeGroupsRequest) -> Any:
+async def describe_groups(
+    access: Access,
+    handler: Next[groups.DescribeGroupsRequest, groups.DescribeGroupsResponse],
+    request: groups.DescribeGroupsRequest,
+) -> groups.DescribeGroupsResponse:
     """Describe on each group; what is authorized is reported where it is asked for."""
     allowed, others = split(request.groups, lambda name: access.may_group(AclOperation.DESCRIBE, name))
-    response: groups.DescribeGroupsResponse = await handler(access.context, replace(request, groups=allowed))
+    response = await handler(access.context, replace(request, groups=allowed))
     described = response.groups
     if request.include_authorized_operations:
         described = tuple(
@@ -50,9 +56,13 @@ async def describe_groups(access: Access, handler: Handler, request: groups.Desc
     return replace(response, groups=(*described, *denied))
 
 
-async def list_groups(access: Access, handler: Handler, request: groups.ListGroupsRequest) -> Any:
+async def list_groups(
+    access: Access,
+    handler: Next[groups.ListGroupsRequest, groups.ListGroupsResponse],
+    request: groups.ListGroupsRequest,
+) -> groups.ListGroupsResponse:
     """All groups with Describe on the cluster, else those that may be described."""
-    response: groups.ListGroupsResponse = await handler(access.context, request)
+    response = await handler(access.context, request)
     if access.may_cluster(AclOperation.DESCRIBE, is_logged=False):
         return response
     shown = tuple(
@@ -61,7 +71,11 @@ async def list_groups(access: Access, handler: Handler, request: groups.ListGrou
     return replace(response, groups=shown)
 
 
-async def delete_groups(access: Access, handler: Handler, request: groups.DeleteGroupsRequest) -> Any:
+async def delete_groups(
+    access: Access,
+    handler: Next[groups.DeleteGroupsRequest, groups.DeleteGroupsResponse],
+    request: groups.DeleteGroupsRequest,
+) -> groups.DeleteGroupsResponse:
     """Delete on each group."""
     allowed, others = split(request.groups_names, lambda name: access.may_group(AclOperation.DELETE, name))
     response = await handler(access.context, replace(request, groups_names=allowed))
@@ -69,20 +83,19 @@ async def delete_groups(access: Access, handler: Handler, request: groups.Delete
     return replace(response, results=(*response.results, *denied))
 
 
-async def offset_commit(access: Access, handler: Handler, request: offsets.OffsetCommitRequest) -> Any:
+async def offset_commit(
+    access: Access,
+    handler: Next[offsets.OffsetCommitRequest, offsets.OffsetCommitResponse],
+    request: offsets.OffsetCommitRequest,
+) -> offsets.OffsetCommitResponse:
     """Read on the group, and on each topic."""
     if not access.may_group(AclOperation.READ, request.group_id):
         return offsets.OffsetCommitResponse(topics=tuple(_uncommitted(topic, GROUP_FAILED) for topic in request.topics))
-    allowed: list[offsets.OffsetCommitRequestTopic] = []
-    denied: list[offsets.OffsetCommitResponseTopic] = []
-    for topic in request.topics:
-        name = access.name_of(topic.name, topic.topic_id)
-        if name is None or access.may_topic(AclOperation.READ, name):
-            allowed.append(topic)
-        else:
-            denied.append(_uncommitted(topic, TOPIC_FAILED))
-    response = await handler(access.context, replace(request, topics=tuple(allowed)))
-    return replace(response, topics=(*response.topics, *denied))
+    allowed, denied = split(
+        request.topics, lambda topic: access.may_named(AclOperation.READ, topic.name, topic.topic_id)
+    )
+    response = await handler(access.context, replace(request, topics=allowed))
+    return replace(response, topics=(*response.topics, *(_uncommitted(topic, TOPIC_FAILED) for topic in denied)))
 
 
 def _uncommitted(topic: offsets.OffsetCommitRequestTopic, code: ErrorCode) -> offsets.OffsetCommitResponseTopic:
@@ -93,7 +106,11 @@ def _uncommitted(topic: offsets.OffsetCommitRequestTopic, code: ErrorCode) -> of
     return offsets.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 
-async def offset_fetch(access: Access, handler: Handler, request: offsets.OffsetFetchRequest) -> Any:
+async def offset_fetch(
+    access: Access,
+    handler: Next[offsets.OffsetFetchRequest, offsets.OffsetFetchResponse],
+    request: offsets.OffsetFetchRequest,
+) -> offsets.OffsetFetchResponse:
     """Describe on each group, and on each topic. Offsets of topics that may not be described are not listed."""
     asked: list[offsets.OffsetFetchRequestGroup] = []
     denied_groups: list[offsets.OffsetFetchResponseGroup] = []
@@ -105,7 +122,7 @@ async def offset_fetch(access: Access, handler: Handler, request: offsets.Offset
         kept, refused = split(group.topics or (), lambda topic: _may_describe(access, topic))
         denied_topics[group.group_id] = tuple(_unfetched(topic) for topic in refused)
         asked.append(replace(group, topics=None if group.topics is None else kept))
-    response: offsets.OffsetFetchResponse = await handler(access.context, replace(request, groups=tuple(asked)))
+    response = await handler(access.context, replace(request, groups=tuple(asked)))
     answered = [
         replace(
             group,
@@ -120,8 +137,7 @@ async def offset_fetch(access: Access, handler: Handler, request: offsets.Offset
 
 
 def _may_describe(access: Access, topic: offsets.OffsetFetchRequestTopics | offsets.OffsetFetchResponseTopics) -> bool:
-    name = access.name_of(topic.name, topic.topic_id)
-    return name is None or access.may_topic(AclOperation.DESCRIBE, name, is_logged=False)
+    return access.may_named(AclOperation.DESCRIBE, topic.name, topic.topic_id, is_logged=False)
 
 
 def _unfetched(topic: offsets.OffsetFetchRequestTopics) -> offsets.OffsetFetchResponseTopics:
@@ -147,7 +163,11 @@ def _group_failed(partition: offsets.OffsetFetchResponsePartitions) -> offsets.O
     return replace(partition, error_code=GROUP_FAILED)
 
 
-async def offset_delete(access: Access, handler: Handler, request: offsets.OffsetDeleteRequest) -> Any:
+async def offset_delete(
+    access: Access,
+    handler: Next[offsets.OffsetDeleteRequest, offsets.OffsetDeleteResponse],
+    request: offsets.OffsetDeleteRequest,
+) -> offsets.OffsetDeleteResponse:
     """Delete on the group, and Read on each topic."""
     if not access.may_group(AclOperation.DELETE, request.group_id):
         return offsets.OffsetDeleteResponse(error_code=GROUP_FAILED, topics=())

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
-from ...security.core.acl import AclOperation
+from ...security import AclOperation
 from ..api import ApiKey
+from ..messages import brokers, cluster, quorum, quotas, security
 from ..messages import groups as group_messages
+from ..messages import topics as topic_messages
+from ..messages.base import ResponseT
 from . import configs, groups, topics, whole
-from .access import Gate
+from .access import Gate, GateOf, RequestT
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "security-apis.md"
 
@@ -28,163 +31,205 @@ class Row:
     gate: Gate
 
 
-NOTHING: Final = Row("-", "-", whole.open_to_all)
-"""An API that reveals nothing about resources, or that authenticates."""
+def _row(needs: str, denied: str, gate: GateOf[RequestT, ResponseT]) -> Row:
+    # The listener reads requests by their API, as `ROWS` is read: a gate gets the requests that it is written for.
+    return Row(needs, denied, cast("Gate", gate))
 
 
-def _cluster(operation: AclOperation, name: str) -> Row:
-    gate = whole.on_cluster(operation, whole.CLUSTER_DENIALS[name])
-    return Row(f"{_word(operation)} on the cluster", "CLUSTER_AUTHORIZATION_FAILED", gate)
+def _cluster(operation: AclOperation, denial: whole.Denial[RequestT, ResponseT]) -> Row:
+    gate = whole.on_cluster(operation, denial)
+    return _row(f"{_word(operation)} on the cluster", "CLUSTER_AUTHORIZATION_FAILED", gate)
 
 
 def _word(operation: AclOperation) -> str:
     return operation.name.title().replace("_", "")
 
 
-def _member(denial: whole.Denial) -> Row:
-    return Row("Read on the group", "GROUP_AUTHORIZATION_FAILED", whole.on_group(AclOperation.READ, denial))
+def _member(denial: whole.Denial[whole.MemberRequest, ResponseT]) -> Row:
+    return _row("Read on the group", "GROUP_AUTHORIZATION_FAILED", whole.on_group(AclOperation.READ, denial))
 
 
+NOTHING: Final = _row("-", "-", whole.open_to_all)
+"""An API that reveals nothing about resources, or that authenticates."""
 _TOPIC_DENIED: Final = "TOPIC_AUTHORIZATION_FAILED for the topic"
-_JOIN: Final = whole.coded(group_messages.JoinGroupResponse, protocol_name=None, leader="", member_id="", members=())
+_JOIN: Final = whole.coded(group_messages.JoinGroupResponse(protocol_name=None, leader="", member_id="", members=()))
 _RESOURCE: Final = "the topic or group, or the cluster for other resources"
 _RESOURCE_DENIED: Final = "the resource's AUTHORIZATION_FAILED, for each resource"
 
 ROWS: Final[Mapping[ApiKey, Row]] = {
-    ApiKey.PRODUCE: Row(
+    ApiKey.PRODUCE: _row(
         "Write on each topic; Write on the transactional id",
         f"{_TOPIC_DENIED}; TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
         topics.produce,
     ),
-    ApiKey.FETCH: Row(
+    ApiKey.FETCH: _row(
         "Read on each topic; ClusterAction on the cluster for replicas",
         f"{_TOPIC_DENIED}; for replicas, of every topic",
         topics.fetch,
     ),
-    ApiKey.LIST_OFFSETS: Row(
+    ApiKey.LIST_OFFSETS: _row(
         "Describe on each topic",
         _TOPIC_DENIED,
-        topics.each_topic(AclOperation.DESCRIBE, topics.list_offsets_denied),
+        topics.list_offsets,
     ),
-    ApiKey.METADATA: Row(
+    ApiKey.METADATA: _row(
         "Describe on each topic",
         "by name TOPIC_AUTHORIZATION_FAILED, by id UNKNOWN_TOPIC_ID; absent from a list of all",
         topics.metadata,
     ),
-    ApiKey.OFFSET_COMMIT: Row(
+    ApiKey.OFFSET_COMMIT: _row(
         "Read on the group, Read on each topic",
         "GROUP_AUTHORIZATION_FAILED or TOPIC_AUTHORIZATION_FAILED, for each partition",
         groups.offset_commit,
     ),
-    ApiKey.OFFSET_FETCH: Row(
+    ApiKey.OFFSET_FETCH: _row(
         "Describe on each group, Describe on each topic",
         "GROUP_AUTHORIZATION_FAILED or TOPIC_AUTHORIZATION_FAILED; absent from a list of all",
         groups.offset_fetch,
     ),
-    ApiKey.FIND_COORDINATOR: Row(
+    ApiKey.FIND_COORDINATOR: _row(
         "Describe on the group or transactional id", "its AUTHORIZATION_FAILED", groups.find_coordinator
     ),
     ApiKey.JOIN_GROUP: _member(_JOIN),
-    ApiKey.HEARTBEAT: _member(whole.coded(group_messages.HeartbeatResponse)),
-    ApiKey.LEAVE_GROUP: _member(whole.coded(group_messages.LeaveGroupResponse)),
-    ApiKey.SYNC_GROUP: _member(whole.coded(group_messages.SyncGroupResponse, assignment=b"")),
-    ApiKey.DESCRIBE_GROUPS: Row(
+    ApiKey.HEARTBEAT: _member(whole.coded(group_messages.HeartbeatResponse())),
+    ApiKey.LEAVE_GROUP: _member(whole.coded(group_messages.LeaveGroupResponse(members=()))),
+    ApiKey.SYNC_GROUP: _member(whole.coded(group_messages.SyncGroupResponse(assignment=b""))),
+    ApiKey.DESCRIBE_GROUPS: _row(
         "Describe on each group", "GROUP_AUTHORIZATION_FAILED for the group", groups.describe_groups
     ),
-    ApiKey.LIST_GROUPS: Row(
+    ApiKey.LIST_GROUPS: _row(
         "Describe on the cluster, or on each group", "the group is absent from the list", groups.list_groups
     ),
     ApiKey.SASL_HANDSHAKE: NOTHING,
     ApiKey.SASL_AUTHENTICATE: NOTHING,
     ApiKey.API_VERSIONS: NOTHING,
-    ApiKey.CREATE_TOPICS: Row(
+    ApiKey.CREATE_TOPICS: _row(
         "Create on the cluster, or on each topic; DescribeConfigs on the topic to be shown its configs",
         f"{_TOPIC_DENIED}, or for its configs",
         topics.create_topics,
     ),
-    ApiKey.DELETE_TOPICS: Row(
+    ApiKey.DELETE_TOPICS: _row(
         "Delete on each topic; Describe to be shown its name",
         f"{_TOPIC_DENIED}; by id UNKNOWN_TOPIC_ID without Describe",
         topics.delete_topics,
     ),
-    ApiKey.DELETE_RECORDS: Row(
-        "Delete on each topic", _TOPIC_DENIED, topics.each_topic(AclOperation.DELETE, topics.delete_records_denied)
-    ),
-    ApiKey.INIT_PRODUCER_ID: Row(
+    ApiKey.DELETE_RECORDS: _row("Delete on each topic", _TOPIC_DENIED, topics.delete_records),
+    ApiKey.INIT_PRODUCER_ID: _row(
         "Write on the transactional id; without one IdempotentWrite on the cluster, or Write on any topic",
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED",
         whole.init_producer_id,
     ),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: Row(
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _row(
         "ClusterAction on the cluster, or Describe on each topic",
         _TOPIC_DENIED,
-        topics.each_topic(
-            AclOperation.DESCRIBE, topics.epochs_denied, may_brokers=True, name=lambda topic: str(topic.topic)
-        ),
+        topics.offsets_for_leader_epochs,
     ),
-    ApiKey.WRITE_TXN_MARKERS: Row(
+    ApiKey.WRITE_TXN_MARKERS: _row(
         "ClusterAction or Alter on the cluster",
         "CLUSTER_AUTHORIZATION_FAILED for each partition",
         whole.write_txn_markers,
     ),
-    ApiKey.DESCRIBE_CONFIGS: Row(
+    ApiKey.DESCRIBE_CONFIGS: _row(
         f"DescribeConfigs on {_RESOURCE}",
         _RESOURCE_DENIED,
-        configs.each_resource(AclOperation.DESCRIBE_CONFIGS, configs.described, "results"),
+        configs.describe_configs,
     ),
-    ApiKey.ALTER_CONFIGS: Row(
+    ApiKey.ALTER_CONFIGS: _row(
         f"AlterConfigs on {_RESOURCE}",
         _RESOURCE_DENIED,
-        configs.each_resource(AclOperation.ALTER_CONFIGS, configs.altered, "responses"),
+        configs.alter_configs,
     ),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: Row(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _row(
         f"AlterConfigs on {_RESOURCE}",
         _RESOURCE_DENIED,
-        configs.each_resource(AclOperation.ALTER_CONFIGS, configs.incrementally_altered, "responses"),
+        configs.incremental_alter_configs,
     ),
-    ApiKey.CREATE_PARTITIONS: Row(
+    ApiKey.CREATE_PARTITIONS: _row(
         "Alter on each topic",
         _TOPIC_DENIED,
-        topics.each_topic(AclOperation.ALTER, topics.create_partitions_denied, answers="results"),
+        topics.create_partitions,
     ),
-    ApiKey.DELETE_GROUPS: Row("Delete on each group", "GROUP_AUTHORIZATION_FAILED for the group", groups.delete_groups),
-    ApiKey.OFFSET_DELETE: Row(
+    ApiKey.DELETE_GROUPS: _row(
+        "Delete on each group", "GROUP_AUTHORIZATION_FAILED for the group", groups.delete_groups
+    ),
+    ApiKey.OFFSET_DELETE: _row(
         "Delete on the group, Read on each topic",
         "GROUP_AUTHORIZATION_FAILED; TOPIC_AUTHORIZATION_FAILED for each partition",
         groups.offset_delete,
     ),
-    ApiKey.DESCRIBE_CLUSTER: Row("-", "-", whole.describe_cluster),
-    ApiKey.DESCRIBE_ACLS: _cluster(AclOperation.DESCRIBE, "DescribeAcls"),
-    ApiKey.CREATE_ACLS: _cluster(AclOperation.ALTER, "CreateAcls"),
-    ApiKey.DELETE_ACLS: _cluster(AclOperation.ALTER, "DeleteAcls"),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: _cluster(AclOperation.ALTER, "AlterReplicaLogDirs"),
-    ApiKey.DESCRIBE_LOG_DIRS: _cluster(AclOperation.DESCRIBE, "DescribeLogDirs"),
-    ApiKey.ELECT_LEADERS: _cluster(AclOperation.ALTER, "ElectLeaders"),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _cluster(AclOperation.ALTER, "AlterPartitionReassignments"),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _cluster(AclOperation.DESCRIBE, "ListPartitionReassignments"),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _cluster(AclOperation.DESCRIBE, "DescribeUserScramCredentials"),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _cluster(AclOperation.ALTER, "AlterUserScramCredentials"),
-    ApiKey.VOTE: _cluster(AclOperation.CLUSTER_ACTION, "Vote"),
-    ApiKey.BEGIN_QUORUM_EPOCH: _cluster(AclOperation.CLUSTER_ACTION, "BeginQuorumEpoch"),
-    ApiKey.END_QUORUM_EPOCH: _cluster(AclOperation.CLUSTER_ACTION, "EndQuorumEpoch"),
-    ApiKey.DESCRIBE_QUORUM: _cluster(AclOperation.DESCRIBE, "DescribeQuorum"),
-    ApiKey.ALTER_PARTITION: _cluster(AclOperation.CLUSTER_ACTION, "AlterPartition"),
-    ApiKey.UPDATE_FEATURES: _cluster(AclOperation.ALTER, "UpdateFeatures"),
-    ApiKey.ENVELOPE: _cluster(AclOperation.CLUSTER_ACTION, "Envelope"),
-    ApiKey.FETCH_SNAPSHOT: _cluster(AclOperation.CLUSTER_ACTION, "FetchSnapshot"),
-    ApiKey.BROKER_REGISTRATION: _cluster(AclOperation.CLUSTER_ACTION, "BrokerRegistration"),
-    ApiKey.BROKER_HEARTBEAT: _cluster(AclOperation.CLUSTER_ACTION, "BrokerHeartbeat"),
-    ApiKey.UNREGISTER_BROKER: _cluster(AclOperation.ALTER, "UnregisterBroker"),
-    ApiKey.ALLOCATE_PRODUCER_IDS: _cluster(AclOperation.CLUSTER_ACTION, "AllocateProducerIds"),
-    ApiKey.CONTROLLER_REGISTRATION: _cluster(AclOperation.CLUSTER_ACTION, "ControllerRegistration"),
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _cluster(AclOperation.CLUSTER_ACTION, "AssignReplicasToDirs"),
-    ApiKey.ADD_RAFT_VOTER: _cluster(AclOperation.ALTER, "AddRaftVoter"),
-    ApiKey.REMOVE_RAFT_VOTER: _cluster(AclOperation.ALTER, "RemoveRaftVoter"),
-    ApiKey.UPDATE_RAFT_VOTER: _cluster(AclOperation.CLUSTER_ACTION, "UpdateRaftVoter"),
+    ApiKey.DESCRIBE_CLUSTER: _row("-", "-", whole.describe_cluster),
+    ApiKey.DESCRIBE_ACLS: _cluster(
+        AclOperation.DESCRIBE, whole.coded(security.DescribeAclsResponse(error_message=whole.MESSAGE, resources=()))
+    ),
+    ApiKey.CREATE_ACLS: _cluster(AclOperation.ALTER, whole.create_acls),
+    ApiKey.DELETE_ACLS: _cluster(AclOperation.ALTER, whole.delete_acls),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _cluster(AclOperation.ALTER, whole.alter_replica_log_dirs),
+    ApiKey.DESCRIBE_LOG_DIRS: _cluster(AclOperation.DESCRIBE, whole.coded(cluster.DescribeLogDirsResponse(results=()))),
+    ApiKey.ELECT_LEADERS: _cluster(AclOperation.ALTER, whole.elect_leaders),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _cluster(
+        AclOperation.ALTER,
+        whole.coded(topic_messages.AlterPartitionReassignmentsResponse(error_message=whole.MESSAGE, responses=())),
+    ),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _cluster(
+        AclOperation.DESCRIBE,
+        whole.coded(topic_messages.ListPartitionReassignmentsResponse(error_message=whole.MESSAGE, topics=())),
+    ),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _cluster(
+        AclOperation.DESCRIBE_CONFIGS,
+        whole.coded(quotas.DescribeClientQuotasResponse(error_message=whole.MESSAGE, entries=None)),
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: _cluster(AclOperation.ALTER_CONFIGS, whole.alter_quotas),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _cluster(
+        AclOperation.DESCRIBE,
+        whole.coded(security.DescribeUserScramCredentialsResponse(error_message=whole.MESSAGE, results=())),
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _cluster(AclOperation.ALTER, whole.alter_scram),
+    ApiKey.VOTE: _cluster(AclOperation.CLUSTER_ACTION, whole.coded(quorum.VoteResponse(topics=()))),
+    ApiKey.BEGIN_QUORUM_EPOCH: _cluster(
+        AclOperation.CLUSTER_ACTION, whole.coded(quorum.BeginQuorumEpochResponse(topics=()))
+    ),
+    ApiKey.END_QUORUM_EPOCH: _cluster(
+        AclOperation.CLUSTER_ACTION, whole.coded(quorum.EndQuorumEpochResponse(topics=()))
+    ),
+    ApiKey.DESCRIBE_QUORUM: _cluster(AclOperation.DESCRIBE, whole.coded(quorum.DescribeQuorumResponse(topics=()))),
+    ApiKey.ALTER_PARTITION: _cluster(
+        AclOperation.CLUSTER_ACTION, whole.coded(brokers.AlterPartitionResponse(topics=()))
+    ),
+    ApiKey.UPDATE_FEATURES: _cluster(
+        AclOperation.ALTER, whole.coded(cluster.UpdateFeaturesResponse(error_message=whole.MESSAGE))
+    ),
+    ApiKey.ENVELOPE: _cluster(AclOperation.CLUSTER_ACTION, whole.coded(brokers.EnvelopeResponse())),
+    ApiKey.FETCH_SNAPSHOT: _cluster(AclOperation.CLUSTER_ACTION, whole.coded(quorum.FetchSnapshotResponse(topics=()))),
+    ApiKey.BROKER_REGISTRATION: _cluster(
+        AclOperation.CLUSTER_ACTION, whole.coded(brokers.BrokerRegistrationResponse())
+    ),
+    ApiKey.BROKER_HEARTBEAT: _cluster(
+        AclOperation.CLUSTER_ACTION, whole.coded(brokers.BrokerHeartbeatResponse(should_shut_down=False))
+    ),
+    ApiKey.UNREGISTER_BROKER: _cluster(
+        AclOperation.ALTER, whole.coded(brokers.UnregisterBrokerResponse(error_message=whole.MESSAGE))
+    ),
+    ApiKey.ALLOCATE_PRODUCER_IDS: _cluster(
+        AclOperation.CLUSTER_ACTION,
+        whole.coded(brokers.AllocateProducerIdsResponse(producer_id_start=-1, producer_id_len=0)),
+    ),
+    ApiKey.CONTROLLER_REGISTRATION: _cluster(
+        AclOperation.CLUSTER_ACTION, whole.coded(brokers.ControllerRegistrationResponse(error_message=whole.MESSAGE))
+    ),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _cluster(
+        AclOperation.CLUSTER_ACTION, whole.coded(brokers.AssignReplicasToDirsResponse(directories=()))
+    ),
+    ApiKey.ADD_RAFT_VOTER: _cluster(
+        AclOperation.ALTER, whole.coded(quorum.AddRaftVoterResponse(error_message=whole.MESSAGE))
+    ),
+    ApiKey.REMOVE_RAFT_VOTER: _cluster(
+        AclOperation.ALTER, whole.coded(quorum.RemoveRaftVoterResponse(error_message=whole.MESSAGE))
+    ),
+    ApiKey.UPDATE_RAFT_VOTER: _cluster(AclOperation.CLUSTER_ACTION, whole.coded(quorum.UpdateRaftVoterResponse())),
 }
 """The rows of every API that some listener offers."""
 
-CONTROLLER_FETCH: Final = Row(
+CONTROLLER_FETCH: Final = _row(
     "ClusterAction on the cluster",
     "CLUSTER_AUTHORIZATION_FAILED",
     whole.on_cluster(AclOperation.CLUSTER_ACTION, topics.fetch_of_controller),

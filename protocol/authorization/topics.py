@@ -6,50 +6,24 @@ it exists or not, by id it is UNKNOWN_TOPIC_ID, and a list of all topics lacks i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Final
+from uuid import UUID
 
-from ...security.core.acl import AclOperation, ResourceType
+from ...security import AclOperation, ResourceType
 from ..errors import ErrorCode, KafkaError
 from ..fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic, FetchTopicResponse
 from ..messages import cluster, offsets, topics
-from ..net.dispatch import Handler
 from ..wire.produce import ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopic, ProduceTopicResponse
-from .access import Access, Gate, split
+from .access import Access, GateOf, Next, each_item, split
 
 FAILED = ErrorCode.topic_authorization_failed
-NO_SESSION = -1
 CONSUMER = -1
 
 
-def each_topic(
-    operation: AclOperation,
-    denied: Callable[[Any], Any],
-    *,
-    answers: str = "topics",
-    may_brokers: bool = False,
-    name: Callable[[Any], str] = lambda topic: topic.name,
-) -> Gate:
-    """Return the gate of a request whose `topics` each need `operation`. The handler gets those that are allowed;
-    `denied` makes the answers of the others, which join the response's `answers`.
-    """
-
-    async def gate(access: Access, handler: Handler, request: Any) -> Any:
-        if may_brokers and access.may_cluster(AclOperation.CLUSTER_ACTION, is_logged=False):
-            return await handler(access.context, request)
-        allowed, others = split(request.topics, lambda topic: access.may_topic(operation, name(topic)))
-        if not others:
-            return await handler(access.context, request)
-        response = await handler(access.context, replace(request, topics=allowed))
-        refused = map(denied, others)
-        return replace(response, **{answers: (*getattr(response, answers), *refused)})
-
-    return gate
-
-
-def list_offsets_denied(topic: offsets.ListOffsetsTopic) -> offsets.ListOffsetsTopicResponse:
-    """Deny each partition."""
+def _offsets_denied(access: Access, topic: offsets.ListOffsetsTopic) -> offsets.ListOffsetsTopicResponse | None:
+    if access.may_topic(AclOperation.DESCRIBE, topic.name):
+        return None
     return offsets.ListOffsetsTopicResponse(
         name=topic.name,
         partitions=tuple(
@@ -59,8 +33,18 @@ def list_offsets_denied(topic: offsets.ListOffsetsTopic) -> offsets.ListOffsetsT
     )
 
 
-def epochs_denied(topic: offsets.OffsetForLeaderTopic) -> offsets.OffsetForLeaderTopicResult:
-    """Deny each partition."""
+list_offsets: Final[GateOf[offsets.ListOffsetsRequest, offsets.ListOffsetsResponse]] = each_item(
+    lambda request: request.topics,
+    lambda request, allowed: replace(request, topics=allowed),
+    _offsets_denied,
+    lambda response, denied: replace(response, topics=(*response.topics, *denied)),
+)
+"""Describe on each topic."""
+
+
+def _epochs_denied(access: Access, topic: offsets.OffsetForLeaderTopic) -> offsets.OffsetForLeaderTopicResult | None:
+    if access.may_topic(AclOperation.DESCRIBE, topic.topic):
+        return None
     return offsets.OffsetForLeaderTopicResult(
         topic=topic.topic,
         partitions=tuple(
@@ -69,8 +53,21 @@ def epochs_denied(topic: offsets.OffsetForLeaderTopic) -> offsets.OffsetForLeade
     )
 
 
-def delete_records_denied(topic: offsets.DeleteRecordsTopic) -> offsets.DeleteRecordsTopicResult:
-    """Deny each partition."""
+offsets_for_leader_epochs: Final[GateOf[offsets.OffsetForLeaderEpochRequest, offsets.OffsetForLeaderEpochResponse]] = (
+    each_item(
+        lambda request: request.topics,
+        lambda request, allowed: replace(request, topics=allowed),
+        _epochs_denied,
+        lambda response, denied: replace(response, topics=(*response.topics, *denied)),
+        is_exempt=lambda access: access.may_cluster(AclOperation.CLUSTER_ACTION, is_logged=False),
+    )
+)
+"""ClusterAction, or Describe on each topic."""
+
+
+def _deletion_denied(access: Access, topic: offsets.DeleteRecordsTopic) -> offsets.DeleteRecordsTopicResult | None:
+    if access.may_topic(AclOperation.DELETE, topic.name):
+        return None
     return offsets.DeleteRecordsTopicResult(
         name=topic.name,
         partitions=tuple(
@@ -82,16 +79,39 @@ def delete_records_denied(topic: offsets.DeleteRecordsTopic) -> offsets.DeleteRe
     )
 
 
-def create_partitions_denied(topic: topics.CreatePartitionsTopic) -> topics.CreatePartitionsTopicResult:
-    """Deny the topic."""
+delete_records: Final[GateOf[offsets.DeleteRecordsRequest, offsets.DeleteRecordsResponse]] = each_item(
+    lambda request: request.topics,
+    lambda request, allowed: replace(request, topics=allowed),
+    _deletion_denied,
+    lambda response, denied: replace(response, topics=(*response.topics, *denied)),
+)
+"""Delete on each topic."""
+
+
+def _growth_denied(access: Access, topic: topics.CreatePartitionsTopic) -> topics.CreatePartitionsTopicResult | None:
+    if access.may_topic(AclOperation.ALTER, topic.name):
+        return None
     return topics.CreatePartitionsTopicResult(name=topic.name, error_code=FAILED)
 
 
-async def create_topics(access: Access, handler: Handler, request: topics.CreateTopicsRequest) -> Any:
+create_partitions: Final[GateOf[topics.CreatePartitionsRequest, topics.CreatePartitionsResponse]] = each_item(
+    lambda request: request.topics,
+    lambda request, allowed: replace(request, topics=allowed),
+    _growth_denied,
+    lambda response, denied: replace(response, results=(*response.results, *denied)),
+)
+"""Alter on each topic."""
+
+
+async def create_topics(
+    access: Access,
+    handler: Next[topics.CreateTopicsRequest, topics.CreateTopicsResponse],
+    request: topics.CreateTopicsRequest,
+) -> topics.CreateTopicsResponse:
     """Create on the cluster, or on each topic. Configs of a new topic are shown to those that may describe them."""
     may_all = access.may_cluster(AclOperation.CREATE, is_logged=False)
     allowed, others = split(request.topics, lambda topic: may_all or access.may_topic(AclOperation.CREATE, topic.name))
-    response: topics.CreateTopicsResponse = await handler(access.context, replace(request, topics=allowed))
+    response = await handler(access.context, replace(request, topics=allowed))
     shown = tuple(_with_configs(access, result) for result in response.topics)
     denied = tuple(
         topics.CreatableTopicResult(name=topic.name, error_code=FAILED, error_message="Authorization failed.")
@@ -108,41 +128,38 @@ def _with_configs(access: Access, result: topics.CreatableTopicResult) -> topics
     return replace(result, topic_config_error_code=FAILED, num_partitions=-1, replication_factor=-1, configs=())
 
 
-async def delete_topics(access: Access, handler: Handler, request: topics.DeleteTopicsRequest) -> Any:
+async def delete_topics(
+    access: Access,
+    handler: Next[topics.DeleteTopicsRequest, topics.DeleteTopicsResponse],
+    request: topics.DeleteTopicsRequest,
+) -> topics.DeleteTopicsResponse:
     """Delete on each topic. By id, the name is shown to those that may describe the topic."""
-    allowed: list[topics.DeleteTopicState] = []
-    denied: list[topics.DeletableTopicResult] = []
-    for topic in request.topics:
-        name = access.name_of(topic.name, topic.topic_id)
-        if name is None or access.may_topic(AclOperation.DELETE, name):
-            allowed.append(topic)
-            continue
-        is_shown = topic.name is not None or access.may_topic(AclOperation.DESCRIBE, name, is_logged=False)
-        denied.append(
-            topics.DeletableTopicResult(
-                name=name if is_shown else None,
-                topic_id=topic.topic_id,
-                error_code=FAILED if is_shown or topic.topic_id is None else ErrorCode.unknown_topic_id,
-            )
-        )
-    response: topics.DeleteTopicsResponse = await handler(access.context, replace(request, topics=tuple(allowed)))
-    return replace(response, responses=(*response.responses, *denied))
+    allowed, others = split(
+        request.topics, lambda topic: access.may_named(AclOperation.DELETE, topic.name, topic.topic_id)
+    )
+    response = await handler(access.context, replace(request, topics=allowed))
+    return replace(response, responses=(*response.responses, *(_undeleted(access, topic) for topic in others)))
 
 
-async def metadata(access: Access, handler: Handler, request: cluster.MetadataRequest) -> Any:
+def _undeleted(access: Access, topic: topics.DeleteTopicState) -> topics.DeletableTopicResult:
+    name = access.name_of(topic.name, topic.topic_id)
+    is_shown = topic.name is not None or access.may_topic(AclOperation.DESCRIBE, name or "", is_logged=False)
+    return topics.DeletableTopicResult(
+        name=name if is_shown else None,
+        topic_id=topic.topic_id,
+        error_code=FAILED if is_shown or topic.topic_id is None else ErrorCode.unknown_topic_id,
+    )
+
+
+async def metadata(
+    access: Access, handler: Next[cluster.MetadataRequest, cluster.MetadataResponse], request: cluster.MetadataRequest
+) -> cluster.MetadataResponse:
     """Describe on each topic; what is authorized is reported where it is asked for."""
-    allowed: list[cluster.MetadataRequestTopic] | None = None
-    denied: list[cluster.MetadataResponseTopic] = []
-    if request.topics is not None:
-        allowed = []
-        for topic in request.topics:
-            name = access.name_of(topic.name, topic.topic_id)
-            if name is None or access.may_topic(AclOperation.DESCRIBE, name):
-                allowed.append(topic)
-            else:
-                denied.append(_hidden(topic))
-    asked = replace(request, topics=None if allowed is None else tuple(allowed))
-    response: cluster.MetadataResponse = await handler(access.context, asked)
+    allowed, hidden = split(
+        request.topics or (), lambda topic: access.may_named(AclOperation.DESCRIBE, topic.name, topic.topic_id)
+    )
+    asked = replace(request, topics=None if request.topics is None else allowed)
+    response = await handler(access.context, asked)
     shown = [
         topic
         for topic in response.topics
@@ -150,7 +167,7 @@ async def metadata(access: Access, handler: Handler, request: cluster.MetadataRe
     ]
     if request.include_topic_authorized_operations:
         shown = [_with_operations(access, topic) for topic in shown]
-    response = replace(response, topics=(*shown, *denied))
+    response = replace(response, topics=(*shown, *map(_hidden, hidden)))
     if request.include_cluster_authorized_operations:
         response = replace(
             response, cluster_authorized_operations=access.operations(ResourceType.CLUSTER, "kafka-cluster")
@@ -172,27 +189,24 @@ def _with_operations(access: Access, topic: cluster.MetadataResponseTopic) -> cl
     return replace(topic, topic_authorized_operations=access.operations(ResourceType.TOPIC, topic.name))
 
 
-async def produce(access: Access, handler: Handler, request: ProduceRequest) -> Any:
+async def produce(
+    access: Access, handler: Next[ProduceRequest, ProduceResponse | None], request: ProduceRequest
+) -> ProduceResponse | None:
     """Write on each topic, and on the transactional id. By id, a topic that may not be written is not named."""
     if request.transactional_id is not None and not access.may_transaction(
         AclOperation.WRITE, request.transactional_id
     ):
         code = ErrorCode.transactional_id_authorization_failed
         return ProduceResponse(topics=tuple(_unwritten(topic, code) for topic in request.topics))
-    allowed: list[ProduceTopic] = []
-    denied: list[ProduceTopicResponse] = []
-    for topic in request.topics:
-        name = access.name_of(topic.topic, topic.topic_id)
-        if name is None or access.may_topic(AclOperation.WRITE, name):
-            allowed.append(topic)
-        else:
-            denied.append(_unwritten(topic, FAILED))
+    allowed, denied = split(
+        request.topics, lambda topic: access.may_named(AclOperation.WRITE, topic.topic, topic.topic_id)
+    )
     if not denied:
         return await handler(access.context, request)
-    response = await handler(access.context, replace(request, topics=tuple(allowed)))
+    response = await handler(access.context, replace(request, topics=allowed))
     if response is None:  # acks=0: the connection ends, as for any refusal that cannot be answered
         raise KafkaError(FAILED, "Produce with acks=0 to a topic that may not be written")
-    return replace(response, topics=(*response.topics, *denied))
+    return replace(response, topics=(*response.topics, *(_unwritten(topic, FAILED) for topic in denied)))
 
 
 def _unwritten(topic: ProduceTopic, code: ErrorCode) -> ProduceTopicResponse:
@@ -200,25 +214,33 @@ def _unwritten(topic: ProduceTopic, code: ErrorCode) -> ProduceTopicResponse:
     return ProduceTopicResponse(partitions, topic.topic, topic.topic_id)
 
 
-async def fetch(access: Access, handler: Handler, request: FetchRequest) -> Any:
-    """ClusterAction for replicas, Read on each topic for consumers. A consumer gets no fetch session: what it may read
-    is decided with every request.
+async def fetch(access: Access, handler: Next[FetchRequest, FetchResponse], request: FetchRequest) -> FetchResponse:
+    """ClusterAction for replicas, Read on each topic for consumers. A session may ask for topics that its request does
+    not name, so the handler asks about each topic that it looks at.
     """
     if request.replica_id != CONSUMER:
         if access.may_cluster(AclOperation.CLUSTER_ACTION):
             return await handler(access.context, request)
         return unread(request.topics, ())
-    allowed: list[FetchTopic] = []
-    denied: list[FetchTopic] = []
-    for topic in request.topics:
-        name = access.name_of(topic.topic, topic.topic_id)
-        is_allowed = name is None or access.may_topic(AclOperation.READ, name)
-        (allowed if is_allowed else denied).append(topic)
-    if denied and not allowed:
-        return unread(tuple(denied), ())
-    asked = replace(request, topics=tuple(allowed), session_id=0, session_epoch=NO_SESSION, forgotten_topics=())
-    response: FetchResponse = await handler(access.context, asked)
-    return replace(response, topics=unread(tuple(denied), response.topics).topics) if denied else response
+    return await handler(replace(access.context, rights=ReadableTopics(access)), request)
+
+
+class ReadableTopics:
+    """What the sender of one Fetch may read; each topic is decided once."""
+
+    def __init__(self, access: Access) -> None:
+        context = access.context
+        self.version: object = (context.principal, context.client_host, access.authorizer.revision)
+        self._access = access
+        self._decided: dict[str | UUID, bool] = {}
+
+    def may_read(self, topic: str | UUID) -> bool:
+        """Return whether the sender has Read on the topic, or there is none."""
+        decided = self._decided.get(topic)
+        if decided is None:
+            name = topic if isinstance(topic, str) else self._access.topic_name(topic)
+            decided = self._decided[topic] = name is None or self._access.may_topic(AclOperation.READ, name)
+        return decided
 
 
 def unread(denied: tuple[FetchTopic, ...], answered: tuple[FetchTopicResponse, ...]) -> FetchResponse:

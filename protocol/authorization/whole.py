@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import TypeVar
 
-from ...security.core.acl import CLUSTER, AclOperation, ResourceType
+from ...security import CLUSTER, AclOperation, ResourceType
 from ..errors import ErrorCode
-from ..messages import brokers, cluster, producers, quorum, security, topics
-from ..net.dispatch import Handler
-from .access import Access, Gate
+from ..messages import cluster, groups, producers, quotas, security, topics
+from ..messages.base import Message, ResponseT, replaced
+from ..messages.errors import WithError
+from .access import Access, GateOf, Next, RequestT
 
-Denial = Callable[[Any, ErrorCode], Any]
-"""The response that says that the request is denied."""
+MemberRequest = groups.JoinGroupRequest | groups.SyncGroupRequest | groups.HeartbeatRequest | groups.LeaveGroupRequest
+DeniedT = TypeVar("DeniedT", bound=WithError)
+Denial = Callable[[RequestT, ErrorCode], ResponseT]
+"""Returns the response that says that the request is denied."""
 
 MESSAGE = "Cluster authorization failed."
 DENIED = ErrorCode.cluster_authorization_failed
 
 
-async def open_to_all(access: Access, handler: Handler, request: Any) -> Any:
+async def open_to_all(access: Access, handler: Next[RequestT, ResponseT], request: RequestT) -> ResponseT:
     """Ask the handler, whatever the sender's rights."""
     return await handler(access.context, request)
 
 
-def on_cluster(operation: AclOperation, denial: Denial) -> Gate:
+def on_cluster(operation: AclOperation, denial: Denial[RequestT, ResponseT]) -> GateOf[RequestT, ResponseT]:
     """Return the gate of a request that needs `operation` on the cluster."""
 
-    async def gate(access: Access, handler: Handler, request: Any) -> Any:
+    async def gate(access: Access, handler: Next[RequestT, ResponseT], request: RequestT) -> ResponseT:
         if access.may_cluster(operation):
             return await handler(access.context, request)
         return denial(request, DENIED)
@@ -35,10 +38,10 @@ def on_cluster(operation: AclOperation, denial: Denial) -> Gate:
     return gate
 
 
-def on_group(operation: AclOperation, denial: Denial) -> Gate:
+def on_group(operation: AclOperation, denial: Denial[MemberRequest, ResponseT]) -> GateOf[MemberRequest, ResponseT]:
     """Return the gate of a request that needs `operation` on its one group."""
 
-    async def gate(access: Access, handler: Handler, request: Any) -> Any:
+    async def gate(access: Access, handler: Next[MemberRequest, ResponseT], request: MemberRequest) -> ResponseT:
         if access.may_group(operation, request.group_id):
             return await handler(access.context, request)
         return denial(request, ErrorCode.group_authorization_failed)
@@ -46,7 +49,11 @@ def on_group(operation: AclOperation, denial: Denial) -> Gate:
     return gate
 
 
-async def write_txn_markers(access: Access, handler: Handler, request: producers.WriteTxnMarkersRequest) -> Any:
+async def write_txn_markers(
+    access: Access,
+    handler: Next[producers.WriteTxnMarkersRequest, producers.WriteTxnMarkersResponse],
+    request: producers.WriteTxnMarkersRequest,
+) -> producers.WriteTxnMarkersResponse:
     """ClusterAction, or Alter for an operator that aborts a transaction (KIP-664)."""
     if access.may_cluster(AclOperation.CLUSTER_ACTION, is_logged=False) or access.may_cluster(AclOperation.ALTER):
         return await handler(access.context, request)
@@ -75,7 +82,11 @@ def markers_denied(request: producers.WriteTxnMarkersRequest) -> producers.Write
     )
 
 
-async def init_producer_id(access: Access, handler: Handler, request: producers.InitProducerIdRequest) -> Any:
+async def init_producer_id(
+    access: Access,
+    handler: Next[producers.InitProducerIdRequest, producers.InitProducerIdResponse],
+    request: producers.InitProducerIdRequest,
+) -> producers.InitProducerIdResponse:
     """Write on the transactional id; without one IdempotentWrite on the cluster, or Write on any topic (KIP-679)."""
     if request.transactional_id is not None:
         is_allowed = access.may_transaction(AclOperation.WRITE, request.transactional_id)
@@ -90,22 +101,21 @@ async def init_producer_id(access: Access, handler: Handler, request: producers.
     return producers.InitProducerIdResponse(error_code=code, producer_epoch=-1)
 
 
-async def describe_cluster(access: Access, handler: Handler, request: cluster.DescribeClusterRequest) -> Any:
-    """Everyone may ask; what is authorized is reported."""
+async def describe_cluster(
+    access: Access,
+    handler: Next[cluster.DescribeClusterRequest, cluster.DescribeClusterResponse],
+    request: cluster.DescribeClusterRequest,
+) -> cluster.DescribeClusterResponse:
+    """Let every client ask, and report what it may do."""
     response = await handler(access.context, request)
     if not request.include_cluster_authorized_operations or response.error_code is not ErrorCode.none:
         return response
     return replace(response, cluster_authorized_operations=access.operations(ResourceType.CLUSTER, CLUSTER.name))
 
 
-def coded(response: Callable[..., Any], **values: Any) -> Denial:
-    """Return a denial that is a response with an error code and these values."""
-    return lambda _, code: response(error_code=code, **values)
-
-
-def explained(response: Callable[..., Any], **values: Any) -> Denial:
-    """Return a denial that is a response with an error code, the message, and these values."""
-    return lambda _, code: response(error_code=code, error_message=MESSAGE, **values)
+def coded(denied: DeniedT) -> Denial[Message, DeniedT]:
+    """Return a denial that is this response with the error code."""
+    return lambda _, code: replaced(denied, error_code=code)
 
 
 def create_acls(request: security.CreateAclsRequest, code: ErrorCode) -> security.CreateAclsResponse:
@@ -129,6 +139,25 @@ def alter_scram(
         results=tuple(
             security.AlterUserScramCredentialsResult(user=user, error_code=code, error_message=MESSAGE)
             for user in users
+        )
+    )
+
+
+def alter_quotas(request: quotas.AlterClientQuotasRequest, code: ErrorCode) -> quotas.AlterClientQuotasResponse:
+    """Deny every entity."""
+    return quotas.AlterClientQuotasResponse(
+        entries=tuple(
+            quotas.AlterClientQuotasResponseEntryData(
+                error_code=code,
+                error_message=MESSAGE,
+                entity=tuple(
+                    quotas.AlterClientQuotasResponseEntityData(
+                        entity_type=part.entity_type, entity_name=part.entity_name
+                    )
+                    for part in entry.entity
+                ),
+            )
+            for entry in request.entries
         )
     )
 
@@ -167,35 +196,3 @@ def alter_replica_log_dirs(
             for topic in directory.topics
         )
     )
-
-
-CLUSTER_DENIALS: Final[Mapping[str, Denial]] = {
-    "BrokerRegistration": coded(brokers.BrokerRegistrationResponse),
-    "BrokerHeartbeat": coded(brokers.BrokerHeartbeatResponse, should_shut_down=False),
-    "AllocateProducerIds": coded(brokers.AllocateProducerIdsResponse, producer_id_start=-1, producer_id_len=0),
-    "ControllerRegistration": explained(brokers.ControllerRegistrationResponse),
-    "AlterPartition": coded(brokers.AlterPartitionResponse, topics=()),
-    "AssignReplicasToDirs": coded(brokers.AssignReplicasToDirsResponse, directories=()),
-    "Envelope": coded(brokers.EnvelopeResponse),
-    "Vote": coded(quorum.VoteResponse, topics=()),
-    "BeginQuorumEpoch": coded(quorum.BeginQuorumEpochResponse, topics=()),
-    "EndQuorumEpoch": coded(quorum.EndQuorumEpochResponse, topics=()),
-    "FetchSnapshot": coded(quorum.FetchSnapshotResponse, topics=()),
-    "UpdateRaftVoter": coded(quorum.UpdateRaftVoterResponse),
-    "DescribeQuorum": coded(quorum.DescribeQuorumResponse, topics=()),
-    "AddRaftVoter": explained(quorum.AddRaftVoterResponse),
-    "RemoveRaftVoter": explained(quorum.RemoveRaftVoterResponse),
-    "UnregisterBroker": explained(brokers.UnregisterBrokerResponse),
-    "UpdateFeatures": explained(cluster.UpdateFeaturesResponse),
-    "AlterPartitionReassignments": explained(topics.AlterPartitionReassignmentsResponse, responses=()),
-    "ListPartitionReassignments": explained(topics.ListPartitionReassignmentsResponse, topics=()),
-    "DescribeAcls": explained(security.DescribeAclsResponse, resources=()),
-    "DescribeUserScramCredentials": explained(security.DescribeUserScramCredentialsResponse, results=()),
-    "DescribeLogDirs": coded(cluster.DescribeLogDirsResponse, results=()),
-    "AlterReplicaLogDirs": alter_replica_log_dirs,
-    "CreateAcls": create_acls,
-    "DeleteAcls": delete_acls,
-    "AlterUserScramCredentials": alter_scram,
-    "ElectLeaders": elect_leaders,
-}
-"""The denials of requests that need a right on the cluster, by API."""

@@ -8,8 +8,8 @@ end of the order in which the leader reads, so that a size limit starves nobody.
 
 Rest: a partition of which another look would tell nothing new may rest (`LeaderSession.rest`): it is not among those
 to look at until it is roused. It is, when the request says anything of it, when its watcher says that it has moved, and
-with all the others when a request comes on other terms (another replica, isolation level, rack, version) or on another
-`foundation`. Requests thus cost what has changed, not what is asked for.
+with all the others when a request comes on other terms (another replica, isolation level, rack, version, rights) or on
+another `foundation`. Requests thus cost what has changed, not what is asked for.
 
 Room: a new session takes a slot from one that was not used for `eviction_ms`, else from the least valuable of those
 older than `eviction_ms`, if it is less valuable itself: followers before consumers, larger before smaller. The sessions
@@ -231,9 +231,9 @@ class FetchContext:
         return self.wanted if self.session is None else self.session.due()
 
     @property
-    def is_empty(self) -> bool:
-        """Whether nothing is asked for, and nothing rests."""
-        return not (self.wanted if self.session is None else self.session.partitions)
+    def size(self) -> int:
+        """The number of partitions that are asked for, with those that rest."""
+        return len(self.wanted if self.session is None else self.session.partitions)
 
 
 class FetchSessionCache:
@@ -263,11 +263,18 @@ class FetchSessionCache:
         return run_to_end(self.begin_steps(request, api_version=api_version, now_ms=now_ms, foundation=foundation))
 
     def begin_steps(
-        self, request: FetchRequest, *, api_version: int, now_ms: int, foundation: object = None
+        self,
+        request: FetchRequest,
+        *,
+        api_version: int,
+        now_ms: int,
+        foundation: object = None,
+        rights: object = None,
     ) -> Steps[FetchContext]:
-        """Take in one request, in steps."""
+        """Take in one request, in steps. `rights`: what its sender may read, compared by equality."""
         by_topic_id = api_version >= TOPIC_ID_SINCE
-        terms = (request.replica_id, request.replica_epoch, request.isolation_level, request.rack_id, api_version)
+        asked_by = (request.replica_id, request.replica_epoch, request.isolation_level, request.rack_id)
+        terms = (*asked_by, api_version, rights)
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._close(request.session_id)
             if request.session_epoch == FINAL_EPOCH:
@@ -333,6 +340,15 @@ class FetchSessionCache:
                 if asked not in news:
                     release_records_of(answer)
         return _response(news, session.id, node_endpoints)
+
+    def throttled(self, context: FetchContext, throttle_ms: int) -> FetchResponse:
+        """Return the response to a request that has to wait: it tells nothing, and begins no session."""
+        session = context.session
+        if session is None or session.id == NO_SESSION_ID:
+            return FetchResponse((), throttle_time_ms=throttle_ms)
+        if session.epoch != context.epoch:
+            return FetchResponse((), ErrorCode.invalid_fetch_session_epoch, throttle_time_ms=throttle_ms)
+        return FetchResponse((), session_id=session.id, throttle_time_ms=throttle_ms)
 
     def is_told(self, context: FetchContext) -> LeaderSession | None:
         """After `respond`: the session that goes on from its response, if one does."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 from uuid import UUID
 
 from ..errors import ErrorCode
+from ..messages.base import Request
+from ..messages.errors import WithError
 from ..values import value
 from ..wire.leader_hints import LeaderIdAndEpoch, NodeEndpoint
 from ..wire.primitives import BUFFER_TYPES, Part
@@ -64,9 +66,10 @@ class ForgottenTopic:
 
 
 @value
-class FetchRequest:
+class FetchRequest(Request["FetchResponse"]):
     """`replica_id` -1 is a consumer. The session defaults say "no session" (id 0, epoch -1)."""
 
+    api_key: ClassVar[int] = 1
     max_wait_ms: int
     min_bytes: int
     topics: tuple[FetchTopic, ...]
@@ -129,7 +132,7 @@ class FetchTopicResponse:
 
 
 @value
-class FetchResponse:
+class FetchResponse(WithError):
     """`error_code` is for the session or the request as a whole; versions below 7 cannot say it."""
 
     topics: tuple[FetchTopicResponse, ...]
@@ -147,7 +150,7 @@ def release_records(response: FetchResponse) -> None:
 
 
 def release_records_of(answer: FetchPartitionResponse) -> None:
-    """The same for one partition."""
+    """Release the slice of one partition's answer; idempotent."""
     records = answer.records
     if records is not None and not isinstance(records, BUFFER_TYPES):
         records.release()

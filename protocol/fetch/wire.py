@@ -26,23 +26,23 @@ import struct
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from ..extensions import FIRST_TAG
 from ..wire.leader_hints import (
-    NODE_ENDPOINTS_TAG,
     LeaderIdAndEpoch,
+    end_with_endpoints,
     leader_field,
-    node_endpoints_field,
     read_leader,
     read_node_endpoints,
 )
 from ..wire.primitives import INT64, Reader, Writer, error_code
-from ..wire.stepping import Steps, run_to_end
+from ..wire.stepping import Steps, run_to_end, topic_steps
 from .messages import (
     HIGH_WATERMARK_NOT_TOLD,
     LOCAL_LOG_START_NOT_TOLD,
+    NO_READ_REPLICA,
     AbortedTransaction,
     EpochEndOffset,
     FetchPartition,
@@ -107,10 +107,6 @@ class _Layout(NamedTuple):
 
 def _layout(*, is_whole: bool = False, **fields: str) -> _Layout:
     return _Layout(tuple(fields), struct.Struct(">" + "".join(fields.values())), attrgetter(*fields), is_whole)
-
-
-def _by_name(layout: _Layout, values: tuple[int, ...]) -> dict[str, Any]:
-    return dict(zip(layout.names, values, strict=True))
 
 
 _PARTITION_LAYOUTS: Final = (
@@ -215,26 +211,35 @@ def _topic_steps(reader: Reader, version: int, layout: _Layout) -> Steps[FetchTo
         if reader.is_step_over():
             yield
         values = reader.unpack(layout.struct)
-        tags = reader.tagged_fields()
         if not layout.is_whole:
-            partitions.append(FetchPartition(**_by_name(layout, values), **_tagged(tags)))
-        elif tags:
-            partitions.append(FetchPartition(*values, **_tagged(tags)))
+            values = _whole(layout, values)
+        number, epoch, offset, last_epoch, log_start, bytes_max = values
+        tags = reader.tagged_fields()
+        if tags:
+            partitions.append(
+                FetchPartition(number, epoch, offset, last_epoch, log_start, bytes_max, *_request_tags(tags))
+            )
         else:
-            partitions.append(FetchPartition(*values))
+            partitions.append(FetchPartition(number, epoch, offset, last_epoch, log_start, bytes_max))
     reader.tagged_fields()
     return FetchTopic(tuple(partitions), topic, topic_id)
 
 
-def _tagged(tags: Mapping[int, Reader]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    if _DIRECTORY_ID_TAG in tags:
-        fields["replica_directory_id"] = tags[_DIRECTORY_ID_TAG].uuid()
+def _whole(layout: _Layout, values: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the fields that the newest version has; those that this layout lacks are -1, not known."""
+    held = dict(zip(layout.names, values, strict=True))
+    return tuple(held.get(name, -1) for name in _PARTITION_LAYOUTS[0][1].names)
+
+
+def _request_tags(tags: Mapping[int, Reader]) -> tuple[UUID | None, int, int]:
+    """Return the last fields of a `FetchPartition`."""
+    directory_id = tags[_DIRECTORY_ID_TAG].uuid() if _DIRECTORY_ID_TAG in tags else None
+    high_watermark, local_log_start = HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
     if _HIGH_WATERMARK_TAG in tags:
-        fields["high_watermark"] = tags[_HIGH_WATERMARK_TAG].int64()
+        high_watermark = tags[_HIGH_WATERMARK_TAG].int64()
     if _LOCAL_LOG_START_TAG in tags:
-        fields["local_log_start_offset"] = tags[_LOCAL_LOG_START_TAG].int64()
-    return fields
+        local_log_start = tags[_LOCAL_LOG_START_TAG].int64()
+    return directory_id, high_watermark, local_log_start
 
 
 def _forgotten_steps(reader: Reader, version: int) -> Steps[ForgottenTopic]:
@@ -324,7 +329,8 @@ def read_response(reader: Reader, version: int) -> FetchResponse:
 def read_response_start(reader: Reader, version: int) -> tuple[int, int, int]:
     """Throttle time in ms, error code and session id, which stand before the array of topics."""
     if version >= _SESSION_SINCE:
-        return reader.unpack(_THROTTLE_ERROR_SESSION)
+        throttle_time_ms, code, session_id = reader.unpack(_THROTTLE_ERROR_SESSION)
+        return throttle_time_ms, code, session_id
     return reader.int32(), 0, 0
 
 
@@ -355,18 +361,23 @@ def read_partition_response(reader: Reader, version: int) -> FetchPartitionRespo
 
 
 def _read_old_partition_response(reader: Reader, version: int) -> FetchPartitionResponse:
-    layout = _response_layout(version)
-    fields = _by_name(layout, reader.unpack(layout.struct))
-    fields["error_code"] = error_code(fields["error_code"])
-    fields["aborted_transactions"] = _read_aborted(reader)
-    fields["preferred_read_replica"] = reader.int32() if version >= RACK_SINCE else -1
-    return FetchPartitionResponse(**fields, records=reader.nullable_records())
+    partition, code, high_watermark, last_stable, *log_start = reader.unpack(_response_layout(version).struct)
+    return FetchPartitionResponse(
+        partition,
+        error_code(code),
+        high_watermark,
+        last_stable,
+        log_start[0] if log_start else -1,
+        _read_aborted(reader),
+        reader.int32() if version >= RACK_SINCE else NO_READ_REPLICA,
+        reader.nullable_records(),
+    )
 
 
 def _answer_tags(
     tags: Mapping[int, Reader],
 ) -> tuple[EpochEndOffset | None, LeaderIdAndEpoch | None, SnapshotId | None]:
-    """The last fields of a `FetchPartitionResponse`."""
+    """Return the last fields of a `FetchPartitionResponse`."""
     diverging, leader, snapshot = None, read_leader(tags, _CURRENT_LEADER_TAG), None
     if _DIVERGING_EPOCH_TAG in tags:
         diverging = EpochEndOffset(*tags[_DIVERGING_EPOCH_TAG].unpack(_EPOCH_AND_OFFSET))
@@ -396,21 +407,8 @@ def response_steps(writer: Writer, response: FetchResponse, version: int) -> Ste
         writer.out += start
     else:
         writer.int32(response.throttle_time_ms)
-    writer.array_length(len(response.topics))
-    for topic in response.topics:
-        if writer.is_step_over():
-            yield
-        writer.topic(topic.topic, topic.topic_id, by_id=version >= TOPIC_ID_SINCE)
-        writer.array_length(len(topic.partitions))
-        for partition in topic.partitions:
-            if writer.is_step_over():
-                yield
-            _write_partition_response(writer, partition, version)
-        writer.end_structure()
-    if response.node_endpoints and version >= _NODE_ENDPOINTS_SINCE:
-        writer.end_structure({NODE_ENDPOINTS_TAG: node_endpoints_field(response.node_endpoints)})
-    else:
-        writer.end_structure()
+    yield from topic_steps(writer, response.topics, _write_partition_response, version, by_id=version >= TOPIC_ID_SINCE)
+    end_with_endpoints(writer, response.node_endpoints if version >= _NODE_ENDPOINTS_SINCE else ())
 
 
 def _write_partition_response(writer: Writer, answer: FetchPartitionResponse, version: int) -> None:

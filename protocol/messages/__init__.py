@@ -13,6 +13,7 @@ brokers        holds what brokers report to the controllers.
 quorum         holds the messages of the KRaft quorum.
 groups         holds the messages of consumer groups.
 offsets        holds the messages about offsets of logs and of groups.
+quotas         holds the messages about quotas of clients.
 security       holds the messages of authentication, and about users' credentials.
 producers      holds the messages about producer ids and transaction markers.
 """

@@ -7,18 +7,21 @@ second at its start.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import Field, dataclass, field
 from typing import ClassVar, Generic, TypeVar, dataclass_transform
 
 T = TypeVar("T")
-ResponseT = TypeVar("ResponseT")
-ResponseT_co = TypeVar("ResponseT_co", covariant=True)
+MessageT = TypeVar("MessageT", bound="Message")
+ResponseT = TypeVar("ResponseT", bound="Message | None")
+ResponseT_co = TypeVar("ResponseT_co", bound="Message | None", covariant=True)
 
 
 class Message:
     """A message, or a structure inside one. Nobody changes one after it is made, as with `values.value`."""
 
     __slots__: tuple[str, ...] = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
+    """Set by `message` in each class."""
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -34,10 +37,18 @@ class Message:
 
 
 class Request(Message, Generic[ResponseT_co]):
-    """A request whose answer is a `ResponseT_co`. `api_key` is Kafka's number of the API."""
+    """A request whose response is a `ResponseT_co`. `api_key` is Kafka's number of the API."""
 
     __slots__ = ()
     api_key: ClassVar[int]
+
+
+def replaced(message: MessageT, **changes: object) -> MessageT:
+    """Return the message with other values in the named fields. `dataclasses.replace` does this where the fields are
+    known beforehand; this is for code that finds their names in a table.
+    """
+    held = {name: getattr(message, name) for name in message.__slots__}
+    return type(message)(**(held | changes))
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=True, field_specifiers=(field,))

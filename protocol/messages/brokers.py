@@ -7,10 +7,11 @@ from uuid import UUID
 
 from ..errors import ErrorCode
 from .base import Message, Request, message
+from .errors import WithError, WithErrorMessage
 
 
 @message
-class BrokerRegistrationResponse(Message):
+class BrokerRegistrationResponse(WithError):
     """Versions 0 to 4."""
 
     throttle_time_ms: int = 0
@@ -54,7 +55,7 @@ class BrokerRegistrationRequest(Request[BrokerRegistrationResponse]):
 
 
 @message
-class BrokerHeartbeatResponse(Message):
+class BrokerHeartbeatResponse(WithError):
     """Versions 0 to 2."""
 
     throttle_time_ms: int = 0
@@ -91,7 +92,7 @@ class BrokerHeartbeatRequest(Request[BrokerHeartbeatResponse]):
 
 
 @message
-class UnregisterBrokerResponse(Message):
+class UnregisterBrokerResponse(WithErrorMessage):
     """Version 0."""
 
     throttle_time_ms: int = 0
@@ -108,7 +109,7 @@ class UnregisterBrokerRequest(Request[UnregisterBrokerResponse]):
 
 
 @message
-class ControllerRegistrationResponse(Message):
+class ControllerRegistrationResponse(WithErrorMessage):
     """Version 0."""
 
     throttle_time_ms: int = 0
@@ -148,7 +149,7 @@ class ControllerRegistrationRequest(Request[ControllerRegistrationResponse]):
 
 
 @message
-class AlterPartitionResponsePartitionData(Message):
+class AlterPartitionResponsePartitionData(WithError):
     """Versions 2 to 3."""
 
     partition_index: int
@@ -169,7 +170,7 @@ class AlterPartitionResponseTopicData(Message):
 
 
 @message
-class AlterPartitionResponse(Message):
+class AlterPartitionResponse(WithError):
     """Versions 2 to 3."""
 
     throttle_time_ms: int = 0
@@ -216,7 +217,7 @@ class AlterPartitionRequest(Request[AlterPartitionResponse]):
 
 
 @message
-class AssignReplicasToDirsResponsePartitionData(Message):
+class AssignReplicasToDirsResponsePartitionData(WithError):
     """Version 0."""
 
     partition_index: int
@@ -240,7 +241,7 @@ class AssignReplicasToDirsResponseDirectoryData(Message):
 
 
 @message
-class AssignReplicasToDirsResponse(Message):
+class AssignReplicasToDirsResponse(WithError):
     """Version 0."""
 
     throttle_time_ms: int = 0
@@ -282,7 +283,7 @@ class AssignReplicasToDirsRequest(Request[AssignReplicasToDirsResponse]):
 
 
 @message
-class AllocateProducerIdsResponse(Message):
+class AllocateProducerIdsResponse(WithError):
     """Version 0."""
 
     throttle_time_ms: int = 0
@@ -301,7 +302,7 @@ class AllocateProducerIdsRequest(Request[AllocateProducerIdsResponse]):
 
 
 @message
-class EnvelopeResponse(Message):
+class EnvelopeResponse(WithError):
     """Version 0."""
 
     response_data: bytes | None = None

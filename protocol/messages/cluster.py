@@ -7,6 +7,7 @@ from uuid import UUID
 
 from ..errors import ErrorCode
 from .base import Message, Request, message
+from .errors import WithError, WithErrorMessage
 
 
 @message
@@ -37,7 +38,7 @@ class FinalizedFeatureKey(Message):
 
 
 @message
-class ApiVersionsResponse(Message):
+class ApiVersionsResponse(WithError):
     """Versions 0 to 4."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -70,7 +71,7 @@ class MetadataResponseBroker(Message):
 
 
 @message
-class MetadataResponsePartition(Message):
+class MetadataResponsePartition(WithError):
     """Versions 0 to 13."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -83,7 +84,7 @@ class MetadataResponsePartition(Message):
 
 
 @message
-class MetadataResponseTopic(Message):
+class MetadataResponseTopic(WithError):
     """Versions 0 to 13."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -95,7 +96,7 @@ class MetadataResponseTopic(Message):
 
 
 @message
-class MetadataResponse(Message):
+class MetadataResponse(WithError):
     """Versions 0 to 13."""
 
     brokers: tuple[MetadataResponseBroker, ...]
@@ -138,7 +139,7 @@ class DescribeClusterBroker(Message):
 
 
 @message
-class DescribeClusterResponse(Message):
+class DescribeClusterResponse(WithErrorMessage):
     """Versions 0 to 2."""
 
     throttle_time_ms: int = 0
@@ -162,7 +163,7 @@ class DescribeClusterRequest(Request[DescribeClusterResponse]):
 
 
 @message
-class UpdatableFeatureResult(Message):
+class UpdatableFeatureResult(WithErrorMessage):
     """Versions 0 to 1."""
 
     feature: str
@@ -171,7 +172,7 @@ class UpdatableFeatureResult(Message):
 
 
 @message
-class UpdateFeaturesResponse(Message):
+class UpdateFeaturesResponse(WithErrorMessage):
     """Versions 0 to 2."""
 
     throttle_time_ms: int = 0
@@ -223,7 +224,7 @@ class DescribeLogDirsTopic(Message):
 
 
 @message
-class DescribeLogDirsResult(Message):
+class DescribeLogDirsResult(WithError):
     """Versions 1 to 5."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -235,7 +236,7 @@ class DescribeLogDirsResult(Message):
 
 
 @message
-class DescribeLogDirsResponse(Message):
+class DescribeLogDirsResponse(WithError):
     """Versions 1 to 5."""
 
     throttle_time_ms: int = 0

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from ..errors import ErrorCode
 from .base import Message, Request, message
+from .errors import WithErrorMessage
 
 
 @message
@@ -32,7 +33,7 @@ class DescribeConfigsResourceResult(Message):
 
 
 @message
-class DescribeConfigsResult(Message):
+class DescribeConfigsResult(WithErrorMessage):
     """Versions 1 to 4."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -70,7 +71,7 @@ class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
 
 
 @message
-class AlterConfigsResponseAlterConfigsResourceResponse(Message):
+class AlterConfigsResponseAlterConfigsResourceResponse(WithErrorMessage):
     """Versions 0 to 2."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -114,7 +115,7 @@ class AlterConfigsRequest(Request[AlterConfigsResponse]):
 
 
 @message
-class IncrementalAlterConfigsResponseAlterConfigsResourceResponse(Message):
+class IncrementalAlterConfigsResponseAlterConfigsResourceResponse(WithErrorMessage):
     """Versions 0 to 1."""
 
     error_code: ErrorCode = ErrorCode.none

@@ -1,23 +1,20 @@
-"""Where responses, and parts of them, say that something failed."""
+"""Messages that say that something failed: the bases of the generated classes with an error code."""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
-
 from ..errors import ErrorCode
+from .base import Message
 
 
-@runtime_checkable
-class WithError(Protocol):
+class WithError(Message):
     """A response, or a part of one, with an error code of its own."""
 
-    @property
-    def error_code(self) -> ErrorCode: ...
+    __slots__ = ()
+    error_code: ErrorCode
 
 
-@runtime_checkable
-class WithErrorMessage(WithError, Protocol):
-    """The same, with a sentence that explains the code."""
+class WithErrorMessage(WithError):
+    """A response, or a part of one, with an error code and a sentence that explains it."""
 
-    @property
-    def error_message(self) -> str | None: ...
+    __slots__ = ()
+    error_message: str | None

@@ -17,6 +17,7 @@ name comes first. A test compares the files with what this module would write.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -24,11 +25,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from kio.static.protocol import Entity
 
 from ..api import ApiKey
+from ..errors import ErrorCode
 from ..wire.schema import FieldSchema, schema_of
 
 HERE: Final = Path(__file__).parent
@@ -102,6 +104,10 @@ FAMILIES: Final[Mapping[str, tuple[str, tuple[ApiKey, ...]]]] = {
             ApiKey.UPDATE_RAFT_VOTER,
         ),
     ),
+    "quotas": (
+        "Quotas of clients.",
+        (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS),
+    ),
     "security": (
         "Authentication, the credentials of users, and their rights.",
         (
@@ -157,9 +163,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 from ..api import ApiKey
+from .base import Message
 
 MESSAGES: Final[Mapping[ApiKey, tuple[str, str, str]]] = {
 '''
@@ -167,18 +174,18 @@ REGISTRY_TAIL: Final = '''"""The module, the request's class and the response's,
 
 
 @cache
-def request_class(api: ApiKey) -> type[Any]:
+def request_class(api: ApiKey) -> type[Message]:
     """Return the class of an API's requests."""
     module, name, _ = MESSAGES[api]
-    found: type[Any] = getattr(import_module(f".{module}", __package__), name)
+    found: type[Message] = getattr(import_module(f".{module}", __package__), name)
     return found
 
 
 @cache
-def response_class(api: ApiKey) -> type[Any]:
+def response_class(api: ApiKey) -> type[Message]:
     """Return the class of an API's responses."""
     module, _, name = MESSAGES[api]
-    found: type[Any] = getattr(import_module(f".{module}", __package__), name)
+    found: type[Message] = getattr(import_module(f".{module}", __package__), name)
     return found
 '''
 
@@ -276,13 +283,14 @@ def default_of(member: Member, owner: MessageClass) -> str | None:
     return _zero(member)
 
 
-def _literal(schema: FieldSchema, default: Any, member: Member) -> str:
+def _literal(schema: FieldSchema, default: object, member: Member) -> str:
     if isinstance(default, timedelta):
         return str(default // timedelta(milliseconds=1))
     if schema.kafka_type.startswith("datetime"):
         return "-1"
     if schema.kafka_type == "error_code":
-        return "ErrorCode.none" if default is None else f"ErrorCode.{default.name}"
+        assert default is None or isinstance(default, ErrorCode), (member, default)
+        return f"ErrorCode.{(default or ErrorCode.none).name}"
     if schema.entity is not None and not schema.is_array and default is not None:
         return _zero(member)
     return repr(default) if not isinstance(default, str) else f'"{default}"'
@@ -303,7 +311,7 @@ def _zero(member: Member) -> str:
 
 def class_text(item: MessageClass, api: ApiKey | None, response: str | None) -> str:
     """Return the source of one class. `api` and `response` are a request's; a nested class and a response have none."""
-    base = "Message" if response is None else f"Request[{response}]"
+    base = _base_of(item) if response is None else f"Request[{response}]"
     lines = ["@message", f"class {item.name}({base}):", f'    """{_versions_text(item.versions)}"""', ""]
     if response is not None and api is not None:
         lines += [f"    api_key: ClassVar[int] = {int(api)}"]
@@ -314,6 +322,14 @@ def class_text(item: MessageClass, api: ApiKey | None, response: str | None) -> 
     if not item.members:
         lines.append("" if response is not None else "    pass")
     return "\n".join(lines)
+
+
+def _base_of(item: MessageClass) -> str:
+    """Return the base of a response or of a structure."""
+    code = item.members.get("error_code")
+    if code is None or code.schema.kafka_type != "error_code":
+        return "Message"
+    return "WithErrorMessage" if "error_message" in item.members else "WithError"
 
 
 def _versions_text(versions: list[int]) -> str:
@@ -334,7 +350,10 @@ def module_text(title: str, pairs: Mapping[ApiKey, tuple[MessageClass, MessageCl
     imports = "from typing import ClassVar\n" + ("from uuid import UUID\n" if "UUID" in body else "") + "\n"
     if "ErrorCode" in body:
         imports += "from ..errors import ErrorCode\n"
-    return head + imports + "from .base import Message, Request, message\n\n\n" + body + "\n"
+    names = ", ".join(name for name in ("Message", "Request", "message") if re.search(rf"\b{name}\b", body))
+    bases = ", ".join(name for name in ("WithError", "WithErrorMessage") if f"({name})" in body)
+    imports += f"from .base import {names}\n" + (f"from .errors import {bases}\n" if bases else "")
+    return head + imports + "\n\n" + body + "\n"
 
 
 def all_messages() -> dict[ApiKey, tuple[MessageClass, MessageClass]]:

@@ -6,10 +6,11 @@ from typing import ClassVar
 
 from ..errors import ErrorCode
 from .base import Message, Request, message
+from .errors import WithError, WithErrorMessage
 
 
 @message
-class Coordinator(Message):
+class Coordinator(WithErrorMessage):
     """Versions 4 to 6."""
 
     key: str
@@ -21,7 +22,7 @@ class Coordinator(Message):
 
 
 @message
-class FindCoordinatorResponse(Message):
+class FindCoordinatorResponse(WithErrorMessage):
     """Versions 0 to 6."""
 
     error_code: ErrorCode = ErrorCode.none  # Versions 0 to 3.
@@ -53,7 +54,7 @@ class JoinGroupResponseMember(Message):
 
 
 @message
-class JoinGroupResponse(Message):
+class JoinGroupResponse(WithError):
     """Versions 0 to 9."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -91,7 +92,7 @@ class JoinGroupRequest(Request[JoinGroupResponse]):
 
 
 @message
-class SyncGroupResponse(Message):
+class SyncGroupResponse(WithError):
     """Versions 0 to 5."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -124,7 +125,7 @@ class SyncGroupRequest(Request[SyncGroupResponse]):
 
 
 @message
-class HeartbeatResponse(Message):
+class HeartbeatResponse(WithError):
     """Versions 0 to 4."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -143,7 +144,7 @@ class HeartbeatRequest(Request[HeartbeatResponse]):
 
 
 @message
-class MemberResponse(Message):
+class MemberResponse(WithError):
     """Versions 3 to 5."""
 
     member_id: str
@@ -152,7 +153,7 @@ class MemberResponse(Message):
 
 
 @message
-class LeaveGroupResponse(Message):
+class LeaveGroupResponse(WithError):
     """Versions 0 to 5."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -190,7 +191,7 @@ class ListedGroup(Message):
 
 
 @message
-class ListGroupsResponse(Message):
+class ListGroupsResponse(WithError):
     """Versions 0 to 5."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -220,7 +221,7 @@ class DescribedGroupMember(Message):
 
 
 @message
-class DescribedGroup(Message):
+class DescribedGroup(WithErrorMessage):
     """Versions 0 to 6."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -251,7 +252,7 @@ class DescribeGroupsRequest(Request[DescribeGroupsResponse]):
 
 
 @message
-class DeletableGroupResult(Message):
+class DeletableGroupResult(WithError):
     """Versions 0 to 2."""
 
     group_id: str

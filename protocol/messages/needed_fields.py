@@ -68,7 +68,7 @@ class _Needed(NamedTuple):
 
 
 def _with_defaults(cls: type[Message], since: Mapping[str, int]) -> tuple[_Needed, ...]:
-    defaults = {item.name: item.default for item in fields(cls)}  # type: ignore[arg-type]  # a dataclass
+    defaults = {item.name: item.default for item in fields(cls)}
     return tuple(_Needed(name, version, attrgetter(name), defaults[name]) for name, version in since.items())
 
 

@@ -7,10 +7,11 @@ from uuid import UUID
 
 from ..errors import ErrorCode
 from .base import Message, Request, message
+from .errors import WithError
 
 
 @message
-class ListOffsetsPartitionResponse(Message):
+class ListOffsetsPartitionResponse(WithError):
     """Versions 1 to 11."""
 
     partition_index: int
@@ -65,7 +66,7 @@ class ListOffsetsRequest(Request[ListOffsetsResponse]):
 
 
 @message
-class EpochEndOffset(Message):
+class EpochEndOffset(WithError):
     """Versions 2 to 4."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -117,7 +118,7 @@ class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
 
 
 @message
-class DeleteRecordsPartitionResult(Message):
+class DeleteRecordsPartitionResult(WithError):
     """Versions 0 to 2."""
 
     partition_index: int
@@ -167,7 +168,7 @@ class DeleteRecordsRequest(Request[DeleteRecordsResponse]):
 
 
 @message
-class OffsetCommitResponsePartition(Message):
+class OffsetCommitResponsePartition(WithError):
     """Versions 2 to 10."""
 
     partition_index: int
@@ -224,7 +225,7 @@ class OffsetCommitRequest(Request[OffsetCommitResponse]):
 
 
 @message
-class OffsetFetchResponsePartition(Message):
+class OffsetFetchResponsePartition(WithError):
     """Versions 1 to 7."""
 
     partition_index: int
@@ -243,7 +244,7 @@ class OffsetFetchResponseTopic(Message):
 
 
 @message
-class OffsetFetchResponsePartitions(Message):
+class OffsetFetchResponsePartitions(WithError):
     """Versions 8 to 10."""
 
     partition_index: int
@@ -263,7 +264,7 @@ class OffsetFetchResponseTopics(Message):
 
 
 @message
-class OffsetFetchResponseGroup(Message):
+class OffsetFetchResponseGroup(WithError):
     """Versions 8 to 10."""
 
     group_id: str
@@ -272,7 +273,7 @@ class OffsetFetchResponseGroup(Message):
 
 
 @message
-class OffsetFetchResponse(Message):
+class OffsetFetchResponse(WithError):
     """Versions 1 to 10."""
 
     topics: tuple[OffsetFetchResponseTopic, ...] = ()  # Versions 1 to 7.
@@ -320,7 +321,7 @@ class OffsetFetchRequest(Request[OffsetFetchResponse]):
 
 
 @message
-class OffsetDeleteResponsePartition(Message):
+class OffsetDeleteResponsePartition(WithError):
     """Version 0."""
 
     partition_index: int
@@ -336,7 +337,7 @@ class OffsetDeleteResponseTopic(Message):
 
 
 @message
-class OffsetDeleteResponse(Message):
+class OffsetDeleteResponse(WithError):
     """Version 0."""
 
     error_code: ErrorCode = ErrorCode.none

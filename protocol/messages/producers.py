@@ -6,10 +6,11 @@ from typing import ClassVar
 
 from ..errors import ErrorCode
 from .base import Message, Request, message
+from .errors import WithError
 
 
 @message
-class InitProducerIdResponse(Message):
+class InitProducerIdResponse(WithError):
     """Versions 0 to 5."""
 
     throttle_time_ms: int = 0
@@ -30,7 +31,7 @@ class InitProducerIdRequest(Request[InitProducerIdResponse]):
 
 
 @message
-class WritableTxnMarkerPartitionResult(Message):
+class WritableTxnMarkerPartitionResult(WithError):
     """Versions 1 to 2."""
 
     partition_index: int

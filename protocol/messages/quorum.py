@@ -7,10 +7,11 @@ from uuid import UUID
 
 from ..errors import ErrorCode
 from .base import Message, Request, message
+from .errors import WithError, WithErrorMessage
 
 
 @message
-class VoteResponsePartitionData(Message):
+class VoteResponsePartitionData(WithError):
     """Versions 0 to 2."""
 
     partition_index: int
@@ -38,7 +39,7 @@ class VoteResponseNodeEndpoint(Message):
 
 
 @message
-class VoteResponse(Message):
+class VoteResponse(WithError):
     """Versions 0 to 2."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -79,7 +80,7 @@ class VoteRequest(Request[VoteResponse]):
 
 
 @message
-class BeginQuorumEpochResponsePartitionData(Message):
+class BeginQuorumEpochResponsePartitionData(WithError):
     """Versions 0 to 1."""
 
     partition_index: int
@@ -106,7 +107,7 @@ class BeginQuorumEpochResponseNodeEndpoint(Message):
 
 
 @message
-class BeginQuorumEpochResponse(Message):
+class BeginQuorumEpochResponse(WithError):
     """Versions 0 to 1."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -153,7 +154,7 @@ class BeginQuorumEpochRequest(Request[BeginQuorumEpochResponse]):
 
 
 @message
-class EndQuorumEpochResponsePartitionData(Message):
+class EndQuorumEpochResponsePartitionData(WithError):
     """Versions 0 to 1."""
 
     partition_index: int
@@ -180,7 +181,7 @@ class EndQuorumEpochResponseNodeEndpoint(Message):
 
 
 @message
-class EndQuorumEpochResponse(Message):
+class EndQuorumEpochResponse(WithError):
     """Versions 0 to 1."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -246,7 +247,7 @@ class ReplicaState(Message):
 
 
 @message
-class DescribeQuorumResponsePartitionData(Message):
+class DescribeQuorumResponsePartitionData(WithErrorMessage):
     """Versions 0 to 2."""
 
     partition_index: int
@@ -285,7 +286,7 @@ class Node(Message):
 
 
 @message
-class DescribeQuorumResponse(Message):
+class DescribeQuorumResponse(WithErrorMessage):
     """Versions 0 to 2."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -334,7 +335,7 @@ class LeaderIdAndEpoch(Message):
 
 
 @message
-class FetchSnapshotResponsePartitionSnapshot(Message):
+class FetchSnapshotResponsePartitionSnapshot(WithError):
     """Versions 0 to 1."""
 
     index: int
@@ -364,7 +365,7 @@ class FetchSnapshotResponseNodeEndpoint(Message):
 
 
 @message
-class FetchSnapshotResponse(Message):
+class FetchSnapshotResponse(WithError):
     """Versions 0 to 1."""
 
     throttle_time_ms: int = 0
@@ -412,7 +413,7 @@ class FetchSnapshotRequest(Request[FetchSnapshotResponse]):
 
 
 @message
-class AddRaftVoterResponse(Message):
+class AddRaftVoterResponse(WithErrorMessage):
     """Versions 0 to 1."""
 
     throttle_time_ms: int = 0
@@ -443,7 +444,7 @@ class AddRaftVoterRequest(Request[AddRaftVoterResponse]):
 
 
 @message
-class RemoveRaftVoterResponse(Message):
+class RemoveRaftVoterResponse(WithErrorMessage):
     """Version 0."""
 
     throttle_time_ms: int = 0
@@ -472,7 +473,7 @@ class CurrentLeader(Message):
 
 
 @message
-class UpdateRaftVoterResponse(Message):
+class UpdateRaftVoterResponse(WithError):
     """Version 0."""
 
     throttle_time_ms: int = 0

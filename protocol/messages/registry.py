@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 from ..api import ApiKey
+from .base import Message
 
 MESSAGES: Final[Mapping[ApiKey, tuple[str, str, str]]] = {
     ApiKey.LIST_OFFSETS: ("offsets", "ListOffsetsRequest", "ListOffsetsResponse"),
@@ -52,6 +53,8 @@ MESSAGES: Final[Mapping[ApiKey, tuple[str, str, str]]] = {
         "ListPartitionReassignmentsResponse",
     ),
     ApiKey.OFFSET_DELETE: ("offsets", "OffsetDeleteRequest", "OffsetDeleteResponse"),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: ("quotas", "DescribeClientQuotasRequest", "DescribeClientQuotasResponse"),
+    ApiKey.ALTER_CLIENT_QUOTAS: ("quotas", "AlterClientQuotasRequest", "AlterClientQuotasResponse"),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (
         "security",
         "DescribeUserScramCredentialsRequest",
@@ -85,16 +88,16 @@ MESSAGES: Final[Mapping[ApiKey, tuple[str, str, str]]] = {
 
 
 @cache
-def request_class(api: ApiKey) -> type[Any]:
+def request_class(api: ApiKey) -> type[Message]:
     """Return the class of an API's requests."""
     module, name, _ = MESSAGES[api]
-    found: type[Any] = getattr(import_module(f".{module}", __package__), name)
+    found: type[Message] = getattr(import_module(f".{module}", __package__), name)
     return found
 
 
 @cache
-def response_class(api: ApiKey) -> type[Any]:
+def response_class(api: ApiKey) -> type[Message]:
     """Return the class of an API's responses."""
     module, _, name = MESSAGES[api]
-    found: type[Any] = getattr(import_module(f".{module}", __package__), name)
+    found: type[Message] = getattr(import_module(f".{module}", __package__), name)
     return found

@@ -6,10 +6,11 @@ from typing import ClassVar
 
 from ..errors import ErrorCode
 from .base import Message, Request, message
+from .errors import WithError, WithErrorMessage
 
 
 @message
-class SaslHandshakeResponse(Message):
+class SaslHandshakeResponse(WithError):
     """Version 1."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -25,7 +26,7 @@ class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
 
 
 @message
-class SaslAuthenticateResponse(Message):
+class SaslAuthenticateResponse(WithErrorMessage):
     """Versions 0 to 2."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -51,7 +52,7 @@ class CredentialInfo(Message):
 
 
 @message
-class DescribeUserScramCredentialsResult(Message):
+class DescribeUserScramCredentialsResult(WithErrorMessage):
     """Version 0."""
 
     user: str
@@ -61,7 +62,7 @@ class DescribeUserScramCredentialsResult(Message):
 
 
 @message
-class DescribeUserScramCredentialsResponse(Message):
+class DescribeUserScramCredentialsResponse(WithErrorMessage):
     """Version 0."""
 
     throttle_time_ms: int = 0
@@ -86,7 +87,7 @@ class DescribeUserScramCredentialsRequest(Request[DescribeUserScramCredentialsRe
 
 
 @message
-class AlterUserScramCredentialsResult(Message):
+class AlterUserScramCredentialsResult(WithErrorMessage):
     """Version 0."""
 
     user: str
@@ -151,7 +152,7 @@ class DescribeAclsResource(Message):
 
 
 @message
-class DescribeAclsResponse(Message):
+class DescribeAclsResponse(WithErrorMessage):
     """Versions 1 to 3."""
 
     throttle_time_ms: int = 0
@@ -175,7 +176,7 @@ class DescribeAclsRequest(Request[DescribeAclsResponse]):
 
 
 @message
-class AclCreationResult(Message):
+class AclCreationResult(WithErrorMessage):
     """Versions 1 to 3."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -212,7 +213,7 @@ class CreateAclsRequest(Request[CreateAclsResponse]):
 
 
 @message
-class DeleteAclsMatchingAcl(Message):
+class DeleteAclsMatchingAcl(WithErrorMessage):
     """Versions 1 to 3."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -227,7 +228,7 @@ class DeleteAclsMatchingAcl(Message):
 
 
 @message
-class DeleteAclsFilterResult(Message):
+class DeleteAclsFilterResult(WithErrorMessage):
     """Versions 1 to 3."""
 
     error_code: ErrorCode = ErrorCode.none

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from ..errors import ErrorCode
 from .base import Message, Request, message
+from .errors import WithError, WithErrorMessage
 
 
 @message
@@ -21,7 +22,7 @@ class CreatableTopicConfigs(Message):
 
 
 @message
-class CreatableTopicResult(Message):
+class CreatableTopicResult(WithErrorMessage):
     """Versions 2 to 7."""
 
     name: str
@@ -80,7 +81,7 @@ class CreateTopicsRequest(Request[CreateTopicsResponse]):
 
 
 @message
-class DeletableTopicResult(Message):
+class DeletableTopicResult(WithErrorMessage):
     """Versions 1 to 6."""
 
     name: str | None
@@ -116,7 +117,7 @@ class DeleteTopicsRequest(Request[DeleteTopicsResponse]):
 
 
 @message
-class CreatePartitionsTopicResult(Message):
+class CreatePartitionsTopicResult(WithErrorMessage):
     """Versions 0 to 3."""
 
     name: str
@@ -160,7 +161,7 @@ class CreatePartitionsRequest(Request[CreatePartitionsResponse]):
 
 
 @message
-class PartitionResult(Message):
+class PartitionResult(WithErrorMessage):
     """Versions 0 to 2."""
 
     partition_id: int
@@ -177,7 +178,7 @@ class ReplicaElectionResult(Message):
 
 
 @message
-class ElectLeadersResponse(Message):
+class ElectLeadersResponse(WithError):
     """Versions 0 to 2."""
 
     throttle_time_ms: int = 0
@@ -204,7 +205,7 @@ class ElectLeadersRequest(Request[ElectLeadersResponse]):
 
 
 @message
-class ReassignablePartitionResponse(Message):
+class ReassignablePartitionResponse(WithErrorMessage):
     """Versions 0 to 1."""
 
     partition_index: int
@@ -221,7 +222,7 @@ class ReassignableTopicResponse(Message):
 
 
 @message
-class AlterPartitionReassignmentsResponse(Message):
+class AlterPartitionReassignmentsResponse(WithErrorMessage):
     """Versions 0 to 1."""
 
     throttle_time_ms: int = 0
@@ -276,7 +277,7 @@ class OngoingTopicReassignment(Message):
 
 
 @message
-class ListPartitionReassignmentsResponse(Message):
+class ListPartitionReassignmentsResponse(WithErrorMessage):
     """Version 0."""
 
     throttle_time_ms: int = 0

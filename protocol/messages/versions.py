@@ -24,9 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar, cast
 
 from ..errors import ErrorCode, KafkaError
+from .base import Message, MessageT
 from .brokers import AlterPartitionRequest, BrokerState
 from .cluster import MetadataRequest, UpdateFeaturesRequest
 from .groups import (
@@ -60,17 +61,36 @@ SAFE_DOWNGRADE: Final = 2
 """Upgrade types of UpdateFeatures."""
 
 
-def upgraded(message: T, version: int) -> T:
+class _OldForm(NamedTuple, Generic[MessageT]):
+    """The last version of a message's old form, and the conversions from it and to it."""
+
+    until: int
+    upgrade: Callable[[MessageT], MessageT]
+    lower: Callable[[MessageT], MessageT]
+
+
+def upgraded(message: MessageT, version: int) -> MessageT:
     """Return the newest form of a message that was read in this version."""
-    step = _STEPS.get(type(message))
-    return message if step is None or version > step[0] else step[1](message)
+    old = _old_form_of(message)
+    return message if old is None or version > old.until else old.upgrade(message)
 
 
-def lowered(message: T, version: int) -> T:
+def lowered(message: MessageT, version: int) -> MessageT:
     """Return the form in which this version can be written. KafkaError UNSUPPORTED_VERSION if there is none."""
     check_expressible(message, version)
-    step = _STEPS.get(type(message))
-    return message if step is None or version > step[0] else step[2](message)
+    old = _old_form_of(message)
+    return message if old is None or version > old.until else old.lower(message)
+
+
+def _old_form_of(message: MessageT) -> _OldForm[MessageT] | None:
+    # `_row` ties each class to conversions of that class; a table of all of them cannot say so in its own type.
+    return cast("_OldForm[MessageT] | None", _OLD_FORMS.get(type(message)))
+
+
+def _row(
+    cls: type[MessageT], until: int, upgrade: Callable[[MessageT], MessageT], lower: Callable[[MessageT], MessageT]
+) -> tuple[type[Message], object]:
+    return cls, _OldForm(until, upgrade, lower)
 
 
 def _only(items: tuple[T, ...], what: str) -> T:
@@ -301,22 +321,24 @@ def _lower_update_features(request: UpdateFeaturesRequest) -> UpdateFeaturesRequ
     return replace(request, feature_updates=updates)
 
 
-def _unchanged(message: T) -> T:
+def _unchanged(message: MessageT) -> MessageT:
     return message
 
 
-_STEPS: Final[Mapping[type[Any], tuple[int, Callable[[Any], Any], Callable[[Any], Any]]]] = {
-    OffsetFetchRequest: (7, _upgrade_offset_fetch, _lower_offset_fetch),
-    OffsetFetchResponse: (7, _upgrade_offset_fetch_response, _lower_offset_fetch_response),
-    FindCoordinatorRequest: (3, _upgrade_find_coordinator, _lower_find_coordinator),
-    FindCoordinatorResponse: (3, _upgrade_find_coordinator_response, _lower_find_coordinator_response),
-    JoinGroupResponse: (6, _upgrade_join_group_response, _lower_join_group_response),
-    LeaveGroupRequest: (2, _upgrade_leave_group, _lower_leave_group),
-    LeaveGroupResponse: (2, _unchanged, _lower_leave_group_response),
-    DeleteTopicsRequest: (5, _upgrade_delete_topics, _lower_delete_topics),
-    MetadataRequest: (0, _upgrade_metadata, _lower_metadata),
-    EndQuorumEpochRequest: (0, _upgrade_end_quorum_epoch, _lower_end_quorum_epoch),
-    AlterPartitionRequest: (2, _upgrade_alter_partition, _lower_alter_partition),
-    UpdateFeaturesRequest: (0, _upgrade_update_features, _lower_update_features),
-}
-"""The last version with the old form, and the conversions from it and to it, by class."""
+_OLD_FORMS: Final[Mapping[type[Message], object]] = dict(
+    (
+        _row(OffsetFetchRequest, 7, _upgrade_offset_fetch, _lower_offset_fetch),
+        _row(OffsetFetchResponse, 7, _upgrade_offset_fetch_response, _lower_offset_fetch_response),
+        _row(FindCoordinatorRequest, 3, _upgrade_find_coordinator, _lower_find_coordinator),
+        _row(FindCoordinatorResponse, 3, _upgrade_find_coordinator_response, _lower_find_coordinator_response),
+        _row(JoinGroupResponse, 6, _upgrade_join_group_response, _lower_join_group_response),
+        _row(LeaveGroupRequest, 2, _upgrade_leave_group, _lower_leave_group),
+        _row(LeaveGroupResponse, 2, _unchanged, _lower_leave_group_response),
+        _row(DeleteTopicsRequest, 5, _upgrade_delete_topics, _lower_delete_topics),
+        _row(MetadataRequest, 0, _upgrade_metadata, _lower_metadata),
+        _row(EndQuorumEpochRequest, 0, _upgrade_end_quorum_epoch, _lower_end_quorum_epoch),
+        _row(AlterPartitionRequest, 2, _upgrade_alter_partition, _lower_alter_partition),
+        _row(UpdateFeaturesRequest, 0, _upgrade_update_features, _lower_update_features),
+    )
+)
+"""The old forms, by class."""

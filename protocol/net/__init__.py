@@ -15,6 +15,7 @@ client_connection  is one connection to a broker: many requests in flight, each 
 slicing            handles large requests piece by piece.
 stream             holds what both ends of a connection share.
 pace               cuts long work into slices, and limits the slices of one iteration of the event loop.
+for_each           does the same for many items: some at a time, begun at that pace.
 batch_reading      reads the records of a batch in such slices.
 turns              limits how many calls run at a time, in order of arrival.
 service            is what starts and stops as one: a broker, a controller, a replica of the quorum.

@@ -128,6 +128,10 @@ class Arrival:
         self._window_start_s = None
         self._granted()
 
+    def resume(self) -> None:
+        """Begin to judge progress again: nothing was read for a while, which is not the peer's doing."""
+        self._window_start_s = None
+
     def abandon(self) -> None:
         """The connection has ended."""
         charged, self._charged = self._charged, 0

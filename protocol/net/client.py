@@ -10,11 +10,9 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from ...security.client import ClientIdentity
-from ..api import ApiKey
-from ..fetch.messages import FetchRequest, FetchResponse
 from ..messages.base import Request, ResponseT
 from .client_connection import Address, BrokerUnavailableError, ClientLimits, Connection, RequestTimedOutError
 
@@ -61,16 +59,15 @@ class KafkaClient:
         self._identity = identity
         self._brokers: dict[Address, _Broker] = {}
 
-    async def request(
+    async def send(
         self,
         address: Address,
-        api: ApiKey,
-        body: Any,
+        request: Request[ResponseT],
         *,
         max_version: int | None = None,
         timeout_s: float | None = None,
-    ) -> Any:
-        """As `Connection.request`, dialling within the same deadline if need be."""
+    ) -> ResponseT:
+        """As `Connection.send`, dialling within the same deadline if need be."""
         timeout_s = self._limits.request_timeout_s if timeout_s is None else timeout_s
         connection = self._live(address)
         if connection is None:
@@ -85,25 +82,7 @@ class KafkaClient:
                     failure or f"{address} could not be reached within {timeout_s:g} s"
                 ) from None
             timeout_s = deadline_s - loop.time()
-        return await connection.request(api, body, max_version=max_version, timeout_s=timeout_s)
-
-    async def send(
-        self,
-        address: Address,
-        request: Request[ResponseT],
-        *,
-        max_version: int | None = None,
-        timeout_s: float | None = None,
-    ) -> ResponseT:
-        """As `Connection.send`, dialling within the same deadline if need be."""
-        response: ResponseT = await self.request(
-            address, ApiKey(request.api_key), request, max_version=max_version, timeout_s=timeout_s
-        )
-        return response
-
-    async def fetch(self, address: Address, request: FetchRequest, *, timeout_s: float | None = None) -> FetchResponse:
-        response: FetchResponse = await self.request(address, ApiKey.FETCH, request, timeout_s=timeout_s)
-        return response
+        return await connection.send(request, max_version=max_version, timeout_s=timeout_s)
 
     async def connection(self, address: Address) -> Connection:
         """The address's live connection; dialled by the first who asks, after its back-off. BrokerUnavailableError."""

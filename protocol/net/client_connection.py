@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from ...security.client import ClientIdentity
 from ...security.core.mechanism import SaslClientError
@@ -39,16 +39,11 @@ from ..codec import RequestHeader, correlation_id_of, read_response, write_reque
 from ..errors import OUTSIDE, ErrorCode, KafkaError, OperatorError
 from ..fetch.arrival import ArrivedAnswer, ArrivingFetchResponse
 from ..fetch.messages import FetchRequest, FetchResponse
-from ..messages.base import Request, ResponseT
+from ..messages.base import Message, Request, ResponseT
 from ..messages.cluster import ApiVersionsRequest, ApiVersionsResponse
-from ..messages.security import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
+from ..messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from ..wire.primitives import BUFFER_TYPES, INT32, MalformedMessageError, Reader
-from ..wire.produce import ACKS_NONE, ProduceRequest, ProduceResponse
+from ..wire.produce import ACKS_NONE, ProduceRequest
 from .stream import StreamProtocol
 from .turns import Turns
 
@@ -104,7 +99,7 @@ class ClientLimits:
 
 
 Arriving = Callable[[memoryview, int], None]
-"""Told of a response's frame while it is filled, and of how many bytes are there."""
+"""Called with a response's frame while it is filled, and how many bytes have arrived."""
 
 
 @dataclass(slots=True)
@@ -206,20 +201,12 @@ class Connection(StreamProtocol):
         self._agreed[api, max_version] = newest
         return newest
 
-    async def request(
-        self, api: ApiKey, body: Any, *, max_version: int | None = None, timeout_s: float | None = None
-    ) -> Any:
-        """The response of the newest common version; None for a Produce with acks=0. `body`: as in `codec`."""
-        return await self._exchange(api, self.version_of(api, max_version), body, timeout_s)
-
     async def send(
         self, request: Request[ResponseT], *, max_version: int | None = None, timeout_s: float | None = None
     ) -> ResponseT:
-        """Return the response, in its newest form, of the newest common version."""
-        response: ResponseT = await self.request(
-            ApiKey(request.api_key), request, max_version=max_version, timeout_s=timeout_s
-        )
-        return response
+        """Send in the newest common version. Return the response in its newest form; None for Produce with acks=0."""
+        api = ApiKey(request.api_key)
+        return await self._exchange(request, self.version_of(api, max_version), timeout_s)
 
     async def fetch(
         self,
@@ -228,30 +215,33 @@ class Connection(StreamProtocol):
         timeout_s: float | None = None,
         arrived: Callable[[ArrivedAnswer], None] | None = None,
     ) -> FetchResponse:
-        """Records are views of the one buffer in which the response was received. `arrived` is told of a partition's
-        answer before the response is whole, if it arrives in several pieces.
+        """Return records as views of the one buffer in which the response was received. `arrived` is called with each
+        partition's answer before the response is whole, if it arrives in several pieces.
         """
         version = self.version_of(ApiKey.FETCH)
         arriving = None if arrived is None else _tell(arrived, version)
-        response: FetchResponse = await self._exchange(ApiKey.FETCH, version, request, timeout_s, arriving)
-        return response
-
-    async def produce(self, request: ProduceRequest, *, timeout_s: float | None = None) -> ProduceResponse | None:
-        """None with acks=0."""
-        response: ProduceResponse | None = await self.request(ApiKey.PRODUCE, request, timeout_s=timeout_s)
-        return response
+        return await self._exchange(request, version, timeout_s, arriving)
 
     async def _exchange(
-        self, api: ApiKey, version: int, body: Any, timeout_s: float | None, arriving: Arriving | None = None
-    ) -> Any:
+        self,
+        request: Request[ResponseT],
+        version: int,
+        timeout_s: float | None,
+        arriving: Arriving | None = None,
+    ) -> ResponseT:
         if not self._is_renewed.is_set():
             await self._is_renewed.wait()
-        frame = await self._round_trip(api, version, body, timeout_s, arriving)
-        return None if frame is None else self._read(api, version, frame)
+        frame = await self._round_trip(request, version, timeout_s, arriving)
+        return self._read(request, version, frame)
 
     async def _round_trip(
-        self, api: ApiKey, version: int, body: Any, timeout_s: float | None, arriving: Arriving | None = None
+        self,
+        request: Request[ResponseT],
+        version: int,
+        timeout_s: float | None,
+        arriving: Arriving | None = None,
     ) -> memoryview | None:
+        api = ApiKey(request.api_key)
         timeout_s = self._limits.request_timeout_s if timeout_s is None else timeout_s
         deadline_s = self.loop.time() + timeout_s
         pending = None
@@ -259,7 +249,7 @@ class Connection(StreamProtocol):
             if not (self._writable.is_set() and self._turns.try_take()):
                 async with asyncio.timeout_at(deadline_s):
                     await self._take_turn()
-            pending = self._send(api, version, body, deadline_s, arriving)
+            pending = self._send(api, version, request, deadline_s, arriving)
             return None if pending is None else await pending.frame
         except TimeoutError:
             if pending is not None:
@@ -269,7 +259,7 @@ class Connection(StreamProtocol):
             raise BrokerUnavailableError(f"{api.name} to {self.peer} failed: {error}") from None
 
     async def _take_turn(self) -> None:
-        """And wait until the transport takes more."""
+        """Wait for a turn, and until the transport takes more."""
         await self._turns.take()
         try:
             await self.drain()
@@ -278,7 +268,7 @@ class Connection(StreamProtocol):
             raise
 
     def _send(
-        self, api: ApiKey, version: int, body: Any, deadline_s: float, arriving: Arriving | None
+        self, api: ApiKey, version: int, body: Message, deadline_s: float, arriving: Arriving | None
     ) -> _Pending | None:
         """Whose turn it is writes the whole request without a pause in between: nothing ever leaves half of one."""
         try:
@@ -292,7 +282,7 @@ class Connection(StreamProtocol):
         for part in parts:
             assert isinstance(part, BUFFER_TYPES), f"{api.name} request with {part!r}"
             self.transport.write(part)
-        if api is ApiKey.PRODUCE and body.acks == ACKS_NONE:
+        if isinstance(body, ProduceRequest) and body.acks == ACKS_NONE:
             self._turns.give_back()
             return None
         pending = _Pending(header.correlation_id, self.loop.create_future(), deadline_s, arriving)
@@ -318,9 +308,12 @@ class Connection(StreamProtocol):
         if left_s:
             self._watch_until(min(left_s))
 
-    def _read(self, api: ApiKey, version: int, frame: memoryview) -> Any:
+    def _read(self, request: Request[ResponseT], version: int, frame: memoryview | None) -> ResponseT:
+        """Return the response in this frame; no frame is none at all. BrokerUnavailableError."""
+        api = ApiKey(request.api_key)
         try:
-            return read_response(api, version, frame)
+            # The codec of an API reads the class that its request is declared with.
+            return cast("ResponseT", None if frame is None else read_response(api, version, frame))
         except MalformedMessageError as error:
             self._fail(f"bad {api.name} response: {error}")
             raise BrokerUnavailableError(f"{self.peer} sent a bad {api.name} response: {error}") from error
@@ -329,15 +322,15 @@ class Connection(StreamProtocol):
         """Ask for the broker's versions. A broker that does not know ours answers in version 0 (KIP-511)."""
         api, version = ApiKey.API_VERSIONS, ApiKey.API_VERSIONS.max_version
         software = ApiVersionsRequest(client_software_name="tierfetch", client_software_version=_software_version())
-        frame = await self._round_trip(api, version, software, self._limits.connect_timeout_s)
+        frame = await self._round_trip(software, version, self._limits.connect_timeout_s)
         assert frame is not None
-        response: ApiVersionsResponse = self._read(api, 0 if _is_unsupported(frame) else version, frame)
+        response = self._read(software, 0 if _is_unsupported(frame) else version, frame)
         if response.error_code not in (ErrorCode.none, ErrorCode.unsupported_version):
             raise BrokerUnavailableError(f"{self.peer} refuses ApiVersions: {response.error_code.name}")
         self._take_versions(response)
         if response.error_code is ErrorCode.unsupported_version:
             version = self.version_of(api)
-            self._take_versions(await self._exchange(api, version, software, None))
+            self._take_versions(await self._exchange(software, version, None))
 
     def _take_versions(self, response: ApiVersionsResponse) -> None:
         self._agreed.clear()
@@ -358,7 +351,7 @@ class Connection(StreamProtocol):
             raise AuthenticationFailedError(
                 f"{self.peer} offers no SASL: check security.protocol, which is {identity.protocol.name}"
             ) from None
-        shaken: SaslHandshakeResponse = await self._sasl(SaslHandshakeRequest(mechanism=mechanism))
+        shaken = await self._sasl(SaslHandshakeRequest(mechanism=mechanism))
         if shaken.error_code is not ErrorCode.none:
             raise AuthenticationFailedError(
                 f"{self.peer} refuses sasl.mechanism={mechanism} ({shaken.error_code.name.upper()}): it offers "
@@ -369,7 +362,7 @@ class Connection(StreamProtocol):
             token: bytes | None = client.first()
             lifetime_ms = 0
             while token is not None:
-                answer: SaslAuthenticateResponse = await self._sasl(SaslAuthenticateRequest(auth_bytes=token))
+                answer = await self._sasl(SaslAuthenticateRequest(auth_bytes=token))
                 if answer.error_code is not ErrorCode.none:
                     raise AuthenticationFailedError(
                         f"{self.peer} refuses the {mechanism} credentials: "
@@ -386,12 +379,9 @@ class Connection(StreamProtocol):
 
     async def _sasl(self, request: Request[ResponseT]) -> ResponseT:
         """Exchange one of SASL's own requests, which wait for no renewal."""
-        api = ApiKey(request.api_key)
-        version = self.version_of(api)
-        frame = await self._round_trip(api, version, request, self._limits.connect_timeout_s)
-        assert frame is not None, api
-        response: ResponseT = self._read(api, version, frame)
-        return response
+        version = self.version_of(ApiKey(request.api_key))
+        frame = await self._round_trip(request, version, self._limits.connect_timeout_s)
+        return self._read(request, version, frame)
 
     async def _renew(self, identity: ClientIdentity, lifetime_ms: int) -> None:
         """Authenticate again before the session ends; without success the connection ends with it."""

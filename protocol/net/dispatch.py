@@ -17,11 +17,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
+from uuid import UUID
 
-from ...security.principal import ANONYMOUS, KafkaPrincipal, SecurityProtocol
+from ...security import ANONYMOUS, KafkaPrincipal, SecurityProtocol
 from ..api import ApiKey
 from ..errors import ErrorCode
+from ..messages.base import Message
 from ..messages.cluster import (
     ApiVersion,
     ApiVersionsRequest,
@@ -38,11 +40,28 @@ _SOFTWARE_NAME_SINCE: Final = 3
 _ZERO_MIN_FEATURES_SINCE: Final = 4
 
 
+class TopicRights(Protocol):
+    """What the consumer of one Fetch may read."""
+
+    @property
+    def version(self) -> object:
+        """Equal for two requests only if both may read the same."""
+
+    def may_read(self, topic: str | UUID) -> bool:
+        """Return whether records of the topic, by name or id, may be read. What does not exist may."""
+
+
+def unmuted(_: float) -> None:
+    """Leave the connection as it is."""
+
+
 @value
 class RequestContext:
     """The circumstances of one request. `arrival_time_s` is the event loop's clock when its last byte was there.
 
     `peer` is the client's address with its port, `client_host` the address alone; `listener` is the listener's name.
+    `request_bytes` is its size on the wire. `mute(seconds)` has the connection read nothing for so long; what is to be
+    answered is answered (KIP-219). `rights` has what a consumer may read, where that is limited.
     """
 
     api: ApiKey
@@ -55,9 +74,13 @@ class RequestContext:
     principal: KafkaPrincipal = ANONYMOUS
     client_host: str = ""
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    request_bytes: int = 0
+    mute: Callable[[float], None] = unmuted
+    rights: TopicRights | None = None
 
 
-Handler = Callable[[RequestContext, Any], Coroutine[Any, Any, Any]]
+Handler = Callable[[RequestContext, Any], Coroutine[Any, Any, Message | None]]
+"""A handler of some API. It gets requests of the class that its API's codec reads, which this type cannot say."""
 Handlers = Mapping[int, Handler] | Mapping[ApiKey, Handler]
 """The handlers by API key. A listener offers exactly the APIs that have a handler."""
 

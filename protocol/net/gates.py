@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from ...security import ANONYMOUS, KafkaPrincipal, SecurityProtocol
 from ...security.listener import ListenerIdentity
-from ...security.principal import ANONYMOUS, KafkaPrincipal, SecurityProtocol
 from ..api import ApiKey
 from ..codec import RequestHeader, UnsupportedVersionError, read_request_body, request_body_steps
 from ..errors import PeerError
+from ..messages.base import Message
+from ..messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from ..wire.primitives import Reader
 from ..wire.stepping import Steps
 from .dispatch import Handler
@@ -32,14 +34,14 @@ READ_AT_ONCE_BYTES: Final = 4096
 """A request of so many bytes has too few elements to be read in steps."""
 
 
-def body_steps(header: RequestHeader, reader: Reader) -> Steps[Any]:
+def body_steps(header: RequestHeader, reader: Reader) -> Steps[Message]:
     """Return the steps in which a request is read; a small one is read by now."""
     if reader.remaining <= READ_AT_ONCE_BYTES:
         return done(read_request_body(header, reader))
     return request_body_steps(header, reader)
 
 
-def done(body: Any) -> Steps[Any]:
+def done(body: Message) -> Steps[Message]:
     """Return steps of which none is left."""
     yield from ()
     return body
@@ -70,7 +72,7 @@ class Gate(Protocol):
     def refusal(self) -> str | None:
         """Why the connection must end once its answers have left."""
 
-    def admit(self, header: RequestHeader, reader: Reader) -> tuple[Handler, Steps[Any]]:
+    def admit(self, header: RequestHeader, reader: Reader) -> tuple[Handler, Steps[Message]]:
         """Return the handler of a request, and the steps in which its body is read.
 
         RefusedRequestError, UnsupportedVersionError, MalformedMessageError.
@@ -94,7 +96,7 @@ class OpenGate:
         self.principal = principal
         self.security_protocol = security_protocol
 
-    def admit(self, header: RequestHeader, reader: Reader) -> tuple[Handler, Steps[Any]]:
+    def admit(self, header: RequestHeader, reader: Reader) -> tuple[Handler, Steps[Message]]:
         handler = self._handlers.get(header.api)
         if handler is None:
             raise UnsupportedVersionError(header.api, header.correlation_id, f"{header.api.name} is not offered here")
@@ -135,14 +137,16 @@ class SaslGate:
     def deadline_s(self) -> float | None:
         return None if self._is_authenticated else self._began_s + AUTHENTICATION_TIMEOUT_S
 
-    def admit(self, header: RequestHeader, reader: Reader) -> tuple[Handler, Steps[Any]]:
+    def admit(self, header: RequestHeader, reader: Reader) -> tuple[Handler, Steps[Message]]:
         api, state = header.api, self._authentication.state
         if api is ApiKey.SASL_HANDSHAKE:
             self._began_s = self._now_s() if self._is_authenticated else self._began_s
             body = read_request_body(header, reader)
+            assert isinstance(body, SaslHandshakeRequest), body
             return self._answering(self._authentication.handshake(body, self._now_s())), done(body)
         if api is ApiKey.SASL_AUTHENTICATE:
             body = read_request_body(header, reader)
+            assert isinstance(body, SaslAuthenticateRequest), body
             answer = self._authentication.authenticate(body, header.api_version, self._now_s())
             return self._answering(answer), done(body)
         if api is not ApiKey.API_VERSIONS or state is SaslState.HAS_MECHANISM:
@@ -163,7 +167,7 @@ class SaslGate:
         self.refusal = answer.refusal
         delay_s = 0.0 if answer.refusal is None else self._identity.settings.failed_delay_ms / 1000
 
-        async def respond(*_: object) -> object:
+        async def respond(*_: object) -> Message:
             if delay_s:
                 await asyncio.sleep(delay_s)
             return answer.response

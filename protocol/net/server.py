@@ -32,10 +32,10 @@ import logging
 import ssl
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from ...security import SecurityProtocol
 from ...security.listener import ListenerIdentity
-from ...security.principal import SecurityProtocol
 from ..api import ApiKey
 from ..messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 from .admission import Admission
@@ -83,10 +83,12 @@ class Server:
         self.connections: dict[ServerConnection, None] = {}
         self.handshakes: dict[TlsAcceptor, None] = {}
         """Accepted connections whose TLS handshake is under way."""
-        self.orphans: dict[asyncio.Future[Any], None] = {}
+        self.orphans: dict[asyncio.Future[None], None] = {}
         """Handlers whose connection is gone and that run to their end."""
         self.connection_watcher: Callable[[int], None] | None = None
         """Told the id of each connection that has ended (`RequestContext.connection_id`)."""
+        self.address_quota: Callable[[str], str | None] = lambda _: None
+        """Counts a new connection of an address, and returns None; or returns why it is refused."""
         self.is_closing = False
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -160,7 +162,9 @@ class Server:
 
     def admit(self, address: str) -> str | None:
         """Count a new connection, and return None; or return why it is refused."""
-        return "closing" if self.is_closing else self.admission.accept(address, asyncio.get_running_loop().time())
+        if self.is_closing:
+            return "closing"
+        return self.address_quota(address) or self.admission.accept(address, asyncio.get_running_loop().time())
 
     def handshake_failed(self, address: str) -> None:
         """Account for a connection that was admitted, and ended with its TLS handshake."""
@@ -198,12 +202,12 @@ class Server:
         if self.connection_watcher is not None and not self.is_closing:
             self.connection_watcher(connection.id)
 
-    def adopt(self, handler: asyncio.Future[Any]) -> None:
+    def adopt(self, handler: asyncio.Future[None]) -> None:
         """Watch over a handler that outlives its connection."""
         self.orphans[handler] = None
         handler.add_done_callback(self._orphan_ended)
 
-    def _orphan_ended(self, handler: asyncio.Future[Any]) -> None:
+    def _orphan_ended(self, handler: asyncio.Future[None]) -> None:
         self.orphans.pop(handler, None)
         self._changed.set()
 

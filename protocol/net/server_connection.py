@@ -7,6 +7,7 @@
 | on | | |
 | paused | `in_flight_max` requests are under way | a response has left |
 | paused | the next request's memory is not to be had | the server gives it |
+| paused | its client is above a quota: the connection is muted | the time is over |
 | thrown away | closing; what is left unread would make the kernel reset the connection, last response and all | never |
 
 Rules:
@@ -26,7 +27,7 @@ import socket
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from ..api import ApiKey
 from ..codec import (
@@ -37,6 +38,7 @@ from ..codec import (
     response_steps,
 )
 from ..errors import OUTSIDE, ErrorCode, KafkaError
+from ..messages.base import Message
 from ..messages.cluster import ApiVersionsResponse
 from ..wire.primitives import MalformedMessageError, Reader
 from ..wire.stepping import Steps
@@ -65,7 +67,7 @@ class _Request:
     correlation_id: int
     memory: Charge
     is_answered: bool = False
-    response: Any = None
+    response: Message | None = None
     error: BaseException | None = None
     task: asyncio.Task[None] | None = None
 
@@ -91,7 +93,7 @@ class Listener(Protocol):
     def connection_ended(self, connection: ServerConnection) -> None:
         """The transport is gone and nothing is being sent any more."""
 
-    def adopt(self, handler: asyncio.Future[Any]) -> None:
+    def adopt(self, handler: asyncio.Future[None]) -> None:
         """Watch over a handler that outlives its connection."""
 
 
@@ -112,6 +114,8 @@ class ServerConnection(StreamProtocol):
         """A large request is alone: nothing that follows it begins before it is answered."""
         self._held_bytes = 0
         """The memory of the requests under way."""
+        self._muted: asyncio.TimerHandle | None = None
+        """Ends the time in which nothing is read."""
         self._is_reading_paused = False
         self._is_closing = False
         self._has_ended = False
@@ -159,6 +163,29 @@ class ServerConnection(StreamProtocol):
         elif self in self._server.connections:
             self._end()
 
+    # From handlers.
+
+    def mute(self, duration_s: float) -> None:
+        """Read nothing for so long, or for longer if that was said before. What is read already is handled."""
+        until_s = self.loop.time() + duration_s
+        if self._has_ended or (self._muted is not None and self._muted.when() >= until_s):
+            return
+        if self._muted is not None:
+            self._muted.cancel()
+        self._muted = self.loop.call_at(until_s, self.unmute)
+
+    @property
+    def is_muted(self) -> bool:
+        return self._muted is not None
+
+    def unmute(self) -> None:
+        """Read on."""
+        if self._muted is not None:
+            self._muted.cancel()
+        self._muted = None
+        self._arrival.resume()
+        self._read_requests()
+
     # From the server.
 
     def begin_close(self) -> None:
@@ -182,7 +209,7 @@ class ServerConnection(StreamProtocol):
             self._refuse(f"a request did not arrive within {limits.receive_timeout_s:g} s of its first byte")
         elif self._send_deadline_s is not None and now_s >= self._send_deadline_s:
             self._refuse(f"a response did not leave within {limits.send_timeout_s:g} s")
-        elif self.frames.is_partial and self._arrival.stalled(self.pending_bytes(), now_s):
+        elif self._muted is None and self.frames.is_partial and self._arrival.stalled(self.pending_bytes(), now_s):
             self._refuse(
                 f"less than {limits.progress_bytes_min} bytes of a large request came in {limits.progress_window_s:g} s"
                 " (while other connections wait for memory: in proportion)"
@@ -232,6 +259,7 @@ class ServerConnection(StreamProtocol):
         limits = self._server.limits
         return (
             self._arrival.is_waiting
+            or self._muted is not None
             or self._large is not None
             or len(self._requests) >= limits.in_flight_max
             or self._held_bytes >= limits.request_memory_max // CONNECTION_SHARE
@@ -259,11 +287,11 @@ class ServerConnection(StreamProtocol):
         except UnsupportedVersionError as error:
             if error.api_key != ApiKey.API_VERSIONS:
                 raise
-            context = self._context(RequestHeader(ApiKey.API_VERSIONS, 0, error.correlation_id, None))
+            context = self._context(RequestHeader(ApiKey.API_VERSIONS, 0, error.correlation_id, None), len(frame))
             self._begin(context, error.correlation_id, memory, self._offer_versions, None)
             return
         handler, steps = self._gate.admit(header, reader)
-        context = self._context(header)
+        context = self._context(header, len(frame))
         try:
             next(steps)
         except StopIteration as end:
@@ -276,7 +304,12 @@ class ServerConnection(StreamProtocol):
         )
 
     def _begin(
-        self, context: RequestContext, correlation_id: int, memory: Charge, handler: Handler, body: Any
+        self,
+        context: RequestContext,
+        correlation_id: int,
+        memory: Charge,
+        handler: Handler,
+        body: object,
     ) -> _Request:
         request = _Request(context.api, context.api_version, correlation_id, memory)
         self._held_bytes += memory.size
@@ -287,7 +320,7 @@ class ServerConnection(StreamProtocol):
     def _in_pieces(self, handler: Handler, reader: Reader, memory: Charge) -> Handler:
         """Return the handler of a large request that is still being read."""
 
-        async def handle(context: RequestContext, steps: Steps[Any]) -> Any:
+        async def handle(context: RequestContext, steps: Steps[Message]) -> Message | None:
             try:
                 body = await exhausted(steps)
                 memory.hold(reader.elements * ELEMENT_BYTES)
@@ -301,7 +334,7 @@ class ServerConnection(StreamProtocol):
 
         return handle
 
-    async def _answer(self, request: _Request, handler: Handler, context: RequestContext, body: Any) -> None:
+    async def _answer(self, request: _Request, handler: Handler, context: RequestContext, body: object) -> None:
         """A request's task. A fault of its handler is told when its turn has come."""
         try:
             request.response = await handler(context, body)
@@ -324,7 +357,7 @@ class ServerConnection(StreamProtocol):
         """Whether this one's turn to be sent has come."""
         return self._sender is None and bool(self._requests) and self._requests[0] is request
 
-    def _context(self, header: RequestHeader) -> RequestContext:
+    def _context(self, header: RequestHeader, size: int) -> RequestContext:
         return RequestContext(
             header.api,
             header.api_version,
@@ -336,6 +369,8 @@ class ServerConnection(StreamProtocol):
             principal=self._gate.principal,
             client_host=self.host,
             security_protocol=self._gate.security_protocol,
+            request_bytes=size,
+            mute=self.mute,
         )
 
     async def _offer_versions(self, *_: object) -> ApiVersionsResponse:
@@ -423,6 +458,8 @@ class ServerConnection(StreamProtocol):
         if self._has_ended:
             return
         self._has_ended = True
+        if self._muted is not None:
+            self._muted.cancel()
         for request in self._requests:
             assert request.task is not None, request
             if request.is_answered:

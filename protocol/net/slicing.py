@@ -12,13 +12,15 @@ A topic that is cut between two pieces is one topic in the response.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from ..api import ApiKey
 from ..errors import ErrorCode
-from .dispatch import Handler, RequestContext
+from ..messages.base import Message, ResponseT, replaced
+from ..messages.errors import WithError
+from .dispatch import RequestContext
 from .pace import SLICE_ELEMENTS, pace
 
 SLICED_ELEMENTS_MIN: Final = 200
@@ -37,8 +39,13 @@ class Split:
     asks_only: bool = False
 
 
+RequestT = TypeVar("RequestT", bound=Message)
+Item = Message | str
+"""An element of a request or a response: a structure, or the name of a group."""
+
 _PARTITIONS = ("partitions", "partitions")
 SPLITS: Final[Mapping[ApiKey, Split]] = {
+    ApiKey.ALTER_CLIENT_QUOTAS: Split("entries", "entries"),
     ApiKey.ALTER_CONFIGS: Split("resources", "responses"),
     ApiKey.ALTER_PARTITION: Split("topics", "topics", *_PARTITIONS),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Split("topics", "responses", *_PARTITIONS),
@@ -63,31 +70,37 @@ SPLITS: Final[Mapping[ApiKey, Split]] = {
 }
 
 
-async def answered_in_pieces(handler: Handler, split: Split, context: RequestContext, request: Any) -> Any:
+async def answered_in_pieces(
+    handler: Callable[[RequestContext, RequestT], Awaitable[ResponseT]],
+    split: Split,
+    context: RequestContext,
+    request: RequestT,
+) -> ResponseT:
     """Return the response to a large request; the one of `handler` if it names no elements."""
     items = getattr(request, split.items)
     if not items:
         return await handler(context, request)
     turns, had = pace(), 0
     answers = Joined(split.inner_answers)
-    response: Any = None
+    response: ResponseT | None = None
     for piece in pieces(items, split):
         had += SLICE_ELEMENTS
         await turns.spend(SLICE_ELEMENTS, had)
         if not piece:
             continue
-        response = await handler(context, replace(request, **{split.items: tuple(piece)}))
+        response = await handler(context, replaced(request, **{split.items: tuple(piece)}))
         answers.add(getattr(response, split.answers))
-        if getattr(response, "error_code", ErrorCode.none) is not ErrorCode.none:
+        if isinstance(response, WithError) and response.error_code is not ErrorCode.none:
             break
-    return replace(response, **{split.answers: answers.result()})
+    assert isinstance(response, Message), (context.api, response)
+    return replaced(response, **{split.answers: answers.result()})
 
 
-def pieces(items: Sequence[Any], split: Split) -> Iterator[list[Any]]:
+def pieces(items: Sequence[Item], split: Split) -> Iterator[list[Item]]:
     """Yield the elements in pieces of at most `PIECE_ELEMENTS`; an inner element counts as one. A piece is empty where
     many elements were found to repeat earlier ones.
     """
-    piece: list[Any] = []
+    piece: list[Item] = []
     count = scanned = 0
     for part, size, was in _parts(items, split):
         scanned += was
@@ -104,12 +117,12 @@ def pieces(items: Sequence[Any], split: Split) -> Iterator[list[Any]]:
         yield piece
 
 
-def _parts(items: Sequence[Any], split: Split) -> Iterator[tuple[Any, int, int]]:
+def _parts(items: Sequence[Item], split: Split) -> Iterator[tuple[Item | None, int, int]]:
     """Yield elements whole, or cut by their inner arrays, with their size and what that was before repetitions were
     left out; None for one of which nothing is left.
     """
     inner = split.inner_items
-    seen: set[Any] = set()
+    seen: set[object] = set()
     for item in items:
         held = () if inner is None else getattr(item, inner)
         if inner is None or len(held) < PIECE_ELEMENTS:
@@ -117,14 +130,15 @@ def _parts(items: Sequence[Any], split: Split) -> Iterator[tuple[Any, int, int]]
             seen.update((item,) if split.asks_only else ())
             yield item if is_new else None, 1 + len(held), 1 + len(held)
             continue
-        name = replace(item, **{inner: ()})
+        assert isinstance(item, Message), item
+        name = replaced(item, **{inner: ()})
         for start in range(0, len(held), PIECE_ELEMENTS - 1):
             some = held[start : start + PIECE_ELEMENTS - 1]
             was = 1 + len(some)
             if split.asks_only:
                 some = tuple(each for each in dict.fromkeys(some) if (name, each) not in seen)
                 seen.update((name, each) for each in some)
-            yield replace(item, **{inner: some}) if some else None, 1 + len(some), was
+            yield replaced(item, **{inner: some}) if some else None, 1 + len(some), was
 
 
 class Joined:
@@ -132,28 +146,31 @@ class Joined:
 
     def __init__(self, inner: str | None) -> None:
         self._inner = inner
-        self._answers: list[Any] = []
-        self._last: list[Any] = []
+        self._answers: list[Item] = []
+        self._last: list[Item] = []
         """The inner elements of the last answer."""
 
-    def add(self, answers: Sequence[Any]) -> None:
+    def add(self, answers: Sequence[Item]) -> None:
         """Append the answers of a piece."""
         if self._inner is None:
             self._answers += answers
             return
         for answer in answers:
-            outer = replace(answer, **{self._inner: ()})
+            assert isinstance(answer, Message), answer
+            outer = replaced(answer, **{self._inner: ()})
             if not self._answers or self._answers[-1] != outer:
                 self._end_last()
                 self._answers.append(outer)
             self._last += getattr(answer, self._inner)
 
-    def result(self) -> tuple[Any, ...]:
+    def result(self) -> tuple[Item, ...]:
         """Return all answers."""
         self._end_last()
         return tuple(self._answers)
 
     def _end_last(self) -> None:
         if self._inner is not None and self._answers:
-            self._answers[-1] = replace(self._answers[-1], **{self._inner: tuple(self._last)})
+            last = self._answers[-1]
+            assert isinstance(last, Message), last
+            self._answers[-1] = replaced(last, **{self._inner: tuple(self._last)})
             self._last = []

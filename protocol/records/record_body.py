@@ -11,8 +11,8 @@ is read with U+FFFD in place of what is wrong, as the Java consumer does: no bro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
 from ..wire.varint import read_varint, read_varlong, write_varint
 from .batch_header import BatchHeader, TimestampType
@@ -35,8 +35,11 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
+RecordT = TypeVar("RecordT", Record, SkimmedRecord)
+
+
 def decode_records(data: bytes, header: BatchHeader, position: int = 0) -> Iterator[Record]:
-    """The records of the batch with this header; `position` is the batch's, for error messages."""
+    """Yield the records of the batch with this header; `position` is the batch's, for error messages."""
     appended_at = header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
     base_offset, base_timestamp, last_offset = header.base_offset, header.base_timestamp, header.last_offset
     previous, elements, at = base_offset - 1, header.record_count, 0
@@ -55,35 +58,44 @@ def decode_records(data: bytes, header: BatchHeader, position: int = 0) -> Itera
 
 
 def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: int) -> bytes:
-    """The inverse, with deltas to the given bases."""
-    out = bytearray()
-    for record in records:
-        body = bytearray(1)
-        write_varint(body, record.timestamp - base_timestamp)
-        write_varint(body, record.offset - base_offset)
-        _write_nullable(body, record.key)
-        _write_nullable(body, record.value)
-        write_varint(body, len(record.headers))
-        for name, value in record.headers:
-            _write_nullable(body, name.encode())
-            _write_nullable(body, value)
-        write_varint(out, len(body))
-        out += body
-    return bytes(out)
+    """Return the records as the bytes that `decode_records` reads, with deltas to the given bases."""
+    return _encoded(records, base_offset, base_timestamp, _write_fields)
 
 
 def encode_skimmed(records: Iterable[SkimmedRecord], base_offset: int, base_timestamp: int) -> bytes:
     """Encode records that were skimmed, with deltas to the given bases; key, value and headers keep their bytes."""
+    return _encoded(records, base_offset, base_timestamp, _copy_fields)
+
+
+def _encoded(
+    records: Iterable[RecordT],
+    base_offset: int,
+    base_timestamp: int,
+    write_fields: Callable[[bytearray, RecordT], None],
+) -> bytes:
     out = bytearray()
     for record in records:
         body = bytearray(1)
         write_varint(body, record.timestamp - base_timestamp)
         write_varint(body, record.offset - base_offset)
-        write_varint(body, record.key_size)
-        body += record.data[record.key_at : record.end]
+        write_fields(body, record)
         write_varint(out, len(body))
         out += body
     return bytes(out)
+
+
+def _write_fields(body: bytearray, record: Record) -> None:
+    _write_nullable(body, record.key)
+    _write_nullable(body, record.value)
+    write_varint(body, len(record.headers))
+    for name, value in record.headers:
+        _write_nullable(body, name.encode())
+        _write_nullable(body, value)
+
+
+def _copy_fields(body: bytearray, record: SkimmedRecord) -> None:
+    write_varint(body, record.key_size)
+    body += record.data[record.key_at : record.end]
 
 
 def _decode_record(

@@ -1,7 +1,7 @@
-"""Who leads now, as Produce and Fetch responses tell it in tagged fields (KIP-951).
+"""The current leaders, as Produce and Fetch responses carry them in tagged fields (KIP-951).
 
-A partition's error NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH carries the leader's id and epoch, the response as a
-whole the endpoints of the leaders so named: a client needs no Metadata request to go on.
+A partition's error NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH carries the leader's id and epoch, and the response as
+a whole the endpoints of the leaders so named: a client needs no Metadata request to continue.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .primitives import Reader, Writer
 
 _LEADER = struct.Struct(">ii")
 _NO_LEADER: Final = (-1, -1)
-NODE_ENDPOINTS_TAG: Final = 0
+_NODE_ENDPOINTS_TAG: Final = 0
 
 
 class LeaderIdAndEpoch(NamedTuple):
@@ -41,14 +41,14 @@ def read_leader(tags: Mapping[int, Reader], tag: int) -> LeaderIdAndEpoch | None
 
 
 def leader_field(leader: LeaderIdAndEpoch | None) -> bytes | None:
-    """The content of the tagged field, None where it is left out."""
+    """Return the content of the tagged field, None where it is left out."""
     return None if leader is None or leader == _NO_LEADER else _LEADER.pack(*leader) + b"\0"
 
 
 def read_node_endpoints(tags: Mapping[int, Reader]) -> tuple[NodeEndpoint, ...]:
-    if NODE_ENDPOINTS_TAG not in tags:
+    if _NODE_ENDPOINTS_TAG not in tags:
         return ()
-    reader = tags[NODE_ENDPOINTS_TAG]
+    reader = tags[_NODE_ENDPOINTS_TAG]
     endpoints = []
     for _ in range(reader.array_length()):
         endpoints.append(NodeEndpoint(reader.int32(), reader.string(), reader.int32(), reader.nullable_string()))
@@ -56,10 +56,12 @@ def read_node_endpoints(tags: Mapping[int, Reader]) -> tuple[NodeEndpoint, ...]:
     return tuple(endpoints)
 
 
-def node_endpoints_field(endpoints: tuple[NodeEndpoint, ...]) -> bytes | None:
-    """The content of the tagged field, None where it is left out."""
-    if not endpoints:
-        return None
+def end_with_endpoints(writer: Writer, endpoints: tuple[NodeEndpoint, ...]) -> None:
+    """Write the end of a response, with the tagged field of the endpoints if there are any."""
+    writer.end_structure({_NODE_ENDPOINTS_TAG: _endpoints_field(endpoints)} if endpoints else {})
+
+
+def _endpoints_field(endpoints: tuple[NodeEndpoint, ...]) -> bytes:
     writer = Writer(flexible=True)
     writer.array_length(len(endpoints))
     for endpoint in endpoints:

@@ -17,17 +17,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from operator import attrgetter
 from types import NoneType
-from typing import Any, Final, TypeVar, get_args, get_type_hints
+from typing import Final, cast, get_args, get_type_hints
 
 from kio.static.protocol import Entity
 
+from ..messages.base import Message, MessageT
 from .primitives import MalformedMessageError, Reader, Writer, error_code
 from .schema import FieldSchema, schema_of
 
-T = TypeVar("T")
-Read = Callable[[Reader], Any]
-Write = Callable[[Writer, Any], None]
-TaggedWriter = tuple[int, Callable[[Any], Any], Write, Any]
+Read = Callable[[Reader], object]
+"""Reads one field; its schema says what that is."""
+Write = Callable[[Writer, object], None]
+"""Writes one field."""
+TaggedWriter = tuple[int, Callable[[Message], object], Write, object]
 """The tag of a field, how it is taken from a message and written, and its default."""
 
 _INT8 = struct.Struct(">b")
@@ -39,32 +41,32 @@ _INT64 = struct.Struct(">q")
 _FLOAT64 = struct.Struct(">d")
 
 
-_made_readers: dict[tuple[type[Any], type[Any]], Read] = {}
-_made_writers: dict[tuple[type[Any], type[Any]], Write] = {}
+_made_readers: dict[tuple[type[Message], type[Entity]], Callable[[Reader], Message]] = {}
+_made_writers: dict[tuple[type[Message], type[Entity]], object] = {}
 """The codecs by class and schema; at most one for each version of each message."""
 
 
-def nested_class(owner: type[Any], field_name: str) -> type[Any]:
+def nested_class(owner: type[Message], field_name: str) -> type[Message]:
     """Return the message class of a nested structure, or of an array of them."""
     kind = get_type_hints(owner)[field_name]
     while arguments := [item for item in get_args(kind) if item not in (NoneType, Ellipsis)]:
         (kind,) = arguments
-    found: type[Any] = kind
+    found: type[Message] = kind
     return found
 
 
 # Bytes to messages.
 
 
-def message_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], T]:
+def message_reader(cls: type[MessageT], entity_type: type[Entity]) -> Callable[[Reader], MessageT]:
     """Return the function that reads a `cls` from a message of that version, and moves the reader to its end."""
     made = _made_readers.get((cls, entity_type))
     if made is None:
         made = _made_readers[cls, entity_type] = _make_reader(cls, entity_type)
-    return made
+    return cast("Callable[[Reader], MessageT]", made)  # the key has the class
 
 
-def _make_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], T]:
+def _make_reader(cls: type[MessageT], entity_type: type[Entity]) -> Callable[[Reader], MessageT]:
     plain: list[tuple[str, Read]] = []
     tagged: dict[int, tuple[str, Read]] = {}
     for schema in schema_of(entity_type):
@@ -74,7 +76,7 @@ def _make_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], 
         else:
             tagged[schema.tag] = (schema.plain_name, read)
 
-    def read_message(reader: Reader) -> T:
+    def read_message(reader: Reader) -> MessageT:
         values = {name: read(reader) for name, read in plain}
         read_tagged(reader, tagged, values)
         return cls(**values)
@@ -82,7 +84,7 @@ def _make_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], 
     return read_message
 
 
-def read_tagged(reader: Reader, tagged: Mapping[int, tuple[str, Read]], values: dict[str, Any]) -> None:
+def read_tagged(reader: Reader, tagged: Mapping[int, tuple[str, Read]], values: dict[str, object]) -> None:
     """Read the end of a structure: the tagged fields that are known go into `values`."""
     for tag, field in reader.tagged_fields().items():
         if tag in tagged:
@@ -90,13 +92,13 @@ def read_tagged(reader: Reader, tagged: Mapping[int, tuple[str, Read]], values: 
             values[name] = read(field)
 
 
-def field_reader(cls: type[Any], schema: FieldSchema) -> Read:
+def field_reader(cls: type[Message], schema: FieldSchema) -> Read:
     """Return the function that reads one field, all elements of an array included."""
     read_one = element_reader(cls, schema)
     if not schema.is_array:
         return read_one
 
-    def read_array(reader: Reader) -> tuple[Any, ...] | None:
+    def read_array(reader: Reader) -> tuple[object, ...] | None:
         length = reader.nullable_array_length()
         if length >= 0:
             return tuple([read_one(reader) for _ in range(length)])
@@ -107,7 +109,7 @@ def field_reader(cls: type[Any], schema: FieldSchema) -> Read:
     return read_array
 
 
-def element_reader(cls: type[Any], schema: FieldSchema) -> Read:
+def element_reader(cls: type[Message], schema: FieldSchema) -> Read:
     """Return the function that reads one element of an array, or the field itself."""
     # A tagged field that is null is not written at all; an array is null as a whole.
     is_nullable = schema.is_nullable and not schema.is_array and schema.tag is None
@@ -158,15 +160,15 @@ _NULLABLE_READERS: Final[Mapping[str, Read]] = {
 # Messages to bytes.
 
 
-def message_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T], None]:
+def message_writer(cls: type[MessageT], entity_type: type[Entity]) -> Callable[[Writer, MessageT], None]:
     """Return the function that writes a `cls` as a message of that version."""
     made = _made_writers.get((cls, entity_type))
     if made is None:
         made = _made_writers[cls, entity_type] = _make_writer(cls, entity_type)
-    return made
+    return cast("Callable[[Writer, MessageT], None]", made)  # the key has the class
 
 
-def _make_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T], None]:
+def _make_writer(cls: type[MessageT], entity_type: type[Entity]) -> Callable[[Writer, MessageT], None]:
     plain = [
         (attrgetter(schema.plain_name), field_writer(cls, schema))
         for schema in schema_of(entity_type)
@@ -174,7 +176,7 @@ def _make_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T
     ]
     tagged = tagged_writers(cls, entity_type)
 
-    def write_message(writer: Writer, message: T) -> None:
+    def write_message(writer: Writer, message: MessageT) -> None:
         for get, write in plain:
             write(writer, get(message))
         write_tagged(writer, tagged, message)
@@ -182,7 +184,7 @@ def _make_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T
     return write_message
 
 
-def tagged_writers(cls: type[Any], entity_type: type[Entity]) -> list[TaggedWriter]:
+def tagged_writers(cls: type[Message], entity_type: type[Entity]) -> list[TaggedWriter]:
     """Return how the tagged fields of a message are written, in the order of their tags."""
     defaults = {item.name: item.default for item in fields(cls)}
     found: list[TaggedWriter] = []
@@ -194,12 +196,12 @@ def tagged_writers(cls: type[Any], entity_type: type[Entity]) -> list[TaggedWrit
     return sorted(found, key=lambda item: item[0])
 
 
-def write_tagged(writer: Writer, tagged: Sequence[TaggedWriter], message: Any) -> None:
+def write_tagged(writer: Writer, tagged: Sequence[TaggedWriter], message: Message) -> None:
     """Write the end of a structure: the tagged fields that are not at their defaults."""
     if not writer.flexible or not tagged:
         writer.end_structure()
         return
-    present = {}
+    present: dict[int, bytes] = {}
     for tag, get, write, default in tagged:
         held = get(message)
         if held is not None and held != default:
@@ -207,28 +209,30 @@ def write_tagged(writer: Writer, tagged: Sequence[TaggedWriter], message: Any) -
     writer.end_structure(present)
 
 
-def _encoded(write: Write, held: Any) -> bytes:
+def _encoded(write: Write, held: object) -> bytes:
     writer = Writer(flexible=True)
     write(writer, held)
     return b"".join(bytes(part) for part in writer.finish())  # type: ignore[arg-type]  # no slices of files here
 
 
-def field_writer(cls: type[Any], schema: FieldSchema) -> Write:
+def field_writer(cls: type[Message], schema: FieldSchema) -> Write:
     """Return the function that writes one field, all elements of an array included."""
     write_one = element_writer(cls, schema)
     place = f"{cls.__name__}.{schema.plain_name}"
 
-    def write_required(writer: Writer, held: Any) -> None:
+    def write_required(writer: Writer, held: object) -> None:
         if held is None:
             raise TypeError(f"{place} is None")
         write_one(writer, held)
 
-    def write_array(writer: Writer, held: Any) -> None:
+    def write_array(writer: Writer, held: object) -> None:
         if held is None:
             if not schema.is_nullable:
                 raise TypeError(f"{place} is None")
             writer.array_length(-1)
             return
+        if not isinstance(held, tuple):
+            raise TypeError(f"{place} is a {type(held).__name__}, not a tuple")
         writer.array_length(len(held))
         for item in held:
             write_one(writer, item)
@@ -238,21 +242,21 @@ def field_writer(cls: type[Any], schema: FieldSchema) -> Write:
     return write_one if schema.is_nullable or schema.kafka_type == "uuid" else write_required
 
 
-def element_writer(cls: type[Any], schema: FieldSchema) -> Write:
+def element_writer(cls: type[Message], schema: FieldSchema) -> Write:
     """Return the function that writes one element of an array, or the field itself."""
     if schema.entity is None:
         return _WRITERS[schema.kafka_type]
     nested = nested_class(cls, schema.plain_name)
     write = message_writer(nested, schema.entity)
 
-    def write_nested(writer: Writer, held: Any) -> None:
+    def write_nested(writer: Writer, held: object) -> None:
         if type(held) is not nested:
             raise TypeError(
                 f"{cls.__name__}.{schema.plain_name} holds a {type(held).__name__}, not a {nested.__name__}"
             )
         write(writer, held)
 
-    def write_nullable(writer: Writer, held: Any) -> None:
+    def write_nullable(writer: Writer, held: object) -> None:
         writer.pack(_INT8, -1 if held is None else 1)
         if held is not None:
             write_nested(writer, held)
@@ -260,11 +264,11 @@ def element_writer(cls: type[Any], schema: FieldSchema) -> Write:
     return write_nullable if schema.is_nullable and not schema.is_array and schema.tag is None else write_nested
 
 
-def _packed(layout: struct.Struct) -> Write:
+def _packed(layout: struct.Struct) -> Callable[[Writer, int], None]:
     return lambda writer, held: writer.pack(layout, held)
 
 
-_WRITERS: Final[Mapping[str, Write]] = {
+_TYPED_WRITERS: Final = {
     "bool": _packed(_INT8),
     "int8": _packed(_INT8),
     "int16": _packed(_INT16),
@@ -282,3 +286,5 @@ _WRITERS: Final[Mapping[str, Write]] = {
     "timedelta_i64": _packed(_INT64),
     "datetime_i64": _packed(_INT64),
 }
+_WRITERS: Final = cast("Mapping[str, Write]", _TYPED_WRITERS)
+"""The writers by type. What a field holds fits its writer by its class's annotation, or the writer raises TypeError."""

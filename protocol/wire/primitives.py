@@ -25,7 +25,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from uuid import UUID
 
 from ..errors import ErrorCode, PeerError
@@ -180,8 +180,8 @@ class Reader(_Stepped):
         self.data = data
         self.end = len(data)
 
-    def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
-        """Fixed-size fields in a row."""
+    def unpack(self, layout: struct.Struct) -> tuple[int, ...]:
+        """Return a row of integers of fixed size."""
         try:
             values = layout.unpack_from(self.data, self.position)
         except struct.error:

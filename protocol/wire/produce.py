@@ -16,22 +16,22 @@ place), and an encoded one carries the caller's buffers as parts.
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 from uuid import UUID
 
 from ..errors import ErrorCode
+from ..messages.base import Message, Request
 from ..values import value
 from .leader_hints import (
-    NODE_ENDPOINTS_TAG,
     LeaderIdAndEpoch,
     NodeEndpoint,
+    end_with_endpoints,
     leader_field,
-    node_endpoints_field,
     read_leader,
     read_node_endpoints,
 )
 from .primitives import Part, Reader, Writer, error_code
-from .stepping import Steps, run_to_end
+from .stepping import Steps, run_to_end, topic_steps
 
 ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1
@@ -65,9 +65,10 @@ class ProduceTopic:
 
 
 @value
-class ProduceRequest:
+class ProduceRequest(Request["ProduceResponse | None"]):
     """`acks`: 0 no answer at all, 1 leader, -1 all in sync."""
 
+    api_key: ClassVar[int] = 0
     acks: int
     timeout_ms: int
     topics: tuple[ProduceTopic, ...]
@@ -105,7 +106,7 @@ class ProduceTopicResponse:
 
 
 @value
-class ProduceResponse:
+class ProduceResponse(Message):
     """`node_endpoints` of the leaders named in `current_leader`."""
 
     topics: tuple[ProduceTopicResponse, ...]
@@ -198,22 +199,11 @@ def write_response(writer: Writer, response: ProduceResponse, version: int) -> N
 
 
 def response_steps(writer: Writer, response: ProduceResponse, version: int) -> Steps[None]:
-    writer.array_length(len(response.topics))
-    for topic in response.topics:
-        if writer.is_step_over():
-            yield
-        writer.topic(topic.topic, topic.topic_id, by_id=version >= _TOPIC_ID_SINCE)
-        writer.array_length(len(topic.partitions))
-        for partition in topic.partitions:
-            if writer.is_step_over():
-                yield
-            _write_partition_response(writer, partition, version)
-        writer.end_structure()
+    yield from topic_steps(
+        writer, response.topics, _write_partition_response, version, by_id=version >= _TOPIC_ID_SINCE
+    )
     writer.int32(response.throttle_time_ms)
-    if response.node_endpoints and version >= _CURRENT_LEADER_SINCE:
-        writer.end_structure({NODE_ENDPOINTS_TAG: node_endpoints_field(response.node_endpoints)})
-    else:
-        writer.end_structure()
+    end_with_endpoints(writer, response.node_endpoints if version >= _CURRENT_LEADER_SINCE else ())
 
 
 def _write_partition_response(writer: Writer, answer: ProducePartitionResponse, version: int) -> None:

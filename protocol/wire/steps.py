@@ -9,12 +9,13 @@ read and written at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import cast
 
 from kio.static.protocol import Entity
 
+from ..messages.base import Message, MessageT
 from .message_codec import (
     Read,
     Write,
@@ -31,12 +32,11 @@ from .primitives import MalformedMessageError, Reader, Writer
 from .schema import FieldSchema, schema_of
 from .stepping import Steps
 
-T = TypeVar("T")
-ReadSteps = Callable[[Reader], Steps[Any]]
-WriteSteps = Callable[[Writer, Any], Steps[None]]
+ReadSteps = Callable[[Reader], Steps[object]]
+WriteSteps = Callable[[Writer, object], Steps[None]]
 
-_made_readers: dict[tuple[type[Any], type[Any]], ReadSteps] = {}
-_made_writers: dict[tuple[type[Any], type[Any]], WriteSteps] = {}
+_made_readers: dict[tuple[type[Message], type[Entity]], Callable[[Reader], Steps[Message]]] = {}
+_made_writers: dict[tuple[type[Message], type[Entity]], object] = {}
 
 
 def _has_arrays(entity_type: type[Entity]) -> bool:
@@ -49,15 +49,15 @@ def _has_arrays(entity_type: type[Entity]) -> bool:
 # Bytes to messages.
 
 
-def stepping_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], Steps[T]]:
+def stepping_reader(cls: type[MessageT], entity_type: type[Entity]) -> Callable[[Reader], Steps[MessageT]]:
     """Return the generator function that reads a `cls` from a message of that version."""
     made = _made_readers.get((cls, entity_type))
     if made is None:
         made = _made_readers[cls, entity_type] = _make_reader(cls, entity_type)
-    return made
+    return cast("Callable[[Reader], Steps[MessageT]]", made)  # the key has the class
 
 
-def _make_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], Steps[T]]:
+def _make_reader(cls: type[MessageT], entity_type: type[Entity]) -> Callable[[Reader], Steps[MessageT]]:
     plain: list[tuple[str, Read | None, ReadSteps | None]] = []
     tagged: dict[int, tuple[str, Read]] = {}
     for schema in schema_of(entity_type):
@@ -68,8 +68,8 @@ def _make_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], 
         else:
             plain.append((schema.plain_name, field_reader(cls, schema), None))
 
-    def read_message(reader: Reader) -> Steps[T]:
-        values: dict[str, Any] = {}
+    def read_message(reader: Reader) -> Steps[MessageT]:
+        values: dict[str, object] = {}
         for name, read, steps in plain:
             if steps is not None:
                 values[name] = yield from steps(reader)
@@ -81,19 +81,19 @@ def _make_reader(cls: type[T], entity_type: type[Entity]) -> Callable[[Reader], 
     return read_message
 
 
-def _array_reader(cls: type[Any], schema: FieldSchema) -> ReadSteps:
+def _array_reader(cls: type[Message], schema: FieldSchema) -> ReadSteps:
     read_one = element_reader(cls, schema)
     nested: ReadSteps | None = None
     if schema.entity is not None and _has_arrays(schema.entity):
         nested = stepping_reader(nested_class(cls, schema.plain_name), schema.entity)
 
-    def read_array(reader: Reader) -> Steps[tuple[Any, ...] | None]:
+    def read_array(reader: Reader) -> Steps[tuple[object, ...] | None]:
         length = reader.nullable_array_length()
         if length < 0:
             if schema.is_nullable:
                 return None
             raise MalformedMessageError(f"{schema.name} is null before byte {reader.position}")
-        items: list[Any] = []
+        items: list[object] = []
         while len(items) < length:
             if reader.is_step_over():
                 yield
@@ -109,16 +109,16 @@ def _array_reader(cls: type[Any], schema: FieldSchema) -> ReadSteps:
 # Messages to bytes.
 
 
-def stepping_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T], Steps[None]]:
+def stepping_writer(cls: type[MessageT], entity_type: type[Entity]) -> Callable[[Writer, MessageT], Steps[None]]:
     """Return the generator function that writes a `cls` as a message of that version."""
     made = _made_writers.get((cls, entity_type))
     if made is None:
         made = _made_writers[cls, entity_type] = _make_writer(cls, entity_type)
-    return made
+    return cast("Callable[[Writer, MessageT], Steps[None]]", made)  # the key has the class
 
 
-def _make_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T], Steps[None]]:
-    plain: list[tuple[Callable[[T], Any], Write | None, WriteSteps | None]] = []
+def _make_writer(cls: type[MessageT], entity_type: type[Entity]) -> Callable[[Writer, MessageT], Steps[None]]:
+    plain: list[tuple[Callable[[Message], object], Write | None, WriteSteps | None]] = []
     for schema in schema_of(entity_type):
         get = attrgetter(schema.plain_name)
         if schema.is_array and schema.tag is None:
@@ -127,7 +127,7 @@ def _make_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T
             plain.append((get, field_writer(cls, schema), None))
     tagged = tagged_writers(cls, entity_type)
 
-    def write_message(writer: Writer, message: T) -> Steps[None]:
+    def write_message(writer: Writer, message: MessageT) -> Steps[None]:
         for get, write, steps in plain:
             if steps is not None:
                 yield from steps(writer, get(message))
@@ -138,20 +138,22 @@ def _make_writer(cls: type[T], entity_type: type[Entity]) -> Callable[[Writer, T
     return write_message
 
 
-def _array_writer(cls: type[Any], schema: FieldSchema) -> WriteSteps:
+def _array_writer(cls: type[Message], schema: FieldSchema) -> WriteSteps:
     write_one = element_writer(cls, schema)
-    nested: WriteSteps | None = None
-    nested_cls: type[Any] | None = None
+    nested: Callable[[Writer, Message], Steps[None]] | None = None
+    nested_cls: type[Message] = Message
     if schema.entity is not None and _has_arrays(schema.entity):
         nested_cls = nested_class(cls, schema.plain_name)
         nested = stepping_writer(nested_cls, schema.entity)
 
-    def write_array(writer: Writer, held: Sequence[Any] | None) -> Steps[None]:
+    def write_array(writer: Writer, held: object) -> Steps[None]:
         if held is None:
             if not schema.is_nullable:
                 raise TypeError(f"{cls.__name__}.{schema.plain_name} is None")
             writer.array_length(-1)
             return
+        if not isinstance(held, tuple):
+            raise TypeError(f"{cls.__name__}.{schema.plain_name} is a {type(held).__name__}, not a tuple")
         writer.array_length(len(held))
         for item in held:
             if writer.is_step_over():

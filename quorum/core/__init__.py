@@ -7,7 +7,7 @@ messages        declares the requests and responses between replicas.
 state           declares the states, and what a replica must never forget.
 roles           holds what a replica keeps only while it is in one state.
 transitions     moves a replica from one state to another, against a literal table.
-replica         holds the state that outlives roles; it decides nothing.
+replica         holds the state that outlives roles, and declares the status of a replica; it decides nothing.
 election        decides votes: asks for them, grants them, counts them; pre-votes first (KIP-996).
 leader          leads an epoch: moves the high watermark and keeps in touch with voters.
 leader_log      assigns offsets to appends and gathers them into writes.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from ...log.core.config import INT64_MAX, UNLIMITED, LogConfig
 from .state import Endpoint, ReplicaKey
+from .voters import VoterSet
 
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 """The largest record batch."""
@@ -70,3 +72,19 @@ class MetadataLogConfig:
             max_message_bytes=BATCH_BYTES_MAX,
             message_timestamp_after_max_ms=INT64_MAX,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaConfig:
+    """The configuration of one replica. It is a voter where `raft.endpoints` name its listeners and the voter set
+    contains it, otherwise an observer.
+
+    `static_voters` come from `controller.quorum.voters` and are empty with dynamic voters. `is_locked` means that the
+    caller holds the lock of `directory`.
+    """
+
+    raft: RaftConfig
+    directory: Path
+    static_voters: VoterSet = field(default_factory=VoterSet)
+    log: MetadataLogConfig = field(default_factory=MetadataLogConfig)
+    is_locked: bool = False

@@ -52,7 +52,7 @@ It does not know: bytes, files, sockets, wall-clock time, what records mean.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Final, TypeVar
 
 from ...protocol.errors import ErrorCode
 from . import (
@@ -92,21 +92,35 @@ from .events import (
 from .messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
     DescribeQuorumRequest,
     EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    PeerRequest,
+    PeerResponse,
     RemoveVoterRequest,
+    Request,
     UpdateVoterRequest,
     UpgradeKRaftVersionRequest,
+    VoterChangeResponse,
     VoteRequest,
+    VoteResponse,
 )
-from .replica import FIRST_BOOTSTRAP_ID, Replica
+from .replica import FIRST_BOOTSTRAP_ID, RaftStatus, Replica
 from .roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
-from .state import Chance, Endpoint, LeaderAndEpoch, RaftState
+from .state import Chance, Endpoint, RaftState
 from .transitions import learn_leader, start
 from .voters import VotersAt
+
+_Role = TypeVar("_Role", bound=Role)
+_Event = TypeVar("_Event", bound=Event)
+_Request = TypeVar("_Request", bound=Request)
+_Asked = TypeVar("_Asked", bound=PeerRequest)
+_Answer = TypeVar("_Answer", bound=PeerResponse)
 
 ROLE_CHANGES_MAX = 8
 """In one step; a lone voter takes three from unattached to leader."""
@@ -179,60 +193,42 @@ class RaftCore:
         return self._replica.epoch
 
     @property
-    def leader_and_epoch(self) -> LeaderAndEpoch:
-        return self._replica.leader
-
-    @property
-    def leader_endpoint(self) -> Endpoint | None:
-        """Where the leader listens, this replica included; None if not known."""
-        return self._replica.known_leader_endpoint()
-
-    @property
-    def voted_id(self) -> int | None:
-        """Who got this replica's vote in this epoch."""
-        voted_key = self._replica.voted_key
-        return None if voted_key is None else voted_key.id
-
-    @property
     def voters_at_end(self) -> VotersAt:
         """The voter set in effect, committed or not."""
         return self._replica.voter_history.latest
 
     @property
-    def granting_voters(self) -> tuple[int, ...]:
-        """Whose votes a candidate counts, or a leader won by; none in other states."""
-        role = self._replica.role
-        if isinstance(role, Leader):
-            return role.granting_voters
-        return tuple(sorted(role.poll.granted)) if isinstance(role, Candidate) else ()
-
-    @property
-    def is_voter(self) -> bool:
-        return self._replica.is_voter
-
-    @property
-    def observers(self) -> int:
-        """How many a leader knows."""
-        role = self._replica.role
-        return len(leader_fetch.observers_of(self._replica, role)) if isinstance(role, Leader) else 0
-
-    @property
-    def high_watermark(self) -> int:
-        return self._replica.high_watermark
-
-    @property
     def log_end_offset(self) -> int:
-        """As decided: effects under way included."""
+        """The end of the log as decided: effects under way are included."""
         return self._replica.log.end_offset
 
     @property
-    def next_offset(self) -> int:
-        """That of the next record appended here, behind all that waits to be written."""
+    def status(self) -> RaftStatus:
+        """What this replica knows at this instant."""
+        replica, role = self._replica, self._replica.role
+        return RaftStatus(
+            state=role.state,
+            leader_and_epoch=replica.leader,
+            leader_endpoint=replica.known_leader_endpoint(),
+            voted_id=None if replica.voted_key is None else replica.voted_key.id,
+            granting_voters=_granting_voters(role),
+            is_voter=replica.is_voter,
+            voters=replica.voter_history.latest,
+            high_watermark=replica.high_watermark,
+            next_offset=role.next_offset if isinstance(role, Leader) else replica.log.end_offset,
+        )
+
+    @property
+    def observers(self) -> int:
+        """The number of observers that a leader knows; 0 on other replicas."""
         role = self._replica.role
-        return role.next_offset if isinstance(role, Leader) else self._replica.log.end_offset
+        return len(leader_fetch.observers_of(self._replica, role)) if isinstance(role, Leader) else 0
 
 
-Handler = Callable[[Replica, Any], None]
+def _granting_voters(role: Role) -> tuple[int, ...]:
+    if isinstance(role, Leader):
+        return role.granting_voters
+    return tuple(sorted(role.poll.granted)) if isinstance(role, Candidate) else ()
 
 
 def _poll_unattached(replica: Replica, role: Unattached) -> None:
@@ -290,76 +286,135 @@ def _deadlines_unattached(replica: Replica, role: Unattached) -> list[int]:
     return election.deadlines_unattached(replica, role) + follower.deadlines_unattached(role)
 
 
-_POLLS: dict[type[Role], Callable[[Replica, Any], None]] = {
-    Unattached: _poll_unattached,
-    Prospective: election.poll_prospective,
-    Candidate: election.poll_candidate,
-    Leader: leader.poll_leader,
-    Follower: follower.poll_follower,
-    Resigned: resignation.poll_resigned,
-}
+# Tables by class. A row is the only way into a table, and its types say that the function takes what the class is.
 
-_DEADLINES: dict[type[Role], Callable[[Replica, Any], list[int]]] = {
-    Unattached: _deadlines_unattached,
-    Prospective: election.deadlines,
-    Candidate: election.deadlines,
-    Leader: leader.deadlines,
-    Follower: follower.deadlines,
-    Resigned: resignation.deadlines,
-}
 
-_EVENT_HANDLERS: dict[type[Event], Handler] = {
-    Started: lambda replica, _: start(replica),
-    TimerFired: lambda replica, _: None,
-    RequestReceived: _on_request,
-    ResponseReceived: _on_response,
-    RequestFailed: _on_failure,
-    ConnectionLost: lambda replica, event: follower.on_connection_lost(replica, event.peer_id),
-    Append: leader_log.on_append,
-    Resign: _on_resign,
-    Shutdown: lambda replica, _: resignation.on_shutdown(replica),
-    StatePersisted: lambda replica, event: replica.confirm_persisted(event.state),
-    LogCompleted: _on_log_completed,
-    LogFailed: _on_log_failed,
-    SnapshotChunkWritten: lambda replica, event: snapshot_fetch.on_chunk_written(replica, event.effect),
-    SnapshotInstalled: snapshot_fetch.on_snapshot_installed,
-    SnapshotRejected: lambda replica, event: snapshot_fetch.on_snapshot_rejected(replica, event.snapshot_id),
-    SnapshotTaken: lambda replica, event: replica.log.move_start(event.snapshot_id, event.log_start),
-}
+def _poll(kind: type[_Role], poll: Callable[[Replica, _Role], None]) -> tuple[type, Callable[..., None]]:
+    return kind, poll
 
-_REQUEST_HANDLERS: dict[type, Callable[[Replica, object, Any], None]] = {
-    VoteRequest: election.on_vote_request,
-    BeginQuorumEpochRequest: follower.on_begin_request,
-    EndQuorumEpochRequest: resignation.on_end_request,
-    FetchRequest: leader_fetch.on_fetch_request,
-    FetchSnapshotRequest: leader_fetch.on_fetch_snapshot_request,
-    DescribeQuorumRequest: lambda replica, token, _: leader_fetch.on_describe_request(replica, token),
-    AddVoterRequest: membership.on_add_request,
-    RemoveVoterRequest: membership.on_remove_request,
-    UpdateVoterRequest: membership.on_update_request,
-    UpgradeKRaftVersionRequest: membership.on_upgrade_request,
-}
 
-_RESPONSE_HANDLERS: dict[type, Callable[[Replica, int, Any, Any], None]] = {
-    VoteRequest: election.on_vote_response,
-    BeginQuorumEpochRequest: leader.on_begin_response,
-    EndQuorumEpochRequest: lambda replica, peer_id, request, _: resignation.on_end_answered(replica, peer_id, request),
-    FetchRequest: follower.on_fetch_response,
-    FetchSnapshotRequest: snapshot_fetch.on_fetch_snapshot_response,
-    **dict.fromkeys(
-        (UpdateVoterRequest, AddVoterRequest, RemoveVoterRequest),
-        lambda replica, _, request, response: voter_requests.on_answered(replica, request, response),
-    ),
-}
+def _due(kind: type[_Role], deadlines: Callable[[Replica, _Role], list[int]]) -> tuple[type, Callable[..., list[int]]]:
+    return kind, deadlines
 
-_FAILURE_HANDLERS: dict[type, Callable[[Replica, int, Any], None]] = {
-    VoteRequest: election.on_vote_failed,
-    BeginQuorumEpochRequest: leader.on_begin_failed,
-    EndQuorumEpochRequest: resignation.on_end_failed,
-    FetchRequest: lambda replica, _, request: follower.on_fetch_failed(replica, request),
-    FetchSnapshotRequest: lambda replica, _, request: snapshot_fetch.on_fetch_snapshot_failed(replica, request),
-    **dict.fromkeys(
-        (UpdateVoterRequest, AddVoterRequest, RemoveVoterRequest),
-        lambda replica, _, request: voter_requests.on_failed(replica, request),
-    ),
-}
+
+def _event(kind: type[_Event], handle: Callable[[Replica, _Event], None]) -> tuple[type, Callable[..., None]]:
+    return kind, handle
+
+
+def _request(
+    kind: type[_Request], handle: Callable[[Replica, object, _Request], None]
+) -> tuple[type, Callable[..., None]]:
+    return kind, handle
+
+
+def _response(
+    kind: type[_Asked], _: type[_Answer], handle: Callable[[Replica, int, _Asked, _Answer], None]
+) -> tuple[type, Callable[..., None]]:
+    return kind, handle
+
+
+def _failure(kind: type[_Asked], handle: Callable[[Replica, int, _Asked], None]) -> tuple[type, Callable[..., None]]:
+    return kind, handle
+
+
+_POLLS: Final = dict(
+    (
+        _poll(Unattached, _poll_unattached),
+        _poll(Prospective, election.poll_prospective),
+        _poll(Candidate, election.poll_candidate),
+        _poll(Leader, leader.poll_leader),
+        _poll(Follower, follower.poll_follower),
+        _poll(Resigned, resignation.poll_resigned),
+    )
+)
+
+_DEADLINES: Final = dict(
+    (
+        _due(Unattached, _deadlines_unattached),
+        _due(Prospective, election.deadlines),
+        _due(Candidate, election.deadlines),
+        _due(Leader, leader.deadlines),
+        _due(Follower, follower.deadlines),
+        _due(Resigned, resignation.deadlines),
+    )
+)
+
+_EVENT_HANDLERS: Final = dict(
+    (
+        _event(Started, lambda replica, _: start(replica)),
+        _event(TimerFired, lambda replica, _: None),
+        _event(RequestReceived, _on_request),
+        _event(ResponseReceived, _on_response),
+        _event(RequestFailed, _on_failure),
+        _event(ConnectionLost, lambda replica, event: follower.on_connection_lost(replica, event.peer_id)),
+        _event(Append, leader_log.on_append),
+        _event(Resign, _on_resign),
+        _event(Shutdown, lambda replica, _: resignation.on_shutdown(replica)),
+        _event(StatePersisted, lambda replica, event: replica.confirm_persisted(event.state)),
+        _event(LogCompleted, _on_log_completed),
+        _event(LogFailed, _on_log_failed),
+        _event(SnapshotChunkWritten, lambda replica, event: snapshot_fetch.on_chunk_written(replica, event.effect)),
+        _event(SnapshotInstalled, snapshot_fetch.on_snapshot_installed),
+        _event(
+            SnapshotRejected, lambda replica, event: snapshot_fetch.on_snapshot_rejected(replica, event.snapshot_id)
+        ),
+        _event(SnapshotTaken, lambda replica, event: replica.log.move_start(event.snapshot_id, event.log_start)),
+    )
+)
+
+_REQUEST_HANDLERS: Final = dict(
+    (
+        _request(VoteRequest, election.on_vote_request),
+        _request(BeginQuorumEpochRequest, follower.on_begin_request),
+        _request(EndQuorumEpochRequest, resignation.on_end_request),
+        _request(FetchRequest, leader_fetch.on_fetch_request),
+        _request(FetchSnapshotRequest, leader_fetch.on_fetch_snapshot_request),
+        _request(DescribeQuorumRequest, lambda replica, token, _: leader_fetch.on_describe_request(replica, token)),
+        _request(AddVoterRequest, membership.on_add_request),
+        _request(RemoveVoterRequest, membership.on_remove_request),
+        _request(UpdateVoterRequest, membership.on_update_request),
+        _request(UpgradeKRaftVersionRequest, membership.on_upgrade_request),
+    )
+)
+
+
+def _on_voter_change_answered(
+    replica: Replica,
+    _: int,
+    request: UpdateVoterRequest | AddVoterRequest | RemoveVoterRequest,
+    response: VoterChangeResponse,
+) -> None:
+    voter_requests.on_answered(replica, request, response)
+
+
+_RESPONSE_HANDLERS: Final = dict(
+    (
+        _response(VoteRequest, VoteResponse, election.on_vote_response),
+        _response(BeginQuorumEpochRequest, BeginQuorumEpochResponse, leader.on_begin_response),
+        _response(
+            EndQuorumEpochRequest,
+            EndQuorumEpochResponse,
+            lambda replica, peer_id, request, _: resignation.on_end_answered(replica, peer_id, request),
+        ),
+        _response(FetchRequest, FetchResponse, follower.on_fetch_response),
+        _response(FetchSnapshotRequest, FetchSnapshotResponse, snapshot_fetch.on_fetch_snapshot_response),
+        _response(UpdateVoterRequest, VoterChangeResponse, _on_voter_change_answered),
+        _response(AddVoterRequest, VoterChangeResponse, _on_voter_change_answered),
+        _response(RemoveVoterRequest, VoterChangeResponse, _on_voter_change_answered),
+    )
+)
+
+_FAILURE_HANDLERS: Final = dict(
+    (
+        _failure(VoteRequest, election.on_vote_failed),
+        _failure(BeginQuorumEpochRequest, leader.on_begin_failed),
+        _failure(EndQuorumEpochRequest, resignation.on_end_failed),
+        _failure(FetchRequest, lambda replica, _, request: follower.on_fetch_failed(replica, request)),
+        _failure(
+            FetchSnapshotRequest, lambda replica, _, request: snapshot_fetch.on_fetch_snapshot_failed(replica, request)
+        ),
+        _failure(UpdateVoterRequest, lambda replica, _, request: voter_requests.on_failed(replica, request)),
+        _failure(AddVoterRequest, lambda replica, _, request: voter_requests.on_failed(replica, request)),
+        _failure(RemoveVoterRequest, lambda replica, _, request: voter_requests.on_failed(replica, request)),
+    )
+)

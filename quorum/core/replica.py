@@ -8,6 +8,7 @@ it follows from is on disk, and a core that is never told that a state was persi
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 from .config import RaftConfig
 from .effects import (
@@ -28,13 +29,45 @@ from .events import RecoveredState
 from .log_view import LogView
 from .messages import PeerRequest, Response
 from .roles import Doubt, Role, Unattached
-from .state import NO_DIRECTORY_ID, Chance, ElectionState, Endpoint, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
+from .state import (
+    NO_DIRECTORY_ID,
+    Chance,
+    ElectionState,
+    Endpoint,
+    LeaderAndEpoch,
+    OffsetAndEpoch,
+    RaftState,
+    ReplicaKey,
+)
 from .voters import VoterHistory, VoterNode, VotersAt, VoterSet
 
 NOBODY = ReplicaKey(-1)
 """Who fetches under this key is served, and counts for nothing."""
 FIRST_BOOTSTRAP_ID = -2
 """Peers below 0 are bootstrap servers: the n-th is -2 - n."""
+
+
+class RaftStatus(NamedTuple):
+    """A replica's view of its quorum. A named tuple, because it is made for every decision of the controller.
+
+    | field | meaning |
+    |---|---|
+    | leader_endpoint | where the leader listens, this replica included; None while that is not known |
+    | voted_id | the candidate that got this replica's vote in this epoch, or None |
+    | granting_voters | the voters whose votes a candidate has, or a leader won by; empty in other states |
+    | voters | the voter set in effect, committed or not |
+    | next_offset | the offset of the next record appended here, after all that waits to be written |
+    """
+
+    state: RaftState
+    leader_and_epoch: LeaderAndEpoch
+    leader_endpoint: Endpoint | None
+    voted_id: int | None
+    granting_voters: tuple[int, ...]
+    is_voter: bool
+    voters: VotersAt
+    high_watermark: int
+    next_offset: int
 
 
 class Replica:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ...log.core.errors import CorruptFileError
 from ...log.disk.port import Disk
@@ -36,7 +36,7 @@ def encode_quorum_state(state: ElectionState, *, kraft_version: int, voters: Vot
     """`voters` are named in version 0 only."""
     leader_id = _NOBODY if state.leader_id is None else state.leader_id
     voted_id = _NOBODY if state.voted_key is None else state.voted_key.id
-    document: dict[str, Any]
+    document: dict[str, object]
     if kraft_version == KRAFT_VERSION_STATIC:
         document = {
             "clusterId": "",
@@ -88,7 +88,7 @@ def decode_quorum_state(data: bytes, *, name: str = QUORUM_STATE, configured: Vo
     )
 
 
-def _check_voters(document: dict[str, Any], configured: VoterSet, name: str) -> None:
+def _check_voters(document: dict[str, object], configured: VoterSet, name: str) -> None:
     named = document.get("currentVoters") or []
     if not isinstance(named, list) or not all(isinstance(item, dict) for item in named):
         raise _refused(name, f"currentVoters must be a list of objects, found {named!r}")
@@ -99,7 +99,7 @@ def _check_voters(document: dict[str, Any], configured: VoterSet, name: str) -> 
         )
 
 
-def _integer(document: dict[str, Any], key: str, minimum: int, name: str) -> int:
+def _integer(document: dict[str, object], key: str, minimum: int, name: str) -> int:
     value = document.get(key)
     if type(value) is not int or not minimum <= value <= _INT32_MAX:
         raise _refused(name, f"{key} must be an integer from {minimum} to {_INT32_MAX}, found {value!r}")

@@ -6,7 +6,8 @@ Who may ask for what, and when it is safe:
 |----------------|--------|-------------------------------------------------------------------------------------------|
 | Copy           | leader | tiering on; the segment is closed, ends at or below the last stable offset, and is the    |
 |                |        | oldest one that usable remote segments do not cover; no other copy is under way           |
-| AbandonOrphan  | leader | a copy was started and not finished, and nobody can still be at it                        |
+| AbandonOrphan  | leader | a copy was started and not finished, nobody can still be at it, and the log does without  |
+|                |        | it, should it be finished after all                                                       |
 | RaiseLogStart  | leader | the offsets below breach retention, or the tier is being emptied; never above the high    |
 |                |        | watermark                                                                                 |
 | DeleteRemote   | leader | a deletion was begun; or the segment ends below the log start *that every member of the   |
@@ -194,7 +195,9 @@ def _abandon_orphans(view: PartitionView, now_ms: int) -> list[Upkeep]:
     """Return the deletions of copies that will never finish.
 
     Another broker's attempt is given the time that its upload may take: what arrives after the deletion would stay for
-    ever, because no ledger names it.
+    ever, because no ledger names it. Its COPY_SEGMENT_FINISHED may still arrive, even between the last look at the
+    ledger and the deletion. A follower that sees it may delete its local segments, and would have lost them with the
+    deletion if this leader died next. So other copies hold all those offsets before the orphan goes.
     """
     orphans: list[Upkeep] = []
     for segment in view.ledger.segments(RemoteLogSegmentState.COPY_SEGMENT_STARTED):
@@ -203,9 +206,26 @@ def _abandon_orphans(view: PartitionView, now_ms: int) -> list[Upkeep]:
         age_ms = now_ms - segment.event_timestamp_ms
         # A copy of this broker that is not in flight died with an earlier attempt or process: nothing can still arrive.
         is_own = segment.broker_id == view.broker_id
-        if is_own or age_ms > view.copy_deadline.of_size_ms(segment.segment_size_in_bytes):
+        if is_own:
             orphans.append(AbandonOrphan(segment.segment_id))
+        elif age_ms > view.copy_deadline.of_size_ms(segment.segment_size_in_bytes):
+            orphans += _abandoned_once_needless(view, segment)
     return orphans
+
+
+def _abandoned_once_needless(view: PartitionView, segment: RemoteLogSegmentMetadata) -> list[Upkeep]:
+    """Return the deletion of another broker's attempt, or the proofs that must come before it. Nothing yet where no
+    usable segments hold its offsets. Local segments go on the strength of a copy only while copying.
+    """
+    start = max(view.log_start_offset, segment.start_offset)
+    end = min(segment.end_offset + 1, view.log_end_offset)  # what is beyond was lost with an unclean election
+    if view.policy.mode is TierMode.COPYING and start < end:
+        if view.usable.end_of_run(start) < end:
+            return []
+        unproven = tuple(s.segment_id for s in view.usable.overlapping(start, end) if s.segment_id not in view.proven)
+        if unproven:
+            return [Prove(unproven[:PROOFS_MAX])]
+    return [AbandonOrphan(segment.segment_id)]
 
 
 def _raise_log_start(view: PartitionView, now_ms: int) -> list[Upkeep]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..principal import SecurityProtocol
+from . import plain
 from .settings import (
     PLAINTEXT_CLIENT,
     ClientSettings,
@@ -19,9 +20,12 @@ from .settings import (
     SecurityConfigError,
     listener_settings,
     node_client_settings,
+    protocol_map,
     protocol_of,
 )
 
+METRICS_LISTENER = "METRICS"
+OPEN_METRICS = ListenerSettings(METRICS_LISTENER, SecurityProtocol.PLAINTEXT)
 INTER_BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
 CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
 
@@ -34,6 +38,7 @@ class NodeSecurity:
     to_brokers: ClientSettings = PLAINTEXT_CLIENT
     to_controllers: ClientSettings = PLAINTEXT_CLIENT
     controller_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    metrics: ListenerSettings = OPEN_METRICS
 
 
 def controller_security(properties: Mapping[str, str], listener: str) -> NodeSecurity:
@@ -43,6 +48,7 @@ def controller_security(properties: Mapping[str, str], listener: str) -> NodeSec
         {listener: listener_settings(properties, listener, protocol)},
         to_controllers=node_client_settings(properties, listener, protocol, CONTROLLER_MECHANISM),
         controller_protocol=protocol,
+        metrics=metrics_settings(properties),
     )
 
 
@@ -56,7 +62,22 @@ def broker_security(properties: Mapping[str, str], listeners: Sequence[str], con
         to_brokers=node_client_settings(properties, internal, protocols[internal], INTER_BROKER_MECHANISM),
         to_controllers=node_client_settings(properties, controller_listener, to_controllers, CONTROLLER_MECHANISM),
         controller_protocol=to_controllers,
+        metrics=metrics_settings(properties),
     )
+
+
+def metrics_settings(properties: Mapping[str, str]) -> ListenerSettings:
+    """Return the security of the metrics endpoint, which has the keys of a listener METRICS. SecurityConfigError.
+
+    PLAINTEXT unless the map says otherwise. SASL's PLAIN is HTTP's Basic authentication there.
+    """
+    protocol = protocol_map(properties).get(METRICS_LISTENER, SecurityProtocol.PLAINTEXT)
+    settings = listener_settings(properties, METRICS_LISTENER, protocol)
+    if set(settings.mechanisms) - {plain.MECHANISM}:
+        raise SecurityConfigError(
+            f"listener.name.metrics.sasl.enabled.mechanisms: expected {plain.MECHANISM}, which HTTP has as Basic"
+        )
+    return settings
 
 
 def inter_broker_listener(properties: Mapping[str, str], listeners: Sequence[str]) -> str:
@@ -87,9 +108,14 @@ def inter_broker_listener(properties: Mapping[str, str], listeners: Sequence[str
     return found[0]
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches what listens on the host."""
+    return host == "localhost" or host.startswith("127.") or host == "::1"
+
+
 def openness(listener: ListenerSettings, host: str) -> str | None:
     """Return what is open on a listener that others than this machine can reach, None if nothing is."""
-    if host == "localhost" or host.startswith("127.") or host == "::1":
+    if is_loopback(host):
         return None
     match listener.protocol:
         case SecurityProtocol.PLAINTEXT:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -15,7 +15,7 @@ from ...log.core.file_names import TRANSACTION_INDEX_SUFFIX
 from ...log.core.index import TransactionIndex
 from ...log.partition_log import PartitionLog
 from ...plugins.layout import segment_key
-from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
+from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, TopicPartition
 from ...remote.core.lineage import is_within_lineage
 from ..machine.filesystem import Inode, SimFilesystem
 from ..machine.objects import SimObjectStore
@@ -34,17 +34,25 @@ def directory_id(files: SimFilesystem) -> UUID | None:
     return decode_meta_properties(bytes(found.content)).directory_id if isinstance(found, Inode) else None
 
 
-def not_converged(brokers: Brokers, image: ClusterImage) -> list[tuple[str, str]]:
-    """What still keeps the cluster from being at rest: partition and reason."""
+def not_converged(
+    brokers: Brokers, image: ClusterImage, highest_start: Callable[[TopicIdPartition], int]
+) -> list[tuple[str, str]]:
+    """Return what still keeps the cluster from being at rest: partition and reason.
+
+    `highest_start` is the highest log start that a leader of the partition has had. A leader that raises its log start
+    and is deposed before the others hear of it keeps the raised one: a replica may start above its leader, up to there.
+    """
     return [
         (f"{topic.name}-{number}", reason)
         for _, topic in sorted(image.topics.items())
         for number in sorted(topic.partitions)
-        for reason in _unsettled(TopicPartition(topic.name, number), brokers, image)
+        for reason in _unsettled(
+            TopicPartition(topic.name, number), brokers, image, highest_start(topic.id_partition(number))
+        )
     ]
 
 
-def _unsettled(name: TopicPartition, brokers: Brokers, image: ClusterImage) -> Iterator[str]:
+def _unsettled(name: TopicPartition, brokers: Brokers, image: ClusterImage, highest_start: int) -> Iterator[str]:
     registration = image.partition(name)
     assert registration is not None, name
     if set(registration.isr) != set(registration.replicas):
@@ -56,7 +64,7 @@ def _unsettled(name: TopicPartition, brokers: Brokers, image: ClusterImage) -> I
         return
     if name.topic == REMOTE_LOG_METADATA_TOPIC:
         return  # it grows for as long as there is something to copy
-    end = led.log.log_end_offset
+    start, end = led.log.log_start_offset, led.log.log_end_offset
     for node_id in registration.replicas:
         broker = brokers.get(node_id)
         replica = None if broker is None else broker.hosted.partitions.get(name)
@@ -65,9 +73,8 @@ def _unsettled(name: TopicPartition, brokers: Brokers, image: ClusterImage) -> I
         elif (replica.log.log_end_offset, replica.log.high_watermark) != (end, end):
             log = replica.log
             yield f"replica {node_id} is at {log.high_watermark}/{log.log_end_offset}, the leader's log ends at {end}"
-        elif replica.log.log_start_offset != led.log.log_start_offset:
-            log = replica.log
-            yield f"replica {node_id} starts at {log.log_start_offset}, the leader at {led.log.log_start_offset}"
+        elif not start <= replica.log.log_start_offset <= max(start, highest_start):
+            yield f"replica {node_id} starts at {replica.log.log_start_offset}, the leader at {start}"
 
 
 def replica_anomalies(

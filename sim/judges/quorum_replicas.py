@@ -124,16 +124,17 @@ class QuorumJudge:
         """At one in which something has moved."""
         process, host = seen.process, seen.process.host
         self._seen[host] = seen
-        log, known = replica.log, replica.leader_and_epoch
+        log, status = replica.log, replica.status
+        known = status.leader_and_epoch
         if before is None or before.standing() != seen.standing():
-            text = f"{self.invariants.name} epoch={known.epoch} {replica.state.value} leader={known.leader_id}"
-            offsets_text = f"hw={replica.high_watermark} end={log.log_end_offset}"
-            self._record(host, f"{text} voted={replica.voted_id} {offsets_text}")
-        is_leader = replica.state is RaftState.LEADER
+            text = f"{self.invariants.name} epoch={known.epoch} {status.state.value} leader={known.leader_id}"
+            offsets_text = f"hw={status.high_watermark} end={log.log_end_offset}"
+            self._record(host, f"{text} voted={status.voted_id} {offsets_text}")
+        is_leader = status.state is RaftState.LEADER
         if is_leader and (before is None or before.role.state is not RaftState.LEADER):
             self._publish(QuorumLeaderElected(host))
         self._check_votes(process, replica)
-        if is_leader and before is not None and before.high_watermark < replica.high_watermark:
+        if is_leader and before is not None and before.high_watermark < status.high_watermark:
             self._check_commit(process, replica)
         self.invariants.observe(
             ReplicaStatus(
@@ -143,7 +144,7 @@ class QuorumJudge:
                 leads_epoch=known.epoch if is_leader else None,
                 log_start_offset=log.log_start_offset,
                 local_log_start_offset=log.log_start_offset,
-                high_watermark=replica.high_watermark,
+                high_watermark=status.high_watermark,
                 log_end_offset=log.log_end_offset,
                 epochs=log.epochs.entries,
             )
@@ -159,13 +160,14 @@ class QuorumJudge:
         self.invariants.forget(self._nodes[host])
 
     def _check_votes(self, process: Process, replica: QuorumNode) -> None:
-        node_id, epoch, voted_id = self._nodes[process.host], replica.leader_and_epoch.epoch, replica.voted_id
+        status = replica.status
+        node_id, epoch, voted_id = self._nodes[process.host], status.leader_and_epoch.epoch, status.voted_id
         if voted_id is not None:
             key = (process.host, process.number, epoch)
             if key not in self._voted and voted_id != node_id:
                 self._publish(VoteCast(process.host, self._hosts[voted_id]))
             self._check_one(self._voted.setdefault(key, voted_id), voted_id, node_id, epoch)
-        counted = replica.granting_voters
+        counted = status.granting_voters
         for voter in counted if len(counted) > 1 else ():  # its own alone may not be on its disk yet
             if (voter, epoch) not in self._counted:
                 self._check_on_disk(voter, epoch, node_id)
@@ -182,7 +184,7 @@ class QuorumJudge:
     def _check_logs(self, voter: int, epoch: int, host: str, candidate: QuorumNode) -> None:
         """As long as the voter has not gone on its log is what it was when it voted."""
         replica = self._replica_of(self._hosts[voter])
-        if replica is None or replica.leader_and_epoch != LeaderAndEpoch(None, epoch):
+        if replica is None or replica.status.leader_and_epoch != LeaderAndEpoch(None, epoch):
             return
         last, own = candidate._core._replica.log.last, replica._core._replica.log.last
         if (last.epoch, last.offset) < (own.epoch, own.offset):
@@ -190,11 +192,12 @@ class QuorumJudge:
             raise InvariantViolationError("up-to-date vote", detail)
 
     def _check_commit(self, process: Process, replica: QuorumNode) -> None:
-        end, epoch = replica.high_watermark, replica.leader_and_epoch.epoch
+        status = replica.status
+        end, epoch = status.high_watermark, status.leader_and_epoch.epoch
         if replica.log.epochs.epoch_for_offset(end - 1) != epoch:
             detail = f"{process.host} leads {epoch} and commits up to {end} of {replica.log.epochs}"
             raise InvariantViolationError("own epoch commits", detail)
-        voters = [self._hosts[node.id] for node in replica.voters.voters if node.id in self._hosts]
+        voters = [self._hosts[node.id] for node in status.voters.voters if node.id in self._hosts]
         holders = [host for host in voters if self._disks.holds(host, DIRECTORY, end)]
         if 2 * len(holders) <= len(voters):
             detail = f"{process.host} commits up to {end}, which is on the disks of {holders} of {voters} only"

@@ -11,10 +11,10 @@ it believes OFFSET_OUT_OF_RANGE only of the leader.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Final
+from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
 from ...protocol.api import ApiKey
@@ -29,7 +29,6 @@ from ...protocol.fetch.messages import (
     FetchTopic,
 )
 from ...protocol.messages.base import Request, ResponseT
-from ...protocol.messages.cluster import MetadataResponse
 from ...protocol.messages.producers import (
     InitProducerIdRequest,
     WritableTxnMarker,
@@ -41,6 +40,8 @@ from ...protocol.records.batch_header import has_transactional_bit
 from ...protocol.requests import metadata_of, offsets_of
 from ...protocol.topics import TopicPartition
 from ...protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
+
+AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 
 ATTEMPT_TIMEOUT_S: Final = 4.0
 TRANSACTIONAL_ID: Final = "simulated"
@@ -122,7 +123,9 @@ class SimClient:
         request = ProduceRequest(
             acks=acks, timeout_ms=BROKER_TIMEOUT_MS, topics=(topic,), transactional_id=transactional_id
         )
-        answer = _only(await self._ask_leader(partition, self._client, ApiKey.PRODUCE, request))
+        produced = await self._ask_leader(partition, self._client, request)
+        assert produced is not None, "Produce with acks=0"
+        answer = _only(produced.topics)
         self._check_leader(partition, answer.error_code, f"produce to {partition}")
         return leader.topic_id, answer.base_offset
 
@@ -161,16 +164,16 @@ class SimClient:
             except (AttemptFailedError, KafkaError) as error:
                 del self._preferred[partition]
                 raise AttemptFailedError(f"{what} from {preferred.address}: {error}") from error
-        response = await self._ask_leader(partition, self._fetches, ApiKey.FETCH, request)
+        response = await self._ask_leader(partition, self._fetches, request)
         _check(response.error_code, what)
-        answer: FetchPartitionResponse = _only(response)
+        answer = _only(response.topics)
         self._check_leader(partition, answer.error_code, what)
         return answer
 
     async def _fetch_from_follower(self, address: Address, request: FetchRequest, what: str) -> FetchPartitionResponse:
-        response = await self._ask(self._fetches, address, ApiKey.FETCH, request)
+        response = await self._ask(self._fetches, address, request)
         _check(response.error_code, what)
-        answer: FetchPartitionResponse = _only(response)
+        answer = _only(response.topics)
         _check(answer.error_code, what)
         self.follower_reads += bool(answer.records)
         return answer
@@ -203,9 +206,7 @@ class SimClient:
 
     async def _find_leader(self, partition: TopicPartition) -> _Leader:
         address = self._rng.choice(self._bootstrap)
-        answer: MetadataResponse = await self._ask(
-            self._client, address, ApiKey.METADATA, metadata_of([partition.topic])
-        )
+        answer = await self._ask(self._client, address, metadata_of([partition.topic]))
         topic = answer.topics[0]
         _check(topic.error_code, f"metadata of {partition.topic}")
         addresses = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
@@ -215,22 +216,22 @@ class SimClient:
         assert topic.topic_id is not None, f"{address} names no id of {partition.topic}"
         return _Leader(addresses[found.leader_id], topic.topic_id, addresses)
 
-    async def _ask_leader(self, partition: TopicPartition, client: KafkaClient, api: ApiKey, body: Any) -> Any:
+    async def _ask_leader(
+        self, partition: TopicPartition, client: KafkaClient, request: Request[ResponseT]
+    ) -> ResponseT:
         leader = await self._leader(partition)
         self.leader_host = leader.address.host
         try:
-            return await self._ask(client, leader.address, api, body)
+            return await self._ask(client, leader.address, request)
         except AttemptFailedError:
             self._leaders.pop(partition, None)
             raise
 
     async def _send_leader(self, partition: TopicPartition, request: Request[ResponseT]) -> ResponseT:
-        response: ResponseT = await self._ask_leader(partition, self._client, ApiKey(request.api_key), request)
-        return response
+        return await self._ask_leader(partition, self._client, request)
 
     async def _send(self, address: Address, request: Request[ResponseT]) -> ResponseT:
-        response: ResponseT = await self._ask(self._client, address, ApiKey(request.api_key), request)
-        return response
+        return await self._ask(self._client, address, request)
 
     def _check_leader(self, partition: TopicPartition, code: ErrorCode, what: str) -> None:
         if code is not ErrorCode.none:
@@ -238,11 +239,11 @@ class SimClient:
         _check(code, what)
 
     @staticmethod
-    async def _ask(client: KafkaClient, address: Address, api: ApiKey, body: Any) -> Any:
+    async def _ask(client: KafkaClient, address: Address, request: Request[ResponseT]) -> ResponseT:
         try:
-            return await client.request(address, api, body, timeout_s=ATTEMPT_TIMEOUT_S)
+            return await client.send(address, request, timeout_s=ATTEMPT_TIMEOUT_S)
         except OSError as error:
-            raise AttemptFailedError(f"{api.name} to {address}: {error}") from error
+            raise AttemptFailedError(f"{ApiKey(request.api_key).name} to {address}: {error}") from error
 
 
 def _check(code: int, what: str) -> None:
@@ -251,8 +252,14 @@ def _check(code: int, what: str) -> None:
         raise KafkaError(error, what)
 
 
-def _only(response: Any) -> Any:
-    """The answer for the one partition that was asked for."""
-    answers = [answer for topic in response.topics for answer in topic.partitions]
-    assert len(answers) == 1, response
-    return answers[0]
+class _OfTopic(Protocol[AnswerT_co]):
+    """The answers for the partitions of one topic."""
+
+    @property
+    def partitions(self) -> Sequence[AnswerT_co]: ...
+
+
+def _only(topics: Iterable[_OfTopic[AnswerT_co]]) -> AnswerT_co:
+    """Return the answer for the one partition that was asked for."""
+    (answer,) = (answer for topic in topics for answer in topic.partitions)
+    return answer

@@ -345,7 +345,13 @@ class ClusterScenario:
     async def _converge(self, deadline_s: float) -> None:
         await self._wait_out(
             "not converged",
-            lambda: unsettled(self.truth, self.nodes.brokers(), self.nodes.controllers(), self.world.store),
+            lambda: unsettled(
+                self.truth,
+                self.nodes.brokers(),
+                self.nodes.controllers(),
+                self.world.store,
+                self.retention.highest_start,
+            ),
             deadline_s,
         )
 
@@ -414,7 +420,7 @@ class ClusterScenario:
             assert replica is not None, name
             context = copy_context()
             context.run(current_process.set, self.world.host(name).process)
-            epoch = replica.leader_and_epoch.epoch
+            epoch = replica.status.leader_and_epoch.epoch
             self.world.loop.call_soon(replica.resign, epoch, "asked by the simulation", context=context)
 
     def quorum_leader(self) -> str | None:

@@ -107,9 +107,9 @@ class ClusterNodes:
     def quorum_leader(self) -> str | None:
         """The host of the quorum's leader: of several that believe to lead, the one with the newest epoch."""
         leading = {
-            replica.leader_and_epoch.epoch: name
+            replica.status.leader_and_epoch.epoch: name
             for name in self.controller_ids
-            if (replica := self.replica(name)) is not None and replica.state is RaftState.LEADER
+            if (replica := self.replica(name)) is not None and replica.status.state is RaftState.LEADER
         }
         return leading[max(leading)] if leading else None
 

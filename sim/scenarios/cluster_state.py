@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ...broker.cluster.view import ClusterImage
 from ...broker.node import Broker
@@ -14,6 +14,7 @@ from ...plugins.layout import partition_directory, segment_keys
 from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...quorum.core.state import RaftState
 from ...remote.core.ledger import RemoteLogLedger
+from ...remote.core.lineage import covering
 from ...remote.core.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from ..judges.core.truth import ClusterTruth
 from ..judges.final_state import Brokers, not_converged
@@ -43,13 +44,17 @@ def metadata_changes(before: ClusterImage, after: ClusterImage) -> Iterator[str]
 
 
 def unsettled(
-    truth: ClusterTruth, brokers: Brokers, controllers: Mapping[str, ControllerService], store: SimObjectStore
+    truth: ClusterTruth,
+    brokers: Brokers,
+    controllers: Mapping[str, ControllerService],
+    store: SimObjectStore,
+    highest_start: Callable[[TopicIdPartition], int],
 ) -> list[tuple[str, str]]:
-    """What, and why."""
+    """Return what, and why. `highest_start` is the highest log start that a leader of a partition has had."""
     return [
         *_of_controllers(truth, controllers),
         *_of_metadata(truth),
-        *not_converged(brokers, truth.image),
+        *not_converged(brokers, truth.image, highest_start),
         *_of_configs(truth, brokers),
         *_of_tier(truth, brokers),
         *_of_leftovers(truth, brokers, store),
@@ -59,7 +64,7 @@ def unsettled(
 
 def _of_controllers(truth: ClusterTruth, controllers: Mapping[str, ControllerService]) -> Iterator[tuple[str, str]]:
     replicas = {name: service.node for name, service in controllers.items()}
-    leaders = [name for name, replica in replicas.items() if replica.state is RaftState.LEADER]
+    leaders = [name for name, replica in replicas.items() if replica.status.state is RaftState.LEADER]
     if len(replicas) < CONTROLLERS_COUNT or len(leaders) != 1:
         yield "controllers", f"{sorted(replicas)} run, {leaders} lead"
         return
@@ -100,7 +105,7 @@ def _of_leftovers(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) 
     for name, leader, log, ledger in _ledgers(truth, brokers):
         where = str(name.topic_partition)
         for segment in ledger.segments():
-            reason = _leftover(segment, leader, log, now_ms)
+            reason = _leftover(segment, leader, log, ledger, now_ms)
             if reason is not None:
                 yield where, f"remote segment {segment.segment_id.id} {reason}"
         named = {key for segment in ledger.segments() for key in segment_keys(segment)}
@@ -110,8 +115,10 @@ def _of_leftovers(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) 
             yield where, f"{len(left)} objects that no remote log metadata names are left, as {left[0]}"
 
 
-def _leftover(segment: RemoteLogSegmentMetadata, leader: Broker, log: PartitionLog, now_ms: int) -> str | None:
-    """Why the segment should be gone."""
+def _leftover(
+    segment: RemoteLogSegmentMetadata, leader: Broker, log: PartitionLog, ledger: RemoteLogLedger, now_ms: int
+) -> str | None:
+    """Return why the segment should be gone."""
     if segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
         return "is still being deleted"
     if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
@@ -119,10 +126,13 @@ def _leftover(segment: RemoteLogSegmentMetadata, leader: Broker, log: PartitionL
         return f"ends at {segment.end_offset}, the log starts at {log.log_start_offset}" if is_expired else None
     age_ms = now_ms - segment.event_timestamp_ms
     deadline_ms = manager_config(leader.config).copy_deadline.of_size_ms(segment.segment_size_in_bytes)
-    is_own = segment.broker_id == leader.config.node_id
-    return (
-        f"is a copy that was begun {age_ms} ms ago by {segment.broker_id}" if is_own or age_ms > deadline_ms else None
-    )
+    if segment.broker_id != leader.config.node_id:
+        # Another broker's attempt stays until its upload must have ended, and other copies hold its offsets.
+        start = max(segment.start_offset, log.log_start_offset)
+        end = min(segment.end_offset + 1, log.log_end_offset)
+        if age_ms <= deadline_ms or covering(ledger, log.epochs, start, end).gap is not None:
+            return None
+    return f"is a copy that was begun {age_ms} ms ago by {segment.broker_id}"
 
 
 def _ledgers(

@@ -29,7 +29,8 @@ def tap_isr_changes(service: ControllerService, hold: Callable[[Collection[int]]
         late_s = hold(joining) if joining and service.controller.is_active else 0.0
         if late_s:
             await asyncio.sleep(late_s)
-        response: AlterPartitionResponse = await handle(context, request)
+        response = await handle(context, request)
+        assert isinstance(response, AlterPartitionResponse), response
         return response
 
     handlers[ApiKey.ALTER_PARTITION] = tapped
@@ -42,8 +43,11 @@ def tap_heartbeats(service: ControllerService, publish: Callable[[HeartbeatEvent
 
     async def tapped(context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         if service.controller.is_active:
-            publish(HeartbeatReceived(service.node.leader_and_epoch.epoch, service.node.next_offset, request))
-        answer: BrokerHeartbeatResponse = await handle(context, request)
+            publish(
+                HeartbeatReceived(service.node.status.leader_and_epoch.epoch, service.node.status.next_offset, request)
+            )
+        answer = await handle(context, request)
+        assert isinstance(answer, BrokerHeartbeatResponse), answer
         broker = service.controller.core.state.image.brokers.get(request.broker_id)
         registered_epoch = None if broker is None else broker.epoch
         publish(HeartbeatAnswered(request, answer.error_code, registered_epoch))

@@ -8,13 +8,13 @@ from typing import Final
 
 from ...broker.config.dynamic_configs import check_dynamic_configs
 from ...broker.environment import NodeEnvironment
-from ...controller.service import ControllerService
+from ...controller.service import ControllerService, open_controller
 from ...protocol.net.service import Service
 from ...quorum.controller_config import ControllerConfig, parse
 from ...quorum.core.state import ReplicaKey
 from ...quorum.listener import QuorumListener
-from ...quorum.node import QuorumNode
-from ...quorum.service import QuorumService
+from ...quorum.node import QuorumNode, open_replica
+from ...quorum.service import QuorumService, open_quorum
 from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
 
 CONTROLLER_PORT: Final = 9093
@@ -61,17 +61,9 @@ class QuorumProcess(Service):
         self._listeners = listeners
 
     async def _start(self) -> None:
-        machine = self._machine
-        await format_new(self.config, machine)
-        self.service = QuorumService(
-            self.config,
-            disk=machine.disk,
-            rng=machine.rng,
-            now_ms=machine.now_ms,
-            lock=machine.lock_directory,
-            listeners=self._listeners,
-        )
-        await self._stack.enter_async_context(self.service)
+        await format_new(self.config, self._machine)
+        self.service = await self._stack.enter_async_context(open_quorum(self.config, self._machine))
+        await self.service.begin(self._listeners)
         self.failed = self.service.node.failed
 
     @property
@@ -82,30 +74,22 @@ class QuorumProcess(Service):
 class ObserverProcess(Service):
     """A replica that nobody can ask for its vote, as that of a broker, for `Host.start`. `config` is a voter's."""
 
+    replica: QuorumNode
     failed: asyncio.Future[str]
 
     def __init__(
         self, config: ControllerConfig, node_id: int, machine: NodeEnvironment, *, listeners: Sequence[QuorumListener]
     ) -> None:
         super().__init__()
-        self.replica = QuorumNode(
-            config.raft_config(node_id, ()),
-            log_dir=config.metadata_directory,
-            disk=machine.disk,
-            rng=machine.rng,
-            now_ms=machine.now_ms,
-            static_voters=config.static_voters,
-            log_config=config.log_config,
-            lock=machine.lock_directory,
-        )
-        for listener in listeners:
-            self.replica.add_listener(listener)
         self._config = config.model_copy(update={"node_id": node_id})
         self._machine = machine
+        self._listeners = listeners
 
     async def _start(self) -> None:
         await format_new(self._config, self._machine)
-        await self._stack.enter_async_context(self.replica)
+        config = self._config.replica_config(self._config.node_id, self._config.metadata_directory, ())
+        self.replica = await self._stack.enter_async_context(open_replica(config, self._machine))
+        self.replica.start(self._listeners)
         self.failed = self.replica.failed
 
 
@@ -124,18 +108,11 @@ class ControllerProcess(Service):
         self._listeners = listeners
 
     async def _start(self) -> None:
-        machine = self._machine
-        await format_new(self.config, machine)
-        self.service = ControllerService(
-            self.config,
-            disk=machine.disk,
-            rng=machine.rng,
-            now_ms=machine.now_ms,
-            lock=machine.lock_directory,
-            check_broker_configs=check_dynamic_configs,
-            listeners=self._listeners,
+        await format_new(self.config, self._machine)
+        opening = open_controller(
+            self.config, self._machine, check_broker_configs=check_dynamic_configs, listeners=self._listeners
         )
-        await self._stack.enter_async_context(self.service)
+        self.service = await self._stack.enter_async_context(opening)
         self.failed = first_failure((self.service.node.failed, self.service.controller.failed))
 
 

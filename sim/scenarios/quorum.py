@@ -246,29 +246,33 @@ class QuorumScenario:
     def _leading(self) -> tuple[str, int] | None:
         leading = [name for name in self._nodes if self._is_leader(name)]
         replica = self._replica(leading[0]) if len(leading) == 1 else None
-        return None if replica is None else (leading[0], replica.leader_and_epoch.epoch)
+        return None if replica is None else (leading[0], replica.status.leader_and_epoch.epoch)
 
     def _is_leader(self, name: str) -> bool:
         replica = self._replica(name)
-        return replica is not None and replica.state is RaftState.LEADER
+        return replica is not None and replica.status.state is RaftState.LEADER
 
     def _unsettled(self) -> list[str]:
         replicas = self._replicas()
-        leaders = [node_id for node_id, replica in replicas.items() if replica.state is RaftState.LEADER]
+        leaders = [node_id for node_id, replica in replicas.items() if replica.status.state is RaftState.LEADER]
         if len(leaders) != 1 or len(replicas) != len(self._nodes):
             return [f"leaders {leaders}, running {sorted(replicas)}"]
-        end = replicas[leaders[0]].log_end_offset
-        return [
-            f"node {node_id} is at {replica.applied_offset}/{replica.high_watermark}/{replica.log_end_offset} of {end}"
+        end = replicas[leaders[0]].log.log_end_offset
+        offsets = {
+            node_id: (replica.applied_offset, replica.status.high_watermark, replica.log.log_end_offset)
             for node_id, replica in replicas.items()
-            if {replica.applied_offset, replica.high_watermark, replica.log_end_offset} != {end}
+        }
+        return [
+            f"node {node_id} is at {applied}/{high_watermark}/{log_end} of {end}"
+            for node_id, (applied, high_watermark, log_end) in offsets.items()
+            if {applied, high_watermark, log_end} != {end}
         ]
 
     def _judge(self) -> None:
         replicas = self._replicas()
-        leader_id = next(node_id for node_id, replica in replicas.items() if replica.state is RaftState.LEADER)
+        leader_id = next(node_id for node_id, replica in replicas.items() if replica.status.state is RaftState.LEADER)
         values = self._machines[leader_id].values
-        log = FinalLog(PARTITION, 0, replicas[leader_id].log_end_offset, values)
+        log = FinalLog(PARTITION, 0, replicas[leader_id].log.log_end_offset, values)
         verdict = check_history(self.history, {PARTITION: log})
         self.anomalies += verdict.anomalies
         self._checked = verdict.records_checked
@@ -289,14 +293,14 @@ class QuorumScenario:
             if path.suffix == ".log"
             for batch in batches_of(bytes(inode.content))
         )
-        start = batches[0].base_offset if batches else replica.log_end_offset
+        start = batches[0].base_offset if batches else replica.log.log_end_offset
         return ReplicaState(
             node_id=node_id,
             partition=PARTITION,
             log_start_offset=max(start, replica.log.log_start_offset),
             local_log_start_offset=start,
-            high_watermark=replica.high_watermark,
-            log_end_offset=replica.log_end_offset,
+            high_watermark=replica.status.high_watermark,
+            log_end_offset=replica.log.log_end_offset,
             epochs=replica.log.epochs.entries,
             batches=tuple(batch for batch in batches if batch.base_offset >= replica.log.log_start_offset),
             producers={},
@@ -363,7 +367,7 @@ class QuorumScenario:
         leading = [
             (name, replica)
             for name in self._nodes
-            if (replica := self._replica(name)) is not None and replica.state is RaftState.LEADER
+            if (replica := self._replica(name)) is not None and replica.status.state is RaftState.LEADER
         ]
         return self.world.rng(f"leader/{self._values}").choice(leading) if leading else None
 
@@ -389,7 +393,7 @@ class QuorumScenario:
             name, replica = found
             context = copy_context()
             context.run(current_process.set, self.world.host(name).process)
-            epoch = replica.leader_and_epoch.epoch
+            epoch = replica.status.leader_and_epoch.epoch
             self.world.loop.call_soon(replica.resign, epoch, "asked by the simulation", context=context)
 
     # -- clients ------------------------------------------------------------------------------------------------------
@@ -415,7 +419,7 @@ class QuorumScenario:
             if self._stopping.is_set():
                 return False
         name, replica = found
-        epoch, records = replica.leader_and_epoch.epoch, [encode(0, value) for value in send.values]
+        epoch, records = replica.status.leader_and_epoch.epoch, [encode(0, value) for value in send.values]
         try:
             last_offset = await self._in_process(
                 name, lambda: replica.append_and_commit(epoch, records), APPEND_TIMEOUT_S

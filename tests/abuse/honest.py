@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
 from tierfetch.protocol.messages.cluster import ApiVersionsRequest
 from tierfetch.protocol.net.client import Address
@@ -31,8 +30,7 @@ MAX_VERSION_BY_NAME: Final = 12
 
 
 async def ping(connection: Connection) -> None:
-    await connection.request(
-        ApiKey.API_VERSIONS,
+    await connection.send(
         ApiVersionsRequest(client_software_name="x", client_software_version="1"),
         timeout_s=OPERATION_TIMEOUT_S,
     )
@@ -43,14 +41,11 @@ async def produce_and_fetch(connection: Connection, topic: str, size: int) -> No
     batch = bytearray(build_batch([Record(0, int(time.time() * 1000), b"k", value)], base_offset=0))
     partition = ProducePartition(0, batch)
     request = ProduceRequest(ACKS_ALL, 30_000, (ProduceTopic((partition,), topic),))
-    response = await connection.request(
-        ApiKey.PRODUCE, request, max_version=MAX_VERSION_BY_NAME, timeout_s=OPERATION_TIMEOUT_S
-    )
+    response = await connection.send(request, max_version=MAX_VERSION_BY_NAME, timeout_s=OPERATION_TIMEOUT_S)
     (produced,) = response.topics[0].partitions
     assert not produced.error_code, produced
     wanted = FetchPartition(0, fetch_offset=produced.base_offset, partition_max_bytes=1 << 20)
-    fetched = await connection.request(
-        ApiKey.FETCH,
+    fetched = await connection.send(
         FetchRequest(max_wait_ms=100, min_bytes=1, topics=(FetchTopic((wanted,), topic),)),
         max_version=MAX_VERSION_BY_NAME,
         timeout_s=OPERATION_TIMEOUT_S,

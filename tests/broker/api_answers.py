@@ -11,6 +11,7 @@ from uuid import UUID
 
 from tierfetch.protocol.api import ApiKey, VersionRange
 from tierfetch.protocol.messages.base import Message
+from tierfetch.protocol.messages.registry import MESSAGES
 from tierfetch.protocol.messages.versions import lowered
 from tierfetch.protocol.wire.message_codec import message_writer
 from tierfetch.protocol.wire.primitives import Reader, Writer
@@ -45,16 +46,18 @@ async def answers_of(scene: Scene, *, controller: bool, only: Iterable[Asked] | 
         for api, theirs in sorted(ranges.items())
         for version in range(max(api.min_version, theirs.min_version), min(api.max_version, theirs.max_version) + 1)
     ]
-    return {asked: await _answers(scene, asked, controller=controller) for asked in only or wanted}
+    return {asked: (await answers_to(scene, scene, asked, controller=controller))[1] for asked in only or wanted}
 
 
-async def _answers(scene: Scene, asked: Asked, *, controller: bool) -> list[Any]:
-    ask = _Asking(scene, asked, controller=controller)
+async def answers_to(scene: Scene, asker: Scene, asked: Asked, *, controller: bool) -> tuple[list[Any], list[Any]]:
+    """Ask one API with the client of `asker`, what the question needs beforehand with that of `scene`. Returns what was
+    asked, and the answers."""
+    ask = _Asking(asker, asked, controller=controller)
     try:
         await QUESTIONS[asked.api](scene, ask)
     except OSError:
         assert CLOSED in ask.answers, f"{asked}: the scene could not be set"
-    return ask.answers
+    return ask.asked, ask.answers
 
 
 class _Asking:
@@ -62,12 +65,14 @@ class _Asking:
 
     def __init__(self, scene: Scene, asked: Asked, *, controller: bool) -> None:
         self.version = asked.version
+        self.asked: list[Any] = []
         self.answers: list[Any] = []
         self._scene = scene
         self._api = asked.api
         self._controller = controller
 
     async def __call__(self, body: Any) -> Any:
+        self.asked.append(plain(body))
         try:
             answer = await self._scene.ask(self._api, body, version=self.version, controller=self._controller)
         except OSError:
@@ -79,7 +84,7 @@ class _Asking:
 
 def _as_sent(api: ApiKey, version: int, answer: Any) -> Any:
     """Return the answer with the fields of its version alone: a message has those of all versions."""
-    if not isinstance(answer, Message):
+    if api not in MESSAGES or not isinstance(answer, Message):
         return answer
     kind = api.response_type(version)
     writer = Writer(flexible=api.is_flexible(version))

@@ -262,6 +262,18 @@ async def describe_user_scram_credentials(scene: Scene, ask: Ask) -> None:
     await ask({"users": [{"name": "nobody"}]})
 
 
+@question(ApiKey.ALTER_CLIENT_QUOTAS)
+async def alter_client_quotas(scene: Scene, ask: Ask) -> None:
+    op = {"key": "producer_byte_rate", "value": 1e9, "remove": False}
+    entity = [{"entity_type": "client-id", "entity_name": scene.unique("quota")}]
+    await ask({"entries": [{"entity": entity, "ops": [op]}], "validate_only": False})
+
+
+@question(ApiKey.DESCRIBE_CLIENT_QUOTAS)
+async def describe_client_quotas(scene: Scene, ask: Ask) -> None:
+    await ask({"components": [{"entity_type": "client-id", "match_type": 2, "match": None}], "strict": False})
+
+
 ACL_FILTER = {
     "resource_type_filter": 2,
     "resource_name_filter": "t",

@@ -41,6 +41,7 @@ from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
 from tierfetch.protocol.requests import offsets_of
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
+from tierfetch.security.client import ClientIdentity
 from tierfetch.tests.messages import fitting, request_of
 
 TOPIC: Final = "every"
@@ -108,8 +109,8 @@ class Scene:
     async def ask(self, api: ApiKey, body: Any, *, version: int | None = None, controller: bool = False) -> Any:
         """Return the broker's answer in a version, the newest if none is named; what it cannot express is left out."""
         address = self.controller if controller else self.broker
-        return await self.client.request(
-            address, api, fitting(request_of(api, body, version), version), max_version=version, timeout_s=DEADLINE_S
+        return await self.client.send(
+            address, fitting(request_of(api, body, version), version), max_version=version, timeout_s=DEADLINE_S
         )
 
     async def send(
@@ -238,6 +239,9 @@ async def make_scene(client: KafkaClient, broker: Address, controller: Address) 
     cluster = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
     scene.cluster_id = (await scene.ask(ApiKey.DESCRIBE_CLUSTER, cluster)).cluster_id
     await scene.look_into_the_metadata_log()
+    op = {"key": "producer_byte_rate", "value": 1e9, "remove": False}
+    limited = {"entity": [{"entity_type": "client-id", "entity_name": "limited"}], "ops": [op]}
+    await scene.ask(ApiKey.ALTER_CLIENT_QUOTAS, {"entries": [limited], "validate_only": False})
     await scene.create_topic(TOPIC, 2)
     await scene.ask(ApiKey.PRODUCE, produced(scene.topic_ids[TOPIC]))
     await scene.create_topic(MOVING)
@@ -252,8 +256,8 @@ async def make_scene(client: KafkaClient, broker: Address, controller: Address) 
     return scene
 
 
-def scene_client() -> KafkaClient:
-    return KafkaClient(client_id="every-api", random=Random(1))
+def scene_client(identity: ClientIdentity | None = None) -> KafkaClient:
+    return KafkaClient(client_id="every-api", random=Random(1), identity=identity)
 
 
 async def settled(ask: Callable[[], Awaitable[ErrorCode]]) -> None:

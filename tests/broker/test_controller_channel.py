@@ -12,7 +12,7 @@ from tierfetch.broker.cluster.controller_channel import ControllerChannel, Contr
 from tierfetch.broker.handlers.forwarding import Forwarding
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.protocol.messages.base import Request, ResponseT
+from tierfetch.protocol.messages.base import Message, Request, ResponseT
 from tierfetch.protocol.messages.brokers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tierfetch.protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from tierfetch.protocol.messages.topics import (
@@ -85,7 +85,7 @@ async def test_the_known_leader_is_asked_alone(controllers: Controllers) -> None
 
 @pytest.mark.parametrize("request_", [IDS, TOPICS])
 async def test_without_a_known_leader_all_are_asked_in_turn(
-    controllers: Controllers, request_: Request[object]
+    controllers: Controllers, request_: Request[Message]
 ) -> None:
     """Whether the answer as a whole or its parts say that another is active."""
     for controllers.active in (0, 1):

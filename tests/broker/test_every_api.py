@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -31,6 +32,7 @@ from tierfetch.protocol.messages.producers import InitProducerIdRequest
 from tierfetch.protocol.net.client import Address
 from tierfetch.quorum.core.state import ReplicaKey
 from tierfetch.quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
+from tierfetch.security.client import ClientIdentity
 from tierfetch.tests.broker import api_requests
 from tierfetch.tests.broker.api_answers import CLOSED, answers_of, empty_places, offered
 from tierfetch.tests.broker.api_requests import unasked
@@ -58,8 +60,8 @@ CLUSTER_ID = "ZXZlcnktYXBpLWFuc3dlcg"
 
 
 @asynccontextmanager
-async def combined_node(base: Path) -> AsyncIterator[CombinedNode]:
-    """With a tier, on ports that the system chooses."""
+async def combined_node(base: Path, more: Mapping[str, str] = MappingProxyType({})) -> AsyncIterator[CombinedNode]:
+    """With a tier, on ports that the system chooses; `more` configuration."""
     broker_port, controller_port = free_ports(2)
     properties = {
         "process.roles": "broker,controller",
@@ -77,6 +79,7 @@ async def combined_node(base: Path) -> AsyncIterator[CombinedNode]:
         "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
         "rlmm.config.remote.log.metadata.topic.min.isr": "1",
         "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+        **more,
     }
     config, warnings = parse_combined(properties, "test")
     assert warnings == []
@@ -89,9 +92,9 @@ async def combined_node(base: Path) -> AsyncIterator[CombinedNode]:
 
 
 @asynccontextmanager
-async def scene_of(node: CombinedNode) -> AsyncIterator[Scene]:
+async def scene_of(node: CombinedNode, identity: ClientIdentity | None = None) -> AsyncIterator[Scene]:
     endpoint = node.controller.config.endpoint
-    client = scene_client()
+    client = scene_client(identity)
     try:
         yield await make_scene(client, node.broker.address, Address(endpoint.host, endpoint.port))
     finally:

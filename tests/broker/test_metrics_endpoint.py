@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import ssl
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 
 import pytest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from tierfetch.broker import metrics_endpoint
 from tierfetch.broker.metrics_endpoint import MetricsEndpoint
+from tierfetch.cli.certificates import make_authority, make_certificate
+from tierfetch.security.core.node import metrics_settings
+from tierfetch.security.core.settings import SecurityConfigError
 from tierfetch.tests.broker.waiting import until
 
 HOST = "127.0.0.1"
@@ -124,3 +132,96 @@ async def test_a_fault_of_a_family_ends_its_scrape_alone(caplog: pytest.LogCaptu
     assert "internal error in a metrics scrape" in caplog.text
     assert "a broken gauge" in caplog.text
     await endpoint.close()
+
+
+AUTHORITY = make_authority()
+NODE = make_certificate(issuer=AUTHORITY)
+TLS = {
+    "listener.name.metrics.ssl.keystore.key": NODE.key_pem(),
+    "listener.name.metrics.ssl.keystore.certificate.chain": NODE.pem,
+}
+BASIC = {
+    "listener.name.metrics.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.metrics.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    ' user_prometheus="scrape:me";',
+    "connection.failed.authentication.delay.ms": "0",
+}
+
+
+SCRAM = {"listener.name.metrics.sasl.enabled.mechanisms": "SCRAM-SHA-256"}
+
+
+@asynccontextmanager
+async def secured(protocol: str, properties: Mapping[str, str]) -> AsyncIterator[MetricsEndpoint]:
+    settings = metrics_settings({"listener.security.protocol.map": f"METRICS:{protocol}", **properties})
+    endpoint = MetricsEndpoint(two_families)
+    await endpoint.start(HOST, 0, settings)
+    try:
+        yield endpoint
+    finally:
+        await endpoint.close()
+
+
+def scraped(endpoint: MetricsEndpoint, user: str | None = None) -> tuple[int, bytes]:
+    """What Python's own HTTP client gets, over TLS with the authority's certificate."""
+    context = ssl.create_default_context(cadata=AUTHORITY.pem)
+    headers = {} if user is None else {"Authorization": f"Basic {b64encode(user.encode()).decode()}"}
+    request = urllib.request.Request(f"https://localhost:{endpoint.port}/metrics", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, (error.headers["WWW-Authenticate"] or "").encode()
+
+
+async def test_scrapes_over_tls(caplog: pytest.LogCaptureFixture) -> None:
+    async with secured("SSL", TLS) as endpoint:
+        status, body = await asyncio.to_thread(scraped, endpoint)
+        assert status == 200
+        assert b"second 2.0" in body
+        assert await exchange(endpoint, REQUEST) == b""
+
+
+@pytest.mark.parametrize(
+    ("user", "status"),
+    [
+        ("prometheus:scrape:me", 200),
+        ("prometheus:scrape", 401),
+        ("stranger:scrape:me", 401),
+        ("prometheus", 401),
+        ("", 401),
+        (None, 401),
+    ],
+)
+async def test_scrapes_with_a_password(user: str | None, status: int) -> None:
+    async with secured("SASL_SSL", {**TLS, **BASIC}) as endpoint:
+        found, said = await asyncio.to_thread(scraped, endpoint, user)
+        assert found == status
+        assert b"first 1.0" in said if status == 200 else said == b'Basic realm="metrics", charset="UTF-8"'
+
+
+async def test_silent_peers_keep_no_scrape_over_tls_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have not even begun the handshake."""
+    monkeypatch.setattr(metrics_endpoint, "SILENCE_TIMEOUT_S", 60.0)
+    async with secured("SSL", TLS) as endpoint:
+        silent = [await asyncio.open_connection(HOST, endpoint.port) for _ in range(2 * metrics_endpoint.SCRAPES_MAX)]
+        status, _ = await asyncio.to_thread(scraped, endpoint)
+        assert status == 200
+        for _, writer in silent:
+            writer.close()
+
+
+def test_other_mechanisms_are_refused() -> None:
+    with pytest.raises(
+        SecurityConfigError, match=r"listener\.name\.metrics\.sasl\.enabled\.mechanisms: expected PLAIN"
+    ):
+        metrics_settings({"listener.security.protocol.map": "METRICS:SASL_PLAINTEXT", **BASIC, **SCRAM})
+
+
+@pytest.mark.parametrize(("host", "is_open"), [("127.0.0.1", False), ("0.0.0.0", True)])
+async def test_an_open_endpoint_says_so(host: str, is_open: bool, caplog: pytest.LogCaptureFixture) -> None:
+    endpoint = MetricsEndpoint(two_families)
+    await endpoint.start(host, 0)
+    await endpoint.close()
+    assert ("are open" in caplog.text) is is_open

@@ -102,6 +102,16 @@ async def test_a_loop_that_stood_still_is_seen() -> None:
         await asyncio.sleep(0)
         time.sleep(3 * pauses.TICK_S)  # noqa: ASYNC251 - the fault that is to be seen
         await asyncio.sleep(pauses.TICK_S)
-    (family, _) = measured.families()
+    (family, _, _) = measured.families()
     values = {sample.name: sample.value for sample in family.samples if not sample.labels}
     assert values["tierfetch_loop_pause_seconds_sum"] >= 2 * pauses.TICK_S
+
+
+async def test_tasks_of_the_loop_are_counted() -> None:
+    *_, family = Pauses().families()
+    (before,) = family.samples
+    other = asyncio.create_task(asyncio.sleep(0))
+    *_, family = Pauses().families()
+    (after,) = family.samples
+    await other
+    assert (before.name, after.value - before.value) == ("tierfetch_loop_tasks", 1)

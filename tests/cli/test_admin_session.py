@@ -18,7 +18,7 @@ class Failing:
     def __init__(self, error: OSError) -> None:
         self._error = error
 
-    async def request(self, *_: object, **__: object) -> None:
+    async def send(self, *_: object, **__: object) -> None:
         raise self._error
 
 

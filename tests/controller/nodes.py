@@ -11,7 +11,7 @@ from uuid import UUID
 from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.controller.core.config import SUPPORTED_FEATURES
 from tierfetch.controller.image.image import MetadataImage
-from tierfetch.controller.service import ControllerService
+from tierfetch.controller.service import ControllerService, open_controller
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.net.client import Address, KafkaClient
@@ -38,13 +38,11 @@ class FormattedController:
         machine, config = self.machine, self.config
         order = FormatOrder(CLUSTER_ID, ReplicaKey(config.node_id, new_directory_id(machine.rng)), config.directories)
         await format_directories(machine.disk, order, ignore_formatted=True, rng=machine.rng, now_ms=machine.now_ms)
-        self.service = ControllerService(
-            config, disk=machine.disk, rng=machine.rng, now_ms=machine.now_ms, lock=machine.lock_directory
-        )
-        return await self.service.__aenter__()
+        self.opening = open_controller(config, machine)
+        return await self.opening.__aenter__()
 
-    async def __aexit__(self, *exc: object) -> None:
-        await self.service.__aexit__(*exc)
+    async def __aexit__(self, *_: object) -> None:
+        await self.opening.__aexit__(None, None, None)
 
 
 class BareBroker:
@@ -111,7 +109,7 @@ async def ask(client: KafkaClient, api: ApiKey, values: dict[str, Any]) -> Any:
         for node_id in NODES:
             try:
                 address = Address(controller_host(node_id), CONTROLLER_PORT)
-                answer = await client.request(address, api, request_of(api, values), timeout_s=3)
+                answer = await client.send(address, request_of(api, values), timeout_s=3)
             except (OSError, KafkaError):
                 continue
             parts = [answer, *getattr(answer, "topics", ()), *getattr(answer, "results", ())]

@@ -304,7 +304,7 @@ def test_what_does_not_fit_into_the_quorums_buffer_waits_and_no_transaction_stay
 
         async def narrow(epoch: int, values: Sequence[bytes], **others: Any) -> int:
             nonlocal refusals
-            if service.node.next_offset > service.node.high_watermark:
+            if service.node.status.next_offset > service.node.status.high_watermark:
                 refusals += 1
                 raise BufferFullError("by the test")
             return await append(epoch, values, **others)
@@ -353,22 +353,22 @@ def test_Q15_kraft_version_is_raised_by_update_features() -> None:
         await cluster.start(1, 2, 3)
         await cluster.create("t", [1, 2, 3])
         _, service = await cluster.active()
-        assert service.node.voters.kraft_version == 0
+        assert service.node.status.voters.kraft_version == 0
         update = {"feature": "kraft.version", "max_version_level": 1, "upgrade_type": 1}
         values = {"timeout_ms": 1000, "feature_updates": [update], "validate_only": False}
         answer = await cluster.ask(ApiKey.UPDATE_FEATURES, values)
         assert (answer.error_code, answer.error_message) == (ErrorCode.none, None)
         everybody = [item.node for item in cluster.running().values()]
-        await cluster.until(lambda: all(node.voters.kraft_version == 1 for node in everybody))
+        await cluster.until(lambda: all(node.status.voters.kraft_version == 1 for node in everybody))
         keys = {node.config.key for node in everybody}
-        assert {voter.key for voter in service.node.voters.voters} == keys
+        assert {voter.key for voter in service.node.status.voters.voters} == keys
         assert all(key.directory_id.int for key in keys)
         node_id, _ = await cluster.active()
         cluster.controllers[node_id].crash("machine")
         await cluster.create("u", [2, 3])
         await cluster.start_controller(node_id)
         await agree(cluster)
-        assert cluster.controllers[node_id].node.node.voters.kraft_version == 1
+        assert cluster.controllers[node_id].node.node.status.voters.kraft_version == 1
         again = {**values, "feature_updates": [{**update, "max_version_level": 0, "upgrade_type": 3}]}
         refused = await cluster.ask(ApiKey.UPDATE_FEATURES, again)
         assert refused.error_code is ErrorCode.invalid_update_version

@@ -105,6 +105,15 @@ ASKED: dict[ApiKey, dict[str, Any]] = {
         "deletions": [{"name": "alice", "mechanism": 1}],
         "upsertions": [{"name": "bob", "mechanism": 1, "iterations": 4096, "salt": b"s", "salted_password": b"p"}],
     },
+    ApiKey.ALTER_CLIENT_QUOTAS: {
+        "entries": [
+            {
+                "entity": [{"entity_type": "user", "entity_name": "alice"}],
+                "ops": [{"key": "producer_byte_rate", "value": 1.0, "remove": False}],
+            }
+        ],
+        "validate_only": False,
+    },
     ApiKey.INCREMENTAL_ALTER_CONFIGS: RESOURCES,
     ApiKey.ALTER_CONFIGS: RESOURCES,
     ApiKey.UPDATE_FEATURES: {"feature_updates": [], "timeout_ms": 1},

@@ -6,12 +6,10 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import cast
 
 from tierfetch.controller.image.image import MetadataImage
 from tierfetch.controller.snapshotter import AGAIN_MS, Snapshotter
 from tierfetch.quorum.listener import CommittedBatch
-from tierfetch.quorum.node import QuorumNode
 
 BYTES_MAX = 100
 INTERVAL_MS = 3_600_000
@@ -47,8 +45,7 @@ class Applying:
 
 @asynccontextmanager
 async def snapshotting(replica: Replica) -> AsyncIterator[Applying]:
-    snapshotter = Snapshotter(bytes_max=BYTES_MAX, interval_ms=INTERVAL_MS)
-    snapshotter.attach(cast(QuorumNode, replica))
+    snapshotter = Snapshotter(replica, bytes_max=BYTES_MAX, interval_ms=INTERVAL_MS)
     yield Applying(snapshotter)
     await snapshotter.close()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tierfetch.fetcher.core.replication_quota import NoThrottle
 from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
-from tierfetch.fetcher.wanted_partitions import LOOK_AT_ALL_S, WantedPartitions
+from tierfetch.fetcher.wanted_partitions import LOOK_AT_ALL_S, LOOK_MAX, WantedPartitions
 from tierfetch.protocol.topics import TopicIdPartition
 
 from .cluster import OTHER
@@ -56,18 +58,43 @@ def test_what_has_moved_is_asked_from_where_it_stands_behind_the_others(
     assert list(wanted.look(0.1)) == []
 
 
-def test_a_replica_that_is_behind_or_busy_is_looked_at_each_time(wanted: WantedPartitions, replicas: Replicas) -> None:
+def test_a_replica_that_is_behind_is_looked_at_each_time_and_one_that_bootstraps_when_that_ends(
+    wanted: WantedPartitions, replicas: Replicas
+) -> None:
     replicas[PARTITION].is_caught_up = False
     replicas[OTHER].state = ReplicaState.BOOTSTRAPPING
     for key in replicas:
         wanted.touch(key)
+    assert set(wanted.look(0.1)) == {PARTITION, OTHER}
     for _ in range(3):
-        assert set(wanted.look(0.1)) == {PARTITION, OTHER}
         assert (positions(wanted), wanted.is_bootstrapping) == ([("orders", 5)], True)
+        assert set(wanted.look(0.1)) == {PARTITION}
     replicas[PARTITION].is_caught_up, replicas[OTHER].state = True, ReplicaState.FETCHING
+    wanted.touch(OTHER)
     assert set(wanted.look(0.1)) == {PARTITION, OTHER}
     assert (positions(wanted), wanted.is_bootstrapping) == ([("orders", 5), ("payments", 5)], False)
     assert list(wanted.look(0.1)) == []
+
+
+@pytest.mark.parametrize("state", [ReplicaState.BOOTSTRAPPING, ReplicaState.BACKOFF, ReplicaState.FAILED])
+def test_a_look_does_not_cost_what_rests(wanted: WantedPartitions, replicas: Replicas, state: ReplicaState) -> None:
+    """A thousand replicas that wait for a leader are looked at once, not at each fetch of the others."""
+    waiting = {replace(OTHER, partition=number): following(OTHER) for number in range(1, 1_001)}
+    replicas.update(waiting)
+    for key, replica in waiting.items():
+        replica.state, replica.is_caught_up = state, False
+        wanted.touch(key)
+    assert len(wanted.look(0.1)) == 1_000
+    assert [len(wanted.look(0.1)) for _ in range(3)] == [0, 0, 0]
+
+
+def test_the_look_at_all_goes_round_in_pieces() -> None:
+    count = 2 * LOOK_MAX + 1
+    replicas = {replace(PARTITION, partition=number): following(PARTITION) for number in range(count)}
+    wanted = WantedPartitions(replicas, NoThrottle(), 1000)
+    looks = [list(wanted.look(at_s)) for at_s in (0.0, 0.1, 0.2, 0.3, LOOK_AT_ALL_S)]
+    assert list(map(len, looks)) == [LOOK_MAX, LOOK_MAX, 1, 0, LOOK_MAX]
+    assert [key.partition for look in looks[:3] for key in look] == list(range(count))
 
 
 @pytest.mark.parametrize("happens", ["has_failed", "leader_epoch"])
@@ -106,5 +133,6 @@ def test_what_was_looked_at_while_nothing_was_fetched_is_told_with_the_next_fetc
     wanted.look(0.1)
     assert positions(wanted) == []
     replicas[OTHER].state = ReplicaState.FETCHING
+    wanted.touch(OTHER)
     assert set(wanted.look(0.1)) == {PARTITION, OTHER}
     assert positions(wanted) == [("payments", 5)]

@@ -50,7 +50,7 @@ class Conversation:
         await self._client.close()
 
     async def ask(self, api: ApiKey, body: Any, version: int | None = None) -> Any:
-        return await self._client.request(self._address, api, body, max_version=version)
+        return await self._client.send(self._address, body, max_version=version)
 
     async def _send(self, request: Request[ResponseT], version: int | None = None) -> ResponseT:
         return await self._client.send(self._address, request, max_version=version)

@@ -6,20 +6,22 @@ import asyncio
 import random
 import shutil
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tierfetch.bench.lab.kafka import run_tool
+from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.records import iter_batches, iter_records
-from tierfetch.quorum.core.config import MetadataLogConfig, RaftConfig
+from tierfetch.quorum.core.config import MetadataLogConfig, RaftConfig, ReplicaConfig
 from tierfetch.quorum.core.errors import NotLeaderError
 from tierfetch.quorum.core.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
 from tierfetch.quorum.core.state import RaftState, ReplicaKey
 from tierfetch.quorum.core.voters import VoterNode
-from tierfetch.quorum.node import QuorumNode
+from tierfetch.quorum.node import QuorumNode, open_replica
 from tierfetch.quorum.storage.formatting import FormatOrder, format_directories
 from tierfetch.quorum.storage.snapshot_file import snapshot_name
 from tierfetch.tests import samples
@@ -78,7 +80,7 @@ async def append(quorum: Quorum, records: tuple[bytes, ...]) -> int:
     while True:
         leader = await quorum.leader()
         try:
-            return await leader.node.append_and_commit(leader.node.leader_and_epoch.epoch, records)
+            return await leader.node.append_and_commit(leader.node.status.leader_and_epoch.epoch, records)
         except NotLeaderError:
             continue
 
@@ -99,8 +101,8 @@ async def test_Q10_kafka_metadata_quorum_prints_our_status(quorum: Quorum) -> No
     said = dict(line.split(":", 1) for line in printed.splitlines() if ":" in line)
     assert said["ClusterId"].strip() == CLUSTER
     assert int(said["LeaderId"]) == leader.node_id
-    assert int(said["LeaderEpoch"]) == leader.node.leader_and_epoch.epoch
-    assert int(said["HighWatermark"]) == leader.node.high_watermark
+    assert int(said["LeaderEpoch"]) == leader.node.status.leader_and_epoch.epoch
+    assert int(said["HighWatermark"]) == leader.node.status.high_watermark
     assert int(said["MaxFollowerLag"]) == 0
     for voter in quorum.voters:
         assert f'"id": {voter.node_id}' in said["CurrentVoters"]
@@ -111,13 +113,14 @@ async def test_Q10_kafka_metadata_quorum_prints_our_replication(quorum: Quorum) 
     leader = await quorum.leader()
     rows = [line.split() for line in (await describe(quorum, "--replication")).splitlines()[1:] if line.strip()]
     assert {(int(row[0]), int(row[2]), row[-1]) for row in rows} == {
-        (item.node_id, leader.node.log_end_offset, "Leader" if item is leader else "Follower") for item in quorum.voters
+        (item.node_id, leader.node.log.log_end_offset, "Leader" if item is leader else "Follower")
+        for item in quorum.voters
     }
 
 
 async def test_Q6_kafka_dump_log_reads_our_metadata_log_and_snapshot(quorum: Quorum) -> None:
     leader = await quorum.leader()
-    offset, epoch = leader.node.applied_offset, leader.node.log_end_epoch
+    offset, epoch = leader.node.applied_offset, leader.node.log.last_epoch
     await leader.node.create_snapshot(offset, epoch, for_snapshot(leader.state.records), now_ms())
     dump = "org.apache.kafka.tools.DumpLogSegments"
     log = leader.log_directory / SEGMENT
@@ -136,7 +139,7 @@ async def test_Q6_kafka_dump_log_reads_our_metadata_log_and_snapshot(quorum: Quo
 
 async def test_Q6_dump_log_says_of_our_metadata_log_what_kafka_says(quorum: Quorum, tmp_path: Path) -> None:
     leader = await quorum.leader()
-    offset, epoch = leader.node.applied_offset, leader.node.log_end_epoch
+    offset, epoch = leader.node.applied_offset, leader.node.log.last_epoch
     await leader.node.create_snapshot(offset, epoch, for_snapshot(leader.state.records), now_ms())
     copy = Path(shutil.copytree(leader.log_directory, tmp_path / "copy"))
     files = [copy / SEGMENT, *sorted(copy.glob("*.checkpoint"))]
@@ -165,7 +168,7 @@ async def test_Q9_a_java_controller_begins_with_our_snapshot(tmp_path: Path) -> 
         quorum.log_config = MetadataLogConfig(retention_bytes=1)
         await start_with_metadata(quorum)
         leader = await quorum.leader()
-        offset, epoch = leader.node.applied_offset, leader.node.log_end_epoch
+        offset, epoch = leader.node.applied_offset, leader.node.log.last_epoch
         await leader.node.create_snapshot(offset, epoch, for_snapshot(leader.state.records), now_ms())
         assert leader.node.log.log_start_offset == offset
         name = snapshot_name(leader.node.log.snapshots.latest)
@@ -175,25 +178,27 @@ async def test_Q9_a_java_controller_begins_with_our_snapshot(tmp_path: Path) -> 
             assert (java.metadata_directory / name).read_bytes() == (leader.log_directory / name).read_bytes()
 
 
-async def observer_of(java: JavaController, base: Path, quorum: Quorum) -> QuorumNode:
-    """A replica of ours that follows a Java controller."""
+@asynccontextmanager
+async def observer_of(java: JavaController, base: Path, quorum: Quorum) -> AsyncIterator[QuorumNode]:
+    """A replica of ours that follows a Java controller once it is started."""
     directory = base / "observer"
     order = FormatOrder(java.cluster_id, ReplicaKey(50), [directory])
     await format_directories(quorum.disk, order, ignore_formatted=False, rng=quorum.rng, now_ms=now_ms)
     config = RaftConfig(key=ReplicaKey(50), cluster_id=java.cluster_id, bootstrap_servers=(java.endpoint,))
-    return QuorumNode(config, log_dir=directory, disk=quorum.disk, rng=random.Random(1), now_ms=now_ms)
+    machine = NodeEnvironment(disk=quorum.disk, rng=random.Random(1), now_ms=now_ms)
+    async with open_replica(ReplicaConfig(raft=config, directory=directory), machine) as node:
+        yield node
 
 
 async def test_Q9_we_observe_a_java_quorum(tmp_path: Path) -> None:
     java = JavaController(tmp_path, 1, CLUSTER)
     async with Quorum(tmp_path / "ours", 1) as machine, java:
-        node = await observer_of(java, tmp_path, machine)
         state = Recorder()
-        node.add_listener(state)
-        async with node:
+        async with observer_of(java, tmp_path, machine) as node:
+            node.start([state])
             await until(lambda: len(state.records) > 12, "the metadata log")
-            assert node.leader_and_epoch.leader_id == 1
-            assert [voter.key for voter in node.voters.voters] == [java.key]
+            assert node.status.leader_and_epoch.leader_id == 1
+            assert [voter.key for voter in node.status.voters.voters] == [java.key]
             await asyncio.to_thread(java.stop)
             ours = log_bytes(tmp_path / "observer" / "__cluster_metadata-0")
         theirs = log_bytes(java.metadata_directory)
@@ -206,10 +211,9 @@ async def test_Q9_we_begin_with_a_java_snapshot(tmp_path: Path) -> None:
     java.configs["metadata.log.max.record.bytes.between.snapshots"] = "1"
     async with Quorum(tmp_path / "ours", 1) as machine, java:
         await until(lambda: len(list(java.metadata_directory.glob("*.checkpoint"))) > 1, "a snapshot of theirs")
-        node = await observer_of(java, tmp_path, machine)
         state = Recorder()
-        node.add_listener(state)
-        async with node:
+        async with observer_of(java, tmp_path, machine) as node:
+            node.start([state])
             await until(lambda: bool(state.snapshots), "the snapshot")
             latest = node.log.snapshots.latest
             ours = (tmp_path / "observer" / "__cluster_metadata-0" / snapshot_name(latest)).read_bytes()
@@ -224,7 +228,7 @@ async def test_Q15_a_java_controller_becomes_a_voter_of_our_quorum(quorum: Quoru
         command = "org.apache.kafka.tools.MetadataQuorumCommand"
         options = ["--bootstrap-controller", ",".join(servers), "--command-config", str(java.config_file)]
         await tool(command, *options, "add-controller")
-        assert java.key in [voter.key for voter in leader.node.voters.voters]
+        assert java.key in [voter.key for voter in leader.node.status.voters.voters]
         await append(quorum, sample_records()[42])
         assert '"id": 9' in (await describe(quorum, "--status")).split("CurrentVoters:")[1].splitlines()[0]
 
@@ -234,9 +238,9 @@ async def test_Q15_a_java_controller_joins_our_quorum_by_itself(quorum: Quorum, 
     java = JavaController(tmp_path, 9, CLUSTER, [f"{item.host}:{item.port}" for item in quorum.endpoints])
     java.configs["controller.quorum.auto.join.enable"] = "true"
     async with java:
-        await until(lambda: java.key in [voter.key for voter in leader.node.voters.voters], "the new voter")
+        await until(lambda: java.key in [voter.key for voter in leader.node.status.voters.voters], "the new voter")
         last = await append(quorum, sample_records()[42])
-        await until(lambda: leader.node.high_watermark > last, "four voters to commit")
+        await until(lambda: leader.node.status.high_watermark > last, "four voters to commit")
 
 
 async def test_Q15_we_join_a_java_quorum_by_ourselves(tmp_path: Path) -> None:
@@ -247,8 +251,8 @@ async def test_Q15_we_join_a_java_quorum_by_ourselves(tmp_path: Path) -> None:
         await ours.format()
         machine.timeouts |= {"auto_join": True, "bootstrap_servers": (java.endpoint,)}
         await ours.start()
-        await until(lambda: ours.node.is_voter, "Java's leader to take us")
-        assert {voter.key for voter in ours.node.voters.voters} == {java.key, ours.key}
+        await until(lambda: ours.node.status.is_voter, "Java's leader to take us")
+        assert {voter.key for voter in ours.node.status.voters.voters} == {java.key, ours.key}
 
 
 async def test_Q15_static_voters_of_both_kinds_go_into_the_log(tmp_path: Path) -> None:
@@ -265,19 +269,21 @@ async def test_Q15_static_voters_of_both_kinds_go_into_the_log(tmp_path: Path) -
                 if ErrorCode.none in answers:
                     break
                 await asyncio.sleep(0.2)
-            await until(lambda: all(item.node.voters.kraft_version == 1 for item in quorum.voters), "the new level")
-            keys = {voter.key for voter in quorum.replicas[1].node.voters.voters}
+            await until(
+                lambda: all(item.node.status.voters.kraft_version == 1 for item in quorum.voters), "the new level"
+            )
+            keys = {voter.key for voter in quorum.replicas[1].node.status.voters.voters}
             assert keys == {java.key, *(item.key for item in quorum.voters)}
             ours = quorum.replicas[1].log_directory
             await until(lambda: log_bytes(java.metadata_directory)[:200] == log_bytes(ours)[:200], "the Java voter")
 
 
 def leads(replica: Replica) -> bool:
-    return replica.node.state is RaftState.LEADER
+    return replica.node.status.state is RaftState.LEADER
 
 
 async def raise_kraft_version(replica: Replica) -> ErrorCode:
-    epoch = replica.node.leader_and_epoch.epoch
+    epoch = replica.node.status.leader_and_epoch.epoch
     answer = await replica.node.ask(UpgradeKRaftVersionRequest(epoch=epoch, level=1))
     assert isinstance(answer, VoterChangeResponse), answer
     return answer.error

@@ -9,7 +9,7 @@ from random import Random
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tierfetch.log.cleaner.cleaning import Throttle
@@ -110,6 +110,7 @@ async def test_D4_a_log_moves_and_is_the_same_log_afterwards() -> None:
     assert log.offsets == offsets._replace(recovery_point=10)
     assert [segment.base_offset for segment in log.segments] == bases
     assert log.directory == B / str(TP)
+    assert log.active_segment.open_file.path.parent == B / str(TP)
     await append(log, value=b"more", producer_id=9, producer_epoch=0, base_sequence=10)
     again = await node.restart()
     assert node.place == B
@@ -444,6 +445,7 @@ steps_of = st.lists(
 )
 
 
+@example(["append", "append", "assign_epoch", "append", "assign_epoch", "delete_records", "append", "truncate"], 47534)
 @settings(max_examples=100, deadline=None)
 @given(steps_of, st.integers(0, 1 << 16))
 def test_D4_whatever_happens_to_a_log_while_it_moves_it_has_the_same_batches(steps: list[str], seed: int) -> None:

@@ -36,9 +36,9 @@ def test_offsets_are_exactly_those_that_all_comparisons_allow(some: list[tuple[s
 
 
 def test_values_of_several_filters_must_all_hold() -> None:
-    pruning = EVERYTHING.with_any_of("topic", frozenset("ab")).with_any_of("topic", frozenset("bc"))
+    pruning = EVERYTHING.with_topics(frozenset("ab")).with_topics(frozenset("bc"))
     assert pruning.topics == frozenset("b")
-    of_none = pruning.with_any_of("partition", frozenset({1})).with_any_of("partition", frozenset({2}))
+    of_none = pruning.with_partitions(frozenset({1})).with_partitions(frozenset({2}))
     assert of_none.partitions == frozenset()
 
 
@@ -66,7 +66,7 @@ def tier(tmp_path: Path) -> Path:
 def test_only_segments_with_wanted_offsets_are_read(tier: Path) -> None:
     splits = plan(options_of(tier, topics=PARTITION.topic), EVERYTHING.with_offset(">=", 120).with_offset("<", 180))
     assert [(split.split.selection.first_offset, split.split.selection.end_offset) for split in splits] == [(120, 180)]
-    nothing = EVERYTHING.with_any_of("partition", frozenset({9}))
+    nothing = EVERYTHING.with_partitions(frozenset({9}))
     assert plan(options_of(tier, topics=PARTITION.topic), nothing) == []
     assert plan(options_of(tier, topics=PARTITION.topic), EVERYTHING.with_offset(">", OFFSET_END - 2)) == []
 

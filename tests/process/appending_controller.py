@@ -14,19 +14,18 @@ from pathlib import Path
 
 from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.protocol.errors import KafkaError
-from tierfetch.protocol.net.dispatch import Handler
 from tierfetch.quorum.controller_config import load
 from tierfetch.quorum.core.state import LeaderAndEpoch
 from tierfetch.quorum.listener import CommittedBatch, SnapshotContent
 from tierfetch.quorum.node import QuorumNode
-from tierfetch.quorum.service import QuorumService
+from tierfetch.quorum.service import open_quorum
 
 
 class Counting:
     """The state is the largest number committed."""
 
-    def __init__(self, acked: Path) -> None:
-        self.node: QuorumNode
+    def __init__(self, node: QuorumNode, acked: Path) -> None:
+        self.node = node
         self.largest = 0
         self._acked = acked
         self._task: asyncio.Task[None] | None = None
@@ -59,20 +58,8 @@ class Counting:
 
 async def main(config_path: str, acked: str) -> None:
     config, _ = load(Path(config_path))
-    machine, state = NodeEnvironment(), Counting(Path(acked))
-
-    def handlers_of(node: QuorumNode) -> dict[int, Handler]:
-        state.node = node
-        return {}
-
-    async with QuorumService(
-        config,
-        disk=machine.disk,
-        rng=machine.rng,
-        now_ms=machine.now_ms,
-        listeners=[state],
-        handlers_of=handlers_of,
-    ) as service:
+    async with open_quorum(config, NodeEnvironment()) as service:
+        await service.begin([Counting(service.node, Path(acked))])
         await service.node.failed
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -13,11 +12,12 @@ import aiokafka
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from tierfetch.cli.command_config import make_client
 from tierfetch.cli.processes import poll
-from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.requests import metadata_of
+from tierfetch.tests.process import connecting
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources, on Python 3.11
@@ -42,7 +42,7 @@ def create_topics(
     configs: Mapping[str, str] | None = None,
 ) -> None:
     """The same of several at once."""
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    admin = AdminClient({**connecting.librdkafka(servers), "log_level": 0})
     new = [
         NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=dict(configs or {}))
         for topic in topics
@@ -57,10 +57,10 @@ def create_topics(
 
 async def _knows(server: Address, topics: Sequence[str]) -> bool:
     """Also where nobody listens: who is down learns it at its start."""
-    client = KafkaClient(client_id="test", random=random.Random())
+    client = make_client("test")
     body = metadata_of(topics)
     try:
-        answer = await client.request(server, ApiKey.METADATA, body, timeout_s=TIMEOUT_S)
+        answer = await client.send(server, body, timeout_s=TIMEOUT_S)
     except OSError:
         return True
     finally:
@@ -84,7 +84,7 @@ class Librdkafka:
     def produce(self, servers: str, topic: str, values: Sequence[bytes], codec: str) -> None:
         producer = confluent_kafka.Producer(
             {
-                "bootstrap.servers": servers,
+                **connecting.librdkafka(servers),
                 "enable.idempotence": True,
                 "compression.type": codec,
                 "linger.ms": 1,
@@ -103,7 +103,7 @@ class Librdkafka:
 
     def consume(self, servers: str, topic: str, count: int) -> list[bytes]:
         consumer = confluent_kafka.Consumer(
-            {"bootstrap.servers": servers, "group.id": "test", "enable.auto.commit": False, "log_level": 0}
+            {**connecting.librdkafka(servers), "group.id": "test", "enable.auto.commit": False, "log_level": 0}
         )
         consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
         values: list[bytes] = []
@@ -123,7 +123,7 @@ class KafkaPython:
 
     def produce(self, servers: str, topic: str, values: Sequence[bytes], codec: str) -> None:
         producer = kafka.KafkaProducer(
-            bootstrap_servers=servers.split(","),
+            **connecting.kafka_python(servers),
             enable_idempotence=True,
             compression_type=None if codec == "none" else codec,
             linger_ms=1,
@@ -137,7 +137,7 @@ class KafkaPython:
 
     def consume(self, servers: str, topic: str, count: int) -> list[bytes]:
         consumer = kafka.KafkaConsumer(
-            bootstrap_servers=servers.split(","), group_id=None, enable_auto_commit=False, auto_offset_reset="none"
+            **connecting.kafka_python(servers), group_id=None, enable_auto_commit=False, auto_offset_reset="none"
         )
         partition = kafka.TopicPartition(topic, 0)
         values: list[bytes] = []
@@ -165,7 +165,7 @@ class Aiokafka:
 
     async def _produce(self, servers: str, topic: str, values: Sequence[bytes], codec: str) -> None:
         producer = aiokafka.AIOKafkaProducer(
-            bootstrap_servers=servers,
+            **connecting.kafka_python(servers),
             enable_idempotence=True,
             compression_type=None if codec == "none" else codec,
             linger_ms=1,
@@ -180,7 +180,7 @@ class Aiokafka:
 
     async def _consume(self, servers: str, topic: str, count: int) -> list[bytes]:
         consumer = aiokafka.AIOKafkaConsumer(
-            bootstrap_servers=servers, group_id=None, enable_auto_commit=False, auto_offset_reset="none"
+            **connecting.kafka_python(servers), group_id=None, enable_auto_commit=False, auto_offset_reset="none"
         )
         await consumer.start()
         partition = aiokafka.TopicPartition(topic, 0)

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tierfetch.cli.command_config import VARIABLE
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
+from tierfetch.cli.local_nodes import LocalNodes
+from tierfetch.cli.local_security import LocalSecurity
 
 FAULT_SUITES = {"test_faults.py", "test_faulty_tier.py", "test_whole_cluster.py", "test_group_failover.py"}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
@@ -21,6 +24,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
             if item.path.name in FAULT_SUITES:
                 item.add_marker(pytest.mark.faults)
+            if config.getoption("--secure") and item.get_closest_marker("plaintext") is not None:
+                item.add_marker(pytest.mark.skip(reason="needs listeners without security, or has security of its own"))
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -32,12 +37,27 @@ def nodes_start_as_users_have_them() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="package", autouse=True)
+def clusters_are_secured(
+    nodes_start_as_users_have_them: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """With `--secure` every cluster is, and every client, command and process that a test starts gets in."""
+    if not request.config.getoption("--secure"):
+        yield
+        return
+    security = LocalSecurity(tmp_path_factory.mktemp("security") / "secrets")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalNodes, "security", security)
+        patch.setenv(VARIABLE, str(security.client_file))
+        yield
+
+
 def local_tier(base: Path) -> TierSettings:
     return TierSettings("local", {"dir": str(base / "tier")})
 
 
-@pytest.fixture(scope="session")
-def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+@pytest.fixture(scope="package")
+def shared_cluster(clusters_are_secured: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Two brokers with a local tier, for tests that kill nothing."""
     base = tmp_path_factory.mktemp("cluster")
     with LocalCluster(base, (1, 2), tier=local_tier(base)) as cluster:

@@ -18,6 +18,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources, on Python 3.11
     import kafka
 
+from tierfetch.tests.process import connecting
+
 TIMEOUT_S = 60.0
 """Longer than any session here: a member whose LeaveGroup was lost with its coordinator keeps partitions that long."""
 SESSION_MS = 6_000
@@ -36,7 +38,7 @@ def read_with_librdkafka(servers: str, group: str, topic: str, count: int) -> li
 def read_with_kafka_python(servers: str, group: str, topic: str, count: int) -> list[bytes]:
     consumer = kafka.KafkaConsumer(
         topic,
-        bootstrap_servers=servers.split(","),
+        **connecting.kafka_python(servers),
         group_id=group,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
@@ -58,7 +60,11 @@ def read_with_kafka_python(servers: str, group: str, topic: str, count: int) -> 
 def read_with_aiokafka(servers: str, group: str, topic: str, count: int) -> list[bytes]:
     async def read() -> list[bytes]:
         consumer = aiokafka.AIOKafkaConsumer(
-            topic, bootstrap_servers=servers, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest"
+            topic,
+            **connecting.kafka_python(servers),
+            group_id=group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
         )
         await consumer.start()
         try:
@@ -85,7 +91,7 @@ class Member:
     def __init__(self, servers: str, group: str, topic: str, **configs: Any) -> None:
         self.consumer = confluent_kafka.Consumer(
             {
-                "bootstrap.servers": servers,
+                **connecting.librdkafka(servers),
                 "group.id": group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,

@@ -22,6 +22,7 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.net.client import Address
 from tierfetch.tests.messages import request_of
+from tierfetch.tests.process import connecting
 from tierfetch.tests.process.looks import leader_of, log_bytes, log_end, registration, registrations
 
 TIMEOUT_S = 60.0
@@ -171,7 +172,7 @@ def consumed_from(cluster: LocalCluster, topic: str, offset: int, count: int) ->
     """Values of partition 0 from an offset on, by a real client."""
     consumer = confluent_kafka.Consumer(
         {
-            "bootstrap.servers": cluster.bootstrap_servers,
+            **connecting.librdkafka(cluster.bootstrap_servers),
             "group.id": "test",
             "auto.offset.reset": "error",
             "enable.auto.commit": False,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import confluent_kafka
 
 from tierfetch.cli.processes import poll
+from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import TIMEOUT_S, Librdkafka
 
 IN_FLIGHT_MAX = 500
@@ -33,7 +34,7 @@ class SteadyProducer:
     def __enter__(self) -> SteadyProducer:
         self._producer = confluent_kafka.Producer(
             {
-                "bootstrap.servers": self.servers,
+                **connecting.librdkafka(self.servers),
                 "enable.idempotence": True,
                 "linger.ms": 2,
                 "batch.num.messages": 20,

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 from tierfetch.tests.process.clients import create_topic
 from tierfetch.tests.process.secure_servers import SecureServers
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.plaintext, pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(180)]
 TIMEOUT_S = 30.0
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -142,6 +142,7 @@ def another_broker(cluster: LocalCluster, count: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.plaintext
 def test_a_broker_that_contradicts_the_metadata_topic_does_not_start(cluster: LocalCluster, tmp_path: Path) -> None:
     finished = run_changed(cluster, tmp_path / "other.properties", another_broker(cluster, f"{COUNT_KEY}=6"))
     assert finished.returncode == 1, finished.stderr
@@ -151,6 +152,7 @@ def test_a_broker_that_contradicts_the_metadata_topic_does_not_start(cluster: Lo
     assert "Traceback" not in finished.stderr
 
 
+@pytest.mark.plaintext
 def test_a_broker_that_says_nothing_of_the_metadata_topic_takes_it_as_it_is(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaError as AiokafkaError
 
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.processes import poll
+from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import create_topic
 
 TOPIC = "refusals"
@@ -40,7 +41,7 @@ def test_librdkafka_with_the_consumer_protocol_gets_no_error_and_no_partition(sh
     logger.addHandler(seen)
     consumer = confluent_kafka.Consumer(
         {
-            "bootstrap.servers": shared_cluster.bootstrap_servers,
+            **connecting.librdkafka(shared_cluster.bootstrap_servers),
             "group.id": "refusals",
             "group.protocol": "consumer",
             "debug": "cgrp",
@@ -60,7 +61,7 @@ def test_librdkafka_with_the_consumer_protocol_gets_no_error_and_no_partition(sh
 
 
 def test_librdkafka_asks_for_transactions_until_its_timeout(shared_cluster: LocalCluster) -> None:
-    settings = {"bootstrap.servers": shared_cluster.bootstrap_servers, "transactional.id": "refusals"}
+    settings = {**connecting.librdkafka(shared_cluster.bootstrap_servers), "transactional.id": "refusals"}
     producer = confluent_kafka.Producer(settings)
     with pytest.raises(confluent_kafka.KafkaException) as refusal:
         producer.init_transactions(TRANSACTIONS_TIMEOUT_S)
@@ -75,8 +76,8 @@ def test_kafka_python_has_no_such_groups_and_stops_at_transactions(shared_cluste
 
     servers = shared_cluster.bootstrap_servers
     with pytest.raises(KafkaConfigurationError, match="group_protocol"):
-        kafka.KafkaConsumer(bootstrap_servers=servers, group_protocol="consumer")
-    producer = kafka.KafkaProducer(bootstrap_servers=servers, transactional_id="refusals")
+        kafka.KafkaConsumer(**connecting.kafka_python(servers), group_protocol="consumer")
+    producer = kafka.KafkaProducer(**connecting.kafka_python(servers), transactional_id="refusals")
     try:
         with pytest.raises(KafkaError, match="InvalidRequestError"):
             producer.init_transactions()
@@ -87,8 +88,8 @@ def test_kafka_python_has_no_such_groups_and_stops_at_transactions(shared_cluste
 async def test_aiokafka_has_no_such_groups_and_stops_at_transactions(shared_cluster: LocalCluster) -> None:
     servers = shared_cluster.bootstrap_servers
     with pytest.raises(TypeError, match="group_protocol"):
-        aiokafka.AIOKafkaConsumer(bootstrap_servers=servers, group_protocol="consumer")
-    producer = aiokafka.AIOKafkaProducer(bootstrap_servers=servers, transactional_id="refusals")
+        aiokafka.AIOKafkaConsumer(**connecting.kafka_python(servers), group_protocol="consumer")
+    producer = aiokafka.AIOKafkaProducer(**connecting.kafka_python(servers), transactional_id="refusals")
     try:
         with pytest.raises(AiokafkaError, match="InvalidRequestError"):
             await producer.start()

@@ -25,6 +25,8 @@ from tierfetch.cli.processes import poll
 from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from tierfetch.tests.process.clients import Librdkafka
 
+pytestmark = pytest.mark.plaintext
+
 TIERFETCH = (sys.executable, "-m", "tierfetch.cli.main")
 TIMEOUT_S = 90.0
 READY = "stop with Ctrl-C"

@@ -18,6 +18,7 @@ from tierfetch.cli.local_servers import LocalServers
 from tierfetch.cli.processes import poll
 from tierfetch.cli.server import load
 from tierfetch.log.core.properties import ConfigError
+from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import create_topic
 from tierfetch.tests.process.producing import SteadyProducer
 
@@ -34,7 +35,7 @@ def servers(tmp_path: Path) -> Iterator[LocalServers]:
 
 def wait(servers: LocalServers, what: str, holds: Callable[[PartitionMetadata], bool]) -> None:
     """As any of the brokers that answer tells it."""
-    admin = AdminClient({"bootstrap.servers": servers.bootstrap_servers})
+    admin = AdminClient(connecting.librdkafka(servers.bootstrap_servers))
     for _ in poll(TIMEOUT_S, f"the partition to {what}"):
         with contextlib.suppress(KafkaException):
             found = admin.list_topics("t", timeout=2).topics["t"].partitions.get(0)
@@ -47,9 +48,10 @@ def is_led_without(node: int, part: PartitionMetadata) -> bool:
 
 
 def quorum(servers: LocalServers) -> str:
-    command = [sys.executable, "-m", "tierfetch.cli.main", "quorum", "describe", "--status"]
+    arguments = ("quorum", "describe", "--status", "--bootstrap-controller", servers.bootstrap_controllers)
     done = subprocess.run(
-        [*command, "--bootstrap-controller", servers.bootstrap_controllers],
+        [sys.executable, "-m", "tierfetch.cli.main", *arguments],
+        env=None if servers.security is None else servers.security.environment(arguments),
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -87,7 +89,7 @@ def test_C1_C5_whoever_leads_partitions_and_the_quorum_is_replaced_before_its_se
     with LocalServers(tmp_path, NODES, configs={"broker.session.timeout.ms": str(SESSION_MS)}) as servers:
         create_topic(servers.bootstrap_servers, "t", partitions=len(NODES), replicas=3)
         active = int(next(line.split()[1] for line in quorum(servers).splitlines() if line.startswith("LeaderId:")))
-        admin = AdminClient({"bootstrap.servers": servers.bootstrap_servers})
+        admin = AdminClient(connecting.librdkafka(servers.bootstrap_servers))
         for _ in poll(TIMEOUT_S, "all to be in sync"):
             found = admin.list_topics("t", timeout=TIMEOUT_S).topics["t"].partitions
             if all(set(part.isrs) == set(NODES) for part in found.values()):

@@ -10,6 +10,7 @@ import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.processes import poll
+from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import TIMEOUT_S, create_topic
 from tierfetch.tests.process.looks import log_bytes
 
@@ -31,7 +32,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 def produce(servers: str, topic: str, rounds: range) -> None:
     """Every key in each round; the last key is deleted in the last one."""
     producer = confluent_kafka.Producer(
-        {"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 1, "log_level": 0}
+        {**connecting.librdkafka(servers), "enable.idempotence": True, "linger.ms": 1, "log_level": 0}
     )
     for number in rounds:
         for key in range(KEYS):
@@ -45,7 +46,7 @@ def table(servers: str, topic: str) -> tuple[dict[bytes, bytes], int]:
     """What the topic says of each key, and how many records that took."""
     consumer = confluent_kafka.Consumer(
         {
-            "bootstrap.servers": servers,
+            **connecting.librdkafka(servers),
             "group.id": "table",
             "enable.auto.commit": False,
             "enable.partition.eof": True,

@@ -17,6 +17,7 @@ import pytest
 from tierfetch.broker.cluster.view import NO_LEADER, PartitionRegistration
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.processes import poll
+from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import Librdkafka, create_topic, create_topics
 from tierfetch.tests.process.looks import image, log_bytes, registration
 from tierfetch.tests.process.operating import TIMEOUT_S, wait_all_in_sync, wait_led
@@ -138,7 +139,7 @@ def test_D1_the_only_replica_that_takes_no_more_stops_nothing_else(cluster: Loca
     before, known = registration(cluster, "t"), others(cluster, "t")
     errors: list[str] = []
     producer = confluent_kafka.Producer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "message.timeout.ms": 4000, "log_level": 0}
+        {**connecting.librdkafka(cluster.bootstrap_servers), "message.timeout.ms": 4000, "log_level": 0}
     )
     with full(cluster, before.leader, "t"):
         for _ in range(3):

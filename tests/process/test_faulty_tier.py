@@ -15,6 +15,7 @@ from tierfetch.cli.offsets import list_offset
 from tierfetch.cli.processes import poll
 from tierfetch.cli.tier.report import Verification
 from tierfetch.fetcher.core.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP
+from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.faulty_storage import install
 from tierfetch.tests.process.looks import leader_of, log_bytes, registration
@@ -91,7 +92,7 @@ def consumed_within(cluster: LocalCluster, patience_s: float) -> tuple[list[byte
     """Values and errors that a consumer from offset 0 on gets in this time."""
     consumer = confluent_kafka.Consumer(
         {
-            "bootstrap.servers": cluster.bootstrap_servers,
+            **connecting.librdkafka(cluster.bootstrap_servers),
             "group.id": "test",
             "enable.auto.commit": False,
             "log_level": 0,

@@ -13,6 +13,7 @@ from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.offsets import list_offset
 from tierfetch.cli.processes import poll
 from tierfetch.fetcher.core.leader_offsets import EARLIEST_LOCAL_TIMESTAMP
+from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import TIMEOUT_S, Librdkafka, create_topic
 from tierfetch.tests.process.conftest import local_tier
 from tierfetch.tests.process.looks import leader_of, log_bytes, registration
@@ -41,7 +42,7 @@ class Consumer:
         self.source = -1
         self._consumer = confluent_kafka.Consumer(
             {
-                "bootstrap.servers": cluster.bootstrap_servers,
+                **connecting.librdkafka(cluster.bootstrap_servers),
                 "group.id": "racks",
                 "client.rack": rack,
                 "enable.auto.commit": False,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Iterator
 
 import pytest
 
+from tierfetch.cli.command_config import make_client
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.groups import FindCoordinatorRequest
-from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.protocol.net.client import Address
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.consumers import Member, read_with_librdkafka, until_assigned
 from tierfetch.tests.process.whole_cluster import BROKERS, TIMEOUT_S, WholeCluster, whole_cluster
@@ -42,7 +42,7 @@ def coordinator(cluster: WholeCluster, group: str, *, other_than: int = -1) -> i
     """Who coordinates the group, as a broker that lives says."""
 
     async def ask(port: int) -> int:
-        client = KafkaClient(client_id="test", random=random.Random())
+        client = make_client("test")
         request = FindCoordinatorRequest(coordinator_keys=(group,))
         try:
             answer = await client.send(Address("127.0.0.1", port), request, timeout_s=2)

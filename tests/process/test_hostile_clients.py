@@ -16,6 +16,8 @@ from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.protocol.api import ApiKey
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 
+pytestmark = pytest.mark.plaintext
+
 TIMEOUT_S = 10.0
 MIB = 1024 * 1024
 GROWTH_BYTES_MAX = 64 * MIB

@@ -21,6 +21,7 @@ from tierfetch.fetcher.core.leader_offsets import LATEST_TIMESTAMP
 from tierfetch.log.core.checkpoints import RECOVERY_POINT_CHECKPOINT, encode_offsets
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.topics import TopicPartition
+from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.looks import leader_of, registration
 from tierfetch.tests.process.operating import check_same_logs, elect, wait_in_sync
@@ -240,7 +241,7 @@ def test_C9_a_full_disk_is_shown_and_a_stop_on_it_ends_with_one_line_for_each_fa
 ) -> None:
     with LocalCluster(tmp_path, (1,), configs=UNTIL_FULL) as cluster:
         create_topic(cluster.bootstrap_servers, "t", replicas=1)
-        producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        producer = confluent_kafka.Producer({**connecting.librdkafka(cluster.bootstrap_servers), "log_level": 0})
         for value in VALUES * 2:
             producer.produce("t", value)
         for _ in poll(TIMEOUT_S, "`brokers list` to show the replica that cannot serve"):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tierfetch.cli.local_quorum import ControllerFailedError, LocalQuorum
+from tierfetch.cli.local_security import LocalSecurity
 from tierfetch.cli.processes import free_ports, poll
 from tierfetch.protocol.records import iter_batches, iter_records
 
@@ -109,8 +110,10 @@ def test_Q8_a_frozen_leader_is_replaced_and_follows_when_it_wakes(quorum: LocalQ
     for _ in poll(WAIT_S, "another leader", interval_s=0.2):
         if status["LeaderId"] != leader:
             break
+        arguments = ("quorum", "describe", "--status", "--json", "--bootstrap-controller", others)
         text = subprocess.run(
-            [*TIERFETCH, "quorum", "describe", "--status", "--json", "--bootstrap-controller", others],
+            [*TIERFETCH, *arguments],
+            env=None if quorum.security is None else quorum.security.environment(arguments),
             capture_output=True,
             text=True,
             check=False,
@@ -125,8 +128,11 @@ def test_Q8_a_frozen_leader_is_replaced_and_follows_when_it_wakes(quorum: LocalQ
             return
 
 
-def test_Q15_voters_are_added_and_removed_from_the_command_line(tmp_path: Path) -> None:
-    with LocalQuorum(tmp_path, dynamic=True) as quorum:
+@pytest.mark.parametrize("is_secured", [False, True])
+def test_Q15_voters_are_added_and_removed_from_the_command_line(tmp_path: Path, is_secured: bool) -> None:
+    """Also where controllers prove themselves to each other by certificates (KIP-853)."""
+    security = LocalSecurity(tmp_path / "secrets") if is_secured else None
+    with LocalQuorum(tmp_path, dynamic=True, security=security) as quorum:
         servers = ["--bootstrap-controller", quorum.bootstrap_controllers]
         for node in (2, 3):
             quorum.tool("quorum", "add", "--config", str(quorum.config_file(node)), *servers)

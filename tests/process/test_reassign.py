@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 import re
 import signal
 import subprocess
@@ -17,11 +16,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tierfetch.cli.command_config import make_client
 from tierfetch.cli.local_cluster import SESSION, LocalCluster
 from tierfetch.cli.main import cli
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.requests import configs_of, metadata_of
 from tierfetch.protocol.wire.config_resources import ConfigSource, ResourceType
 from tierfetch.tests.process.clients import Librdkafka, create_topic
@@ -100,10 +100,10 @@ class Moved:
 
     def _ask(self, broker: int, api: ApiKey, body: Any) -> Any:
         async def ask() -> Any:
-            client = KafkaClient(client_id="test", random=random.Random())
+            client = make_client("test")
             address = Address("127.0.0.1", self.cluster.port(broker))
             try:
-                return await client.request(address, api, body, timeout_s=TIMEOUT_S)
+                return await client.send(address, body, timeout_s=TIMEOUT_S)
             finally:
                 await client.close()
 

@@ -13,6 +13,7 @@ import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.processes import poll
+from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import Librdkafka, create_topics
 from tierfetch.tests.process.looks import registration
 from tierfetch.tests.process.operating import TIMEOUT_S, wait_all_in_sync
@@ -134,7 +135,7 @@ def test_D1_an_almost_full_disk_refuses_produce_alone_and_ends_by_itself(tmp_pat
 
 def commit(servers: str, group: str, topic: str, offset: int) -> None:
     """Commit an offset; KafkaException where that fails."""
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": group})
+    consumer = confluent_kafka.Consumer({**connecting.librdkafka(servers), "group.id": group})
     try:
         consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 0, offset)], asynchronous=False)
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tierfetch.cli.command_config import make_client
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.processes import poll
-from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import KafkaError
-from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.requests import metadata_of
 
 TIMEOUT_S = 120.0
@@ -72,10 +71,10 @@ class WholeCluster:
 
 
 async def _partition(port: int, topic: str) -> Any:
-    client = KafkaClient(client_id="test", random=random.Random())
+    client = make_client("test")
     body = metadata_of([topic])
     try:
-        answer = await client.request(Address("127.0.0.1", port), ApiKey.METADATA, body, timeout_s=2)
+        answer = await client.send(Address("127.0.0.1", port), body, timeout_s=2)
     finally:
         await client.close()
     return answer.topics[0].partitions[0]

@@ -126,13 +126,13 @@ async def test_the_newest_common_version_is_spoken() -> None:
 
     async with serving({ApiKey.FETCH: on_fetch}) as server, connected(server.port) as client:
         await client.fetch(FETCH)
-        await client.request(ApiKey.FETCH, FETCH, max_version=13)
+        await client.send(FETCH, max_version=13)
         assert [context.api_version for context in contexts] == [18, 13]
         assert client.version_of(ApiKey.FETCH) == 18
         with pytest.raises(KafkaError, match=r"offers LIST_OFFSETS not at all, needed is 1 to 11"):
             await client.send(ListOffsetsRequest(replica_id=-1, topics=()))
         with pytest.raises(KafkaError, match=r"offers FETCH 4 to 18, needed is 4 to 3"):
-            await client.request(ApiKey.FETCH, FETCH, max_version=3)
+            await client.send(FETCH, max_version=3)
         await client.fetch(FETCH)
 
 
@@ -142,8 +142,8 @@ async def test_a_produce_without_acks_returns_at_once() -> None:
 
     async with serving({ApiKey.PRODUCE: on_produce}) as server, connected(server.port, in_flight_max=1) as client:
         for _ in range(3):
-            assert await client.produce(ProduceRequest(acks=0, timeout_ms=1, topics=())) is None
-        answer = await client.produce(ProduceRequest(acks=1, timeout_ms=1, topics=()))
+            assert await client.send(ProduceRequest(acks=0, timeout_ms=1, topics=())) is None
+        answer = await client.send(ProduceRequest(acks=1, timeout_ms=1, topics=()))
         assert answer is not None
         assert answer.throttle_time_ms == 7
 
@@ -282,7 +282,7 @@ async def test_a_lost_connection_fails_all_its_requests() -> None:
 async def test_everybody_shares_one_connection() -> None:
     async with serving({ApiKey.FETCH: echo_fetch}) as server:
         client, address = client_of(), Address(HOST, server.port)
-        answers = await asyncio.gather(*[client.fetch(address, fetch_of(i)) for i in range(20)])
+        answers = await asyncio.gather(*[client.send(address, fetch_of(i)) for i in range(20)])
         assert [answer.session_id for answer in answers] == list(range(20))
         assert server._connection_ids == 1
         await client.close()
@@ -291,8 +291,8 @@ async def test_everybody_shares_one_connection() -> None:
 async def test_who_gives_up_waiting_does_not_stop_the_others_dial() -> None:
     async with serving({ApiKey.FETCH: echo_fetch}) as server:
         client, address = client_of(), Address(HOST, server.port)
-        first = asyncio.create_task(client.fetch(address, FETCH))
-        second = asyncio.create_task(client.fetch(address, fetch_of(2)))
+        first = asyncio.create_task(client.send(address, FETCH))
+        second = asyncio.create_task(client.send(address, fetch_of(2)))
         await asyncio.sleep(0)
         first.cancel()
         assert (await second).session_id == 2
@@ -303,12 +303,12 @@ async def test_who_gives_up_waiting_does_not_stop_the_others_dial() -> None:
 async def test_a_lost_connection_is_dialled_again() -> None:
     async with serving({ApiKey.FETCH: echo_fetch}) as server:
         client, address = client_of(), Address(HOST, server.port)
-        await client.fetch(address, FETCH)
+        await client.send(address, FETCH)
         (connection,) = server.connections
         connection.transport.abort()
         lost = await client.connection(address)
         await until(lambda: lost.is_closed)
-        assert (await client.fetch(address, fetch_of(3))).session_id == 3
+        assert (await client.send(address, fetch_of(3))).session_id == 3
         await client.close()
 
 
@@ -321,9 +321,9 @@ async def test_after_a_failure_an_address_is_left_alone_for_a_while() -> None:
     async with fake_broker(hang_up) as port:
         client, address = client_of(backoff_min_s=100.0, backoff_max_s=100.0), Address(HOST, port)
         with pytest.raises(BrokerUnavailableError, match="API_VERSIONS to"):
-            await client.fetch(address, FETCH)
+            await client.send(address, FETCH)
         with pytest.raises(BrokerUnavailableError, match="API_VERSIONS to"):
-            await client.fetch(address, FETCH, timeout_s=0.02)
+            await client.send(address, FETCH, timeout_s=0.02)
         assert len(dialled) == 1
         await client.close()
 
@@ -349,7 +349,7 @@ async def test_closing_the_pool_ends_dials_and_requests() -> None:
 
     async with fake_broker(broker(silence)) as port, raw_peer(port):
         client = client_of(backoff_min_s=100.0)
-        request = asyncio.create_task(client.fetch(Address(HOST, port), FETCH))
+        request = asyncio.create_task(client.send(Address(HOST, port), FETCH))
         await until(lambda: any(item.connection is not None for item in client._brokers.values()))
         dial = asyncio.create_task(client.connection(Address(HOST, 1)))
         await asyncio.sleep(0)

@@ -64,9 +64,8 @@ def test_truncated_entities_are_malformed(data: st.DataObject) -> None:
 
 def test_unknown_tagged_fields_are_skipped() -> None:
     """KIP-482: a newer client may send them in any structure of any flexible version."""
-    request = ApiKey.METADATA.request_type(12)(
-        topics=(), allow_auto_topic_creation=True, include_topic_authorized_operations=False
-    )
+    schema: Any = ApiKey.METADATA.request_type(12)
+    request = schema(topics=(), allow_auto_topic_creation=True, include_topic_authorized_operations=False)
     data = written(request)
     assert data.endswith(b"\0"), "no tagged fields"
     tagged = data[:-1] + b"\x02" + b"\x63\x03abc" + b"\x64\x00"

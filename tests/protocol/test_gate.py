@@ -22,6 +22,7 @@ from tierfetch.protocol.messages.configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
+from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 from tierfetch.security.acls import Acls
 from tierfetch.security.authorizer import AUDIT_LOGGER, LINES_PER_S, StandardAuthorizer
@@ -56,12 +57,15 @@ class Listener:
         for number, (operation, kind, name) in enumerate(rights):
             pattern = ResourcePattern(kind, name, PatternType.LITERAL)
             acls.put(UUID(int=number), AclBinding(pattern, "User:alice", "*", operation, AclPermissionType.ALLOW))
+        self.acls = acls
         self.now_s = 0.0
         self.authorizer = StandardAuthorizer(AclRules(), lambda: acls, lambda: self.now_s)
         self.reached: list[Any] = []
+        self.contexts: list[RequestContext] = []
 
     async def ask(self, api: ApiKey, request: Any, answer: Any, *, is_controller: bool = False) -> Any:
-        async def handle(_: object, reached: Any) -> Any:
+        async def handle(context: RequestContext, reached: Any) -> Any:
+            self.contexts.append(context)
             self.reached.append(reached)
             return answer
 
@@ -286,9 +290,23 @@ async def test_produce_and_fetch_topic_by_topic(by_id: bool) -> None:
     assert listener.reached[0].topics == written[:1]
     read = tuple(FetchTopic((FetchPartition(0),), *item) for item in named)
     fetch = FetchRequest(max_wait_ms=1, min_bytes=1, topics=read, session_id=0, session_epoch=0)
-    fetched = await listener.ask(ApiKey.FETCH, fetch, FetchResponse(topics=()))
-    assert [topic.partitions[0].error_code for topic in fetched.topics] == [ErrorCode.topic_authorization_failed]
-    assert (listener.reached[1].topics, listener.reached[1].session_epoch) == (read[:1], -1)
+    await listener.ask(ApiKey.FETCH, fetch, FetchResponse(topics=()))
+    assert listener.reached[1] == fetch
+    rights = listener.contexts[1].rights
+    assert rights is not None
+    assert [rights.may_read(key if by_id else name) for key, name in NAMES.items()] == [True, False]
+    assert rights.may_read(UUID(int=99)), "what does not exist is not denied"
+
+
+async def test_what_a_consumer_may_read_has_another_version_after_each_change() -> None:
+    listener = Listener((Op.READ, Kind.TOPIC, "open"))
+    fetch = FetchRequest(max_wait_ms=1, min_bytes=1, topics=())
+    for _ in range(2):
+        await listener.ask(ApiKey.FETCH, fetch, FetchResponse(topics=()))
+    listener.acls.remove(UUID(int=0))
+    await listener.ask(ApiKey.FETCH, fetch, FetchResponse(topics=()))
+    first, second, third = [context.rights.version for context in listener.contexts if context.rights is not None]
+    assert first == second != third
 
 
 async def test_replicas_and_the_metadata_log_need_cluster_action() -> None:
@@ -371,7 +389,7 @@ async def test_what_brokers_alone_ask_for_is_not_served_on_the_listeners_of_clie
 ) -> None:
     reached: list[Any] = []
 
-    async def handle(_: object, request: Any) -> str:
+    async def handle(_: object, request: Any) -> Any:
         reached.append(request)
         return ANSWERED
 

@@ -109,7 +109,7 @@ def test_a_message_has_a_field_for_each_field_of_each_version(api: ApiKey, which
 
 
 def test_a_null_where_none_is_allowed_is_refused_on_both_sides() -> None:
-    cls, kind = request_class(ApiKey.DELETE_GROUPS), ApiKey.DELETE_GROUPS.request_type(0)
+    cls, kind = message_class(ApiKey.DELETE_GROUPS, "request"), ApiKey.DELETE_GROUPS.request_type(0)
     with pytest.raises(MalformedMessageError, match="groups_names is null"):
         message_reader(cls, kind)(Reader(memoryview(b"\xff\xff\xff\xff"), 0, flexible=False))
     with pytest.raises(TypeError, match=r"DeleteGroupsRequest\.groups_names is None"):
@@ -117,8 +117,8 @@ def test_a_null_where_none_is_allowed_is_refused_on_both_sides() -> None:
 
 
 def test_a_nested_structure_of_another_message_is_refused() -> None:
-    cls, kind = request_class(ApiKey.LIST_OFFSETS), ApiKey.LIST_OFFSETS.request_type(1)
-    wrong = request_class(ApiKey.HEARTBEAT)(group_id="g", generation_id=1, member_id="m")
+    cls, kind = message_class(ApiKey.LIST_OFFSETS, "request"), ApiKey.LIST_OFFSETS.request_type(1)
+    wrong = message_class(ApiKey.HEARTBEAT, "request")(group_id="g", generation_id=1, member_id="m")
     with pytest.raises(TypeError, match=r"ListOffsetsRequest\.topics holds a HeartbeatRequest, not a ListOffsetsTopic"):
         message_writer(cls, kind)(Writer(flexible=False), cls(replica_id=-1, topics=(wrong,)))
 

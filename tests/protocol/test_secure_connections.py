@@ -6,6 +6,7 @@ import asyncio
 import json
 import struct
 import time
+import tracemalloc
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -16,6 +17,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tierfetch.cli.certificates import Certificate, make_authority, make_certificate
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, read_request_header, read_response, write_request
 from tierfetch.protocol.errors import ErrorCode
@@ -35,7 +37,6 @@ from tierfetch.security.credentials import ScramCredentials
 from tierfetch.security.listener import ListenerIdentity
 from tierfetch.security.principal import SecurityProtocol
 from tierfetch.tests.protocol.wire_fakes import FileSlice
-from tierfetch.tests.security.certificates import Certificate, make_authority, make_certificate
 
 FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -113,11 +114,32 @@ async def test_tls_carries_slices_of_files(tmp_path: Path) -> None:
             random=Random(1),
             identity=ClientIdentity(client_settings({"security.protocol": "SSL", **TRUST})),
         )
-        response = await client.fetch(listener.address, FETCH)
+        response = await client.send(listener.address, FETCH)
         assert all(partition.records == path.read_bytes() for partition in response.topics[0].partitions)
         await client.close()
         context = listener.contexts[0]
         assert (str(context.principal), context.security_protocol) == ("User:ANONYMOUS", SecurityProtocol.SSL)
+
+
+IDLE = 60
+IDLE_BYTES_MAX = 64 * 1024
+
+
+async def test_a_connection_that_says_nothing_takes_little_memory() -> None:
+    """Less than what asyncio's TLS allocates for each: 256 KiB that any stranger could have taken."""
+    async with listening(NODE, SecurityProtocol.SSL) as listener:
+        await listener.ask({"security.protocol": "SSL", **TRUST})
+        tracemalloc.start()
+        try:
+            idle = [await asyncio.open_connection("localhost", listener.server.port) for _ in range(IDLE)]
+            while len(listener.server.handshakes) < IDLE:  # noqa: ASYNC110  # until all are accepted
+                await asyncio.sleep(0)
+            taken, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert taken < IDLE * IDLE_BYTES_MAX
+        for _, writer in idle:
+            writer.close()
 
 
 @pytest.mark.parametrize("versions", ["TLSv1.2", "TLSv1.3"])

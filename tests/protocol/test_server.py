@@ -99,7 +99,7 @@ async def test_records_of_a_produce_are_writable() -> None:
         return ProduceResponse(topics=())
 
     async with serving({ApiKey.PRODUCE: on_produce}) as server, connected(server.port) as client:
-        await client.produce(produce(b"--" + bytes(100_000)))
+        await client.send(produce(b"--" + bytes(100_000)))
     assert seen == b"OK" + bytes(100_000)
 
 
@@ -249,7 +249,7 @@ async def test_pipelined_slices_and_small_responses_do_not_mix(data_file: Path) 
     handlers: dict[int, Handler] = {ApiKey.FETCH: on_fetch, ApiKey.PRODUCE: on_produce}
     async with serving(handlers) as server, connected(server.port) as client:
         fetches = [client.fetch(FetchRequest(max_wait_ms=0, min_bytes=i, topics=())) for i in range(20)]
-        produces = [client.produce(produce(b"x")) for _ in range(20)]
+        produces = [client.send(produce(b"x")) for _ in range(20)]
         answers = await asyncio.gather(*[item for pair in zip(fetches, produces, strict=True) for item in pair])
     for i in range(20):
         assert answers[2 * i].topics[0].partitions[0].records == whole[i : i + 400_000]

@@ -11,18 +11,19 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.cli.processes import free_ports
 from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.net.dispatch import Handler, RequestContext
 from tierfetch.protocol.net.server import Server
-from tierfetch.quorum.core.config import MetadataLogConfig, RaftConfig
+from tierfetch.quorum.core.config import MetadataLogConfig, RaftConfig, ReplicaConfig
 from tierfetch.quorum.core.state import Endpoint, LeaderAndEpoch, ReplicaKey
 from tierfetch.quorum.core.voters import VoterNode, VoterSet
 from tierfetch.quorum.handlers import QuorumHandlers, api_versions_handler
 from tierfetch.quorum.listener import CommittedBatch, SnapshotContent
-from tierfetch.quorum.node import QuorumNode
+from tierfetch.quorum.node import QuorumNode, open_replica
 from tierfetch.quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
 
 CLUSTER = "asNLmUt5R6KXNd2eIjy-lA"
@@ -82,32 +83,31 @@ class Replica:
     async def start(self, *, observer: bool = False) -> QuorumNode:
         quorum = self.quorum
         self.state = Recorder()
-        node = QuorumNode(
-            RaftConfig(
-                key=ReplicaKey(self.node_id),
-                cluster_id=self.cluster_id,
-                endpoints=() if observer else (self.endpoint,),
-                **{
-                    "bootstrap_servers": () if quorum.static_voters else tuple(quorum.endpoints),
-                    **quorum.timeouts,
-                },
-            ),
-            log_dir=self.directory,
-            disk=quorum.disk,
-            rng=random.Random(self.node_id),
-            now_ms=now_ms,
-            static_voters=quorum.static_voters,
-            log_config=quorum.log_config,
+        raft = RaftConfig(
+            key=ReplicaKey(self.node_id),
+            cluster_id=self.cluster_id,
+            endpoints=() if observer else (self.endpoint,),
+            **{
+                "bootstrap_servers": () if quorum.static_voters else tuple(quorum.endpoints),
+                **quorum.timeouts,
+            },
         )
-        node.add_listener(self.state)
-        table = {api: self._counted(api, handler) for api, handler in QuorumHandlers(node).table().items()}
-        table[ApiKey.API_VERSIONS] = api_versions_handler(lambda: frozenset(table))
-        server = Server(table, listener_name="CONTROLLER")
+        config = ReplicaConfig(
+            raft=raft,
+            directory=self.directory,
+            static_voters=quorum.static_voters or VoterSet(),
+            log=quorum.log_config,
+        )
+        machine = NodeEnvironment(disk=quorum.disk, rng=random.Random(self.node_id), now_ms=now_ms)
+        server = Server({}, listener_name="CONTROLLER")
         await server.bind(self.address.host, self.address.port)
         self._stack.push_async_callback(server.close, deadline_s=1.0)
-        await node.start()
+        node = await self._stack.enter_async_context(open_replica(config, machine))
+        table = {api: self._counted(api, handler) for api, handler in QuorumHandlers(node).table().items()}
+        table[ApiKey.API_VERSIONS] = api_versions_handler(lambda: frozenset(table))
+        server.handlers |= table
+        node.start([self.state])
         self.node = node
-        self._stack.push_async_callback(node.stop)
         await server.serve()
         return node
 
@@ -207,7 +207,7 @@ class Quorum:
 
         def leads() -> bool:
             voters = [item for item in self.running() if item in self.voters]
-            known = {item.node.leader_and_epoch for item in voters}
+            known = {item.node.status.leader_and_epoch for item in voters}
             found[:] = [item for item in voters if item.state.leaders and {item.state.leaders[-1]} == known]
             found[:] = [item for item in found if item.state.leaders[-1].leader_id == item.node_id]
             return bool(found)

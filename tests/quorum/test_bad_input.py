@@ -31,7 +31,7 @@ OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
 async def ask(quorum: Quorum, replica: Replica, api: ApiKey, body: dict[str, Any], version: int | None = None) -> Any:
     client = quorum.client()
     try:
-        return await client.request(replica.address, api, request_of(api, body), max_version=version)
+        return await client.send(replica.address, request_of(api, body), max_version=version)
     finally:
         await client.close()
 
@@ -67,7 +67,7 @@ async def test_Q2_votes_that_are_refused(tmp_path: Path, body: dict[str, Any], c
         partitions = [item for topic in answer.topics for item in topic.partitions]
         assert code in [answer.error_code, *(item.error_code for item in partitions)]
         assert not any(item.vote_granted for item in partitions)
-        assert voter.node.leader_and_epoch.epoch == 60
+        assert voter.node.status.leader_and_epoch.epoch == 60
         assert not voter.node.failed.done()
 
 
@@ -92,7 +92,7 @@ async def test_Q5_fetches_that_are_refused(
         answer = await fetch(quorum, leader, replica_id, epoch, offset, cluster_id)
         partitions = [item.error_code for topic in answer.topics for item in topic.partitions]
         assert code in [answer.error_code, *partitions]
-        assert leader.node.high_watermark == last + 1
+        assert leader.node.status.high_watermark == last + 1
         assert leader.state.records == [b"kept"]
 
 
@@ -106,7 +106,7 @@ async def fetch(quorum: Quorum, leader: Replica, replica_id: int, epoch: int, of
     )
     client = quorum.client()
     try:
-        return await client.fetch(leader.address, fetch_request(request), timeout_s=5)
+        return await client.send(leader.address, fetch_request(request), timeout_s=5)
     finally:
         await client.close()
 
@@ -218,7 +218,7 @@ async def test_Q9_a_damaged_snapshot_is_named_and_nothing_is_led_from_it(
         await quorum.start()
         leader = await quorum.leader()
         last = await append(leader, b"a")
-        await leader.node.create_snapshot(last + 1, leader.node.log_end_epoch, [b"state"], now_ms())
+        await leader.node.create_snapshot(last + 1, leader.node.log.last_epoch, [b"state"], now_ms())
         await leader.stop()
         (path,) = leader.log_directory.glob("*.checkpoint")
         path.chmod(0o600)
@@ -252,7 +252,7 @@ async def test_Q15_a_wiped_static_voter_votes_again_when_it_has_followed_a_leade
         assert (wiped.log_directory / "unproven-voter").exists()
         answer = await ask(quorum, wiped, ApiKey.VOTE, vote(replica_id=third.node_id))
         assert not answer.topics[0].partitions[0].vote_granted
-        assert wiped.node.state is not RaftState.LEADER
+        assert wiped.node.status.state is not RaftState.LEADER
         await leader.start()
         await third.start()
         await append_somewhere(quorum, b"more")
@@ -298,7 +298,7 @@ async def test_Q15_a_voter_that_lost_its_memory_but_not_its_directory_id_does_no
         assert not answer.topics[0].partitions[0].vote_granted
         await leader.start()
         await quorum.until_asked(hurt, ApiKey.VOTE)
-        assert leader.node.state is not RaftState.LEADER, "with the vote of one that may have forgotten another"
+        assert leader.node.status.state is not RaftState.LEADER, "with the vote of one that may have forgotten another"
         await third.start()
         await append_somewhere(quorum, b"more")
         await quorum.until(lambda: hurt.state.records == [b"kept", b"more"])
@@ -311,11 +311,11 @@ async def test_Q15_raised_to_kraft_version_1_a_wiped_voter_joins_by_itself(tmp_p
         await quorum.start()
         for _ in range(100):
             leader = await append_somewhere(quorum, b"kept")
-            epoch = leader.node.leader_and_epoch.epoch
+            epoch = leader.node.status.leader_and_epoch.epoch
             answer = await leader.node.ask(UpgradeKRaftVersionRequest(epoch=epoch, level=1))
             if answer.error is ErrorCode.none:
                 break
-        assert {node.key for node in leader.node.voters.voters} == {item.key for item in quorum.voters}
+        assert {node.key for node in leader.node.status.voters.voters} == {item.key for item in quorum.voters}
         wiped = next(item for item in quorum.voters if item is not leader)
         await wiped.stop()
         shutil.rmtree(wiped.directory)
@@ -323,9 +323,9 @@ async def test_Q15_raised_to_kraft_version_1_a_wiped_voter_joins_by_itself(tmp_p
         await wiped.format()
         quorum.timeouts |= {"fetch_timeout_ms": 1000, "auto_join": True}
         await wiped.start()
-        await quorum.until(lambda: wiped.node.is_voter, "the wiped voter to take its own place")
-        await quorum.until(lambda: wiped.key in {node.key for node in leader.node.voters.voters})
-        assert len(leader.node.voters.voters) == 3
+        await quorum.until(lambda: wiped.node.status.is_voter, "the wiped voter to take its own place")
+        await quorum.until(lambda: wiped.key in {node.key for node in leader.node.status.voters.voters})
+        assert len(leader.node.status.voters.voters) == 3
 
 
 @pytest.mark.slow
@@ -349,7 +349,7 @@ async def test_Q9_a_broker_with_the_id_of_a_static_voter_makes_no_majority(
         await double.start(observer=True)
         quorum.dynamic = False
         waiting = asyncio.create_task(append(leader, b"more"))
-        await quorum.until(lambda: double.node.log_end_offset == leader.node.next_offset)
+        await quorum.until(lambda: double.node.log.log_end_offset == leader.node.status.next_offset)
         await quorum.until_asked(leader, ApiKey.FETCH)
         assert not waiting.done(), "it was committed by the leader alone"
         assert double.state.records == [b"kept"]

@@ -63,7 +63,7 @@ def test_Q15_a_removed_leader_hands_over() -> None:
     assert cluster.run_until(lambda: cluster.leader() not in (None, first), for_ms=10_000)
     cluster.run_until(for_ms=5_000)
     assert first.core.state is RaftState.FOLLOWER
-    assert not first.core.is_voter
+    assert not first.core.status.is_voter
     assert first.high_watermark == cluster.leader().high_watermark
 
 
@@ -77,7 +77,7 @@ def test_Q15_a_removed_voter_that_comes_back_raises_no_epoch() -> None:
     cluster.start(gone.id)
     cluster.run_until(for_ms=20_000)
     assert cluster.leader().core.epoch == epoch
-    assert not gone.core.is_voter
+    assert not gone.core.status.is_voter
 
 
 def test_Q15_a_wiped_voter_is_another_replica() -> None:
@@ -89,11 +89,11 @@ def test_Q15_a_wiped_voter_is_another_replica() -> None:
     cluster.wipe(wiped.id, 1)
     cluster.start(wiped.id)
     cluster.run_until(for_ms=3_000)
-    assert not wiped.core.is_voter
+    assert not wiped.core.status.is_voter
     assert change(cluster, remove(wiped.id)) is ErrorCode.none
     assert change(cluster, add(wiped.id, 1)) is ErrorCode.none
     cluster.run_until(for_ms=1_000)
-    assert wiped.core.is_voter
+    assert wiped.core.status.is_voter
 
 
 def test_Q15_a_wiped_voter_with_auto_join_takes_its_own_place() -> None:
@@ -104,7 +104,7 @@ def test_Q15_a_wiped_voter_with_auto_join_takes_its_own_place() -> None:
     cluster.crash(wiped.id)
     cluster.wipe(wiped.id, 1)
     cluster.start(wiped.id)
-    assert cluster.run_until(lambda: wiped.core.is_voter, for_ms=30_000)
+    assert cluster.run_until(lambda: wiped.core.status.is_voter, for_ms=30_000)
     assert len(cluster.leader().core.voters_at_end.voters) == 3
     assert cluster.run_until(lambda: wiped.high_watermark == cluster.leader().high_watermark)
 
@@ -143,8 +143,8 @@ def test_Q15_what_a_replaced_directory_has_does_not_count_for_the_one_in_its_pla
     assert cluster.run_until(lambda: replaced.core.state is RaftState.LEADER, for_ms=20_000)
     cluster.cut(replaced.id, leader.id)
     cluster.run_until(for_ms=500)
-    assert second.core.log_end_offset == replaced.core.log_end_offset
-    assert replaced.core.high_watermark == 0, "one voter of three"
+    assert second.core.log.log_end_offset == replaced.core.log.log_end_offset
+    assert replaced.core.status.high_watermark == 0, "one voter of three"
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -161,7 +161,7 @@ def test_Q15_static_voters_go_into_the_log_and_come_and_go_from_then_on(seed: in
     cluster.wipe(gone.id, 1)
     cluster.start(gone.id)
     cluster.run_until(for_ms=3_000)
-    assert not gone.core.is_voter
+    assert not gone.core.status.is_voter
     assert change(cluster, remove(gone.id)) is ErrorCode.none
     assert change(cluster, add(gone.id, 1)) is ErrorCode.none
     cluster.append(cluster.leader(), b"after")
@@ -276,7 +276,7 @@ def with_a_vote_on_its_way() -> tuple[Cluster, Node, Node, Node]:
         cluster.start(one.id)
     assert cluster.run_until(lambda: candidate.core.state is RaftState.CANDIDATE, for_ms=5_000)
     cluster.cut(candidate.id, third.id)
-    assert cluster.run_until(lambda: giver.id in candidate.core.granting_voters, for_ms=500)
+    assert cluster.run_until(lambda: giver.id in candidate.core.status.granting_voters, for_ms=500)
     cluster.heal()
     for other in (leader, giver, third, fourth):
         cluster.cut(candidate.id, other.id)
@@ -453,7 +453,7 @@ def test_Q15_an_observer_that_missed_the_replacement_of_all_voters_finds_their_l
         cluster.crash(node_id)
     cluster.append(cluster.leader(), b"after")
     cluster.start(9)
-    assert cluster.run_until(lambda: cluster.nodes[9].high_watermark >= cluster.leader().core.log_end_offset)
+    assert cluster.run_until(lambda: cluster.nodes[9].high_watermark >= cluster.leader().core.log.log_end_offset)
 
 
 def test_Q15_a_voter_in_doubt_takes_no_refusal_for_an_epoch() -> None:

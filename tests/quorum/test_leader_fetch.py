@@ -28,7 +28,7 @@ def fetch(leader: Node, observer: int, now_ms: int) -> list[Effect]:
         fetch_offset=core.log_end_offset,
         last_fetched_epoch=core.epoch,
         max_wait_ms=500,
-        high_watermark=core.high_watermark,
+        high_watermark=core.status.high_watermark,
     )
     return core.step(RequestReceived(observer, request), now_ms)
 
@@ -50,7 +50,7 @@ def test_Q5_who_comes_is_looked_at_and_not_all_who_wait(monkeypatch: pytest.Monk
     assert looks == [key_of(observer) for observer in OBSERVERS]
     looks.clear()
     cluster.append(leader, b"x")
-    cluster.run_until(lambda: leader.core.high_watermark == leader.core.log_end_offset)
+    cluster.run_until(lambda: leader.core.status.high_watermark == leader.core.log_end_offset)
     assert set(cluster.answers) == set(OBSERVERS)
     assert len(looks) == len(OBSERVERS)
 

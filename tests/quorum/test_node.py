@@ -23,7 +23,7 @@ OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 async def append(replica: Replica, *records: bytes) -> int:
-    return await replica.node.append_and_commit(replica.node.leader_and_epoch.epoch, list(records))
+    return await replica.node.append_and_commit(replica.node.status.leader_and_epoch.epoch, list(records))
 
 
 async def append_somewhere(quorum: Quorum, record: bytes) -> Replica:
@@ -47,21 +47,21 @@ async def test_Q6_an_append_is_committed_on_every_voter(tmp_path: Path) -> None:
         await quorum.start()
         leader = await quorum.leader()
         last = await append(leader, b"a", b"b")
-        assert leader.node.high_watermark > last
+        assert leader.node.status.high_watermark > last
         await quorum.until(lambda: all(item.state.records == [b"a", b"b"] for item in quorum.voters))
         logs = {(item.log_directory / f"{0:020d}.log").read_bytes() for item in quorum.voters}
         assert len(logs) == 1
         with pytest.raises(NotLeaderError):
-            await others(quorum, leader)[0].node.append(leader.node.leader_and_epoch.epoch, [b"x"])
+            await others(quorum, leader)[0].node.append(leader.node.status.leader_and_epoch.epoch, [b"x"])
         with pytest.raises(NotLeaderError):
-            await leader.node.append(leader.node.leader_and_epoch.epoch + 1, [b"x"])
+            await leader.node.append(leader.node.status.leader_and_epoch.epoch + 1, [b"x"])
 
 
 async def test_Q6_batches_are_handed_over_once_in_order_with_their_offsets(tmp_path: Path) -> None:
     async with Quorum(tmp_path, 1) as quorum:
         await quorum.start()
         leader = await quorum.leader()
-        epoch = leader.node.leader_and_epoch.epoch
+        epoch = leader.node.status.leader_and_epoch.epoch
         lasts = [await leader.node.append(epoch, [b"%d" % number] * 3) for number in range(5)]
         await quorum.until(lambda: leader.node.applied_offset > lasts[-1])
         batches = leader.state.batches
@@ -81,7 +81,7 @@ async def test_Q8_a_killed_leader_is_replaced_before_the_fetch_timeout(tmp_path:
         await append(first, b"committed")
         await first.kill()
         second = await append_somewhere(quorum, b"more")
-        assert second.node.leader_and_epoch.epoch > 1
+        assert second.node.status.leader_and_epoch.epoch > 1
         assert second.state.records[:2] == [b"committed", b"more"]
         await first.start()
         await quorum.until(lambda: first.state.records == second.state.records)
@@ -108,15 +108,15 @@ async def test_Q9_an_observer_replicates_and_never_votes(tmp_path: Path) -> None
         quorum.timeouts["fetch_timeout_ms"] = 200
         await observer.start(observer=True)
         await quorum.until(lambda: observer.state.records == [b"a"])
-        assert not observer.node.is_voter
+        assert not observer.node.status.is_voter
         await append(leader, b"b")
         await quorum.until(lambda: observer.state.records == [b"a", b"b"])
-        assert observer.node.leader_and_epoch == leader.node.leader_and_epoch
+        assert observer.node.status.leader_and_epoch == leader.node.status.leader_and_epoch
         await leader.kill()
         await leader.start()
         await append(await quorum.leader(), b"c")
         await quorum.until(lambda: observer.state.records == [b"a", b"b", b"c"])
-        assert observer.node.state is RaftState.FOLLOWER
+        assert observer.node.status.state is RaftState.FOLLOWER
         assert leader.answered[ApiKey.VOTE] == 0
 
 
@@ -147,7 +147,7 @@ async def test_Q9_a_replica_that_missed_everything_begins_with_the_snapshot(tmp_
         for number in range(5):
             last = await append(leader, b"%d" % number)
         offset = last + 1
-        epoch = leader.node.log_end_epoch
+        epoch = leader.node.log.last_epoch
         await leader.node.create_snapshot(offset, epoch, [b"all"], now_ms())
         assert leader.node.log.log_start_offset == offset
         await append(leader, b"after")
@@ -168,13 +168,13 @@ async def test_Q15_voters_are_in_a_snapshot_and_survive_a_restart_from_it(tmp_pa
         await quorum.start()
         leader = await quorum.leader()
         last = await append(leader, b"a")
-        await leader.node.create_snapshot(last + 1, leader.node.log_end_epoch, [b"s"], now_ms())
-        voters = leader.node.voters
+        await leader.node.create_snapshot(last + 1, leader.node.log.last_epoch, [b"s"], now_ms())
+        voters = leader.node.status.voters
         assert (voters.kraft_version, [node.key for node in voters.voters]) == (1, [leader.key])
         await leader.stop()
         await leader.start()
         await quorum.leader()
-        assert leader.node.voters.voters == voters.voters
+        assert leader.node.status.voters.voters == voters.voters
         assert leader.state.records == [b"s"]
 
 
@@ -184,7 +184,7 @@ async def test_a_snapshot_that_is_there_already_is_not_cut_again(tmp_path: Path)
         leader = await quorum.leader()
         last = await append(leader, b"a")
         for records in ([b"first"], [b"second"]):
-            await leader.node.create_snapshot(last + 1, leader.node.log_end_epoch, records, now_ms())
+            await leader.node.create_snapshot(last + 1, leader.node.log.last_epoch, records, now_ms())
         parsed = await leader.node.log.snapshots.read(leader.node.log.snapshots.latest)
         assert parsed.batches == ((b"first",),)
 
@@ -273,7 +273,7 @@ async def test_Q9_a_damaged_snapshot_is_fetched_in_vain_until_it_is_whole(
         await quorum.start()
         leader = await quorum.leader()
         last = await append(leader, b"a")
-        await leader.node.create_snapshot(last + 1, leader.node.log_end_epoch, [b"state"], now_ms())
+        await leader.node.create_snapshot(last + 1, leader.node.log.last_epoch, [b"state"], now_ms())
         (path,) = leader.log_directory.glob("*.checkpoint")
         whole = path.read_bytes()
         path.chmod(0o600)
@@ -305,13 +305,11 @@ async def test_Q2_a_voter_that_nobody_knows_gets_no_vote(tmp_path: Path) -> None
         await quorum.start([1])
         voter = quorum.replicas[1]
         client = quorum.client()
-        answer = await client.request(
-            voter.address, ApiKey.VOTE, request_of(ApiKey.VOTE, vote(replica_id=77, replica_epoch=50))
-        )
+        answer = await client.send(voter.address, request_of(ApiKey.VOTE, vote(replica_id=77, replica_epoch=50)))
         (partition,) = answer.topics[0].partitions
         assert not partition.vote_granted
         assert partition.error_code is not ErrorCode.none
-        assert voter.node.voted_id != 77
+        assert voter.node.status.voted_id != 77
         await client.close()
 
 
@@ -336,10 +334,10 @@ async def test_Q11_requests_of_another_cluster_are_refused(tmp_path: Path) -> No
         await quorum.start()
         leader = await quorum.leader()
         client = quorum.client()
-        answer = await client.request(leader.address, ApiKey.VOTE, request_of(ApiKey.VOTE, vote(OTHER_CLUSTER)))
+        answer = await client.send(leader.address, request_of(ApiKey.VOTE, vote(OTHER_CLUSTER)))
         assert answer.error_code is ErrorCode.inconsistent_cluster_id
         assert not leader.node.failed.done()
-        assert leader.node.leader_and_epoch.epoch == 1
+        assert leader.node.status.leader_and_epoch.epoch == 1
         await client.close()
 
 
@@ -377,7 +375,7 @@ async def test_appends_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         quorum.timeouts["append_pending_bytes_max"] = 100
         await quorum.start()
         leader = await quorum.leader()
-        epoch = leader.node.leader_and_epoch.epoch
+        epoch = leader.node.status.leader_and_epoch.epoch
         taken = [asyncio.create_task(leader.node.append_and_commit(epoch, [b"x" * 60])) for _ in range(5)]
         results = await asyncio.gather(*taken, return_exceptions=True)
         assert any(isinstance(result, BufferFullError) for result in results)
@@ -389,11 +387,11 @@ async def test_Q8_a_leader_that_resigns_tells_its_state_machine(tmp_path: Path) 
     async with Quorum(tmp_path) as quorum:
         await quorum.start()
         first = await quorum.leader()
-        epoch = first.node.leader_and_epoch.epoch
+        epoch = first.node.status.leader_and_epoch.epoch
         first.node.resign(epoch, "asked by the test")
         await quorum.until(lambda: first.state.leaders[-1].epoch > epoch)
         leader = await quorum.leader()
-        assert leader.node.leader_and_epoch.epoch > epoch
+        assert leader.node.status.leader_and_epoch.epoch > epoch
         assert [item.epoch for item in first.state.leaders] == sorted(item.epoch for item in first.state.leaders)
         assert LeaderAndEpoch(None, epoch) in first.state.leaders, "before anybody else leads"
 
@@ -450,7 +448,7 @@ async def test_Q8_a_stalled_fsync_causes_no_election(tmp_path: Path, monkeypatch
         await quorum.start()
         leader = await quorum.leader()
         await append(leader, b"before")
-        epoch = leader.node.leader_and_epoch.epoch
+        epoch = leader.node.status.leader_and_epoch.epoch
         stalled = leader if who == "leader" else others(quorum, leader)[0]
         real, stalls = OsFile.sync, [1.0]
 
@@ -463,8 +461,8 @@ async def test_Q8_a_stalled_fsync_causes_no_election(tmp_path: Path, monkeypatch
         last = await append(leader, b"during")
         await quorum.until(lambda: all(item.node.applied_offset > last for item in quorum.voters))
         assert not stalls
-        assert {item.node.leader_and_epoch.epoch for item in quorum.voters} == {epoch}
-        assert leader.node.state is RaftState.LEADER
+        assert {item.node.status.leader_and_epoch.epoch for item in quorum.voters} == {epoch}
+        assert leader.node.status.state is RaftState.LEADER
 
 
 async def test_Q11_a_second_node_of_the_same_id_is_named_and_disturbs_nobody(
@@ -481,7 +479,7 @@ async def test_Q11_a_second_node_of_the_same_id_is_named_and_disturbs_nobody(
         try:
             await quorum.until(lambda: "two nodes must not have the same node.id" in caplog.text)
             await append(leader, b"b")
-            assert leader.node.leader_and_epoch == LeaderAndEpoch(1, 1)
+            assert leader.node.status.leader_and_epoch == LeaderAndEpoch(1, 1)
             assert double.state.records == []
         finally:
             await double.stop()

@@ -197,11 +197,12 @@ class Replica:
     def do_state(self, _: list[str], __: Options) -> list[str]:
         core = self.core
         assert core is not None
-        role = "voter" if core.is_voter else "observer"
+        status = core.status
+        role = "voter" if status.is_voter else "observer"
         voters = ",".join(str(node.id) for node in core.voters_at_end.voters)
         return [
-            f"{core.state.value} ({role}) epoch={core.epoch} leader={core.leader_and_epoch.leader_id} "
-            f"voted={core.voted_id} end={core.log_end_offset} hw={core.high_watermark} voters={voters}"
+            f"{core.state.value} ({role}) epoch={core.epoch} leader={status.leader_and_epoch.leader_id} "
+            f"voted={status.voted_id} end={core.log_end_offset} hw={status.high_watermark} voters={voters}"
         ]
 
     def do_tick(self, _: list[str], options: Options) -> list[str]:
@@ -345,7 +346,7 @@ class Replica:
         core = self.core
         assert core is not None
         epoch = int(options.get("epoch", core.epoch))
-        known = core.leader_and_epoch.leader_id if epoch == core.epoch else None
+        known = core.status.leader_and_epoch.leader_id if epoch == core.epoch else None
         leader = LeaderAndEpoch(optional_id(options.get("leader", str(known).lower())), epoch)
         common: Options | dict[str, Any] = {"error": ErrorCode[options.get("error", "none")], "leader": leader}
         if isinstance(request, VoteRequest):

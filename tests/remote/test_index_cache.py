@@ -18,7 +18,7 @@ from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.records.control import ControlType
 from tierfetch.protocol.topics import uuid_from_text
-from tierfetch.remote import aborts, index_cache
+from tierfetch.remote import index_cache, segment_scan
 from tierfetch.remote.core.records import decode_event
 from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
 from tierfetch.remote.index_cache import BYTES_MAX, FILE_BYTES_MIN, RemoteIndexCache
@@ -128,7 +128,7 @@ async def test_R4_what_kafka_before_4_0_uploaded_without_a_transaction_index_has
 
 
 async def test_R4_a_batch_larger_than_what_is_looked_at_hides_no_abort(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aborts, "SCAN_BYTES", 70)
+    monkeypatch.setattr(segment_scan, "SCAN_BYTES", 70)
     tier, metadata = tier_of_log(ONE_TRANSACTION, marker_batch(ControlType.ABORT, base_offset=105, producer_id=7))
     cache = await open_cache(tier)
     with pytest.raises(RemoteResourceNotFoundError, match="was lost"):
@@ -212,13 +212,67 @@ async def test_transactions_that_cannot_have_ended_in_the_segment_are_corrupt_an
     assert list(await cache.transaction_index(SEGMENT)) == [ABORTED]
 
 
-async def test_absent_offset_index_is_an_error_each_time() -> None:
+async def test_absent_segment_is_an_error_each_time() -> None:
     tier = tier_of()
     cache = await open_cache(tier)
     for _ in range(2):
         with pytest.raises(RemoteResourceNotFoundError):
             await cache.offset_index(SEGMENT)
-    assert len(tier.calls) == 2
+    assert [operation for operation, _ in tier.calls] == 2 * ["fetch_index index", "fetch_log_segment"]
+
+
+BATCHES = [bytes(data_batch(base_offset=100 + n, timestamp_ms=1_000 + n, value=1_000 * b"v")) for n in range(20)]
+
+
+@pytest.mark.parametrize("left", [None, b"", b"not an index"])
+async def test_R4_an_offset_or_time_index_that_was_lost_is_built_from_the_log(
+    left: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    tier, metadata = tier_of_log(*BATCHES)
+    for index_type in (IndexType.OFFSET, IndexType.TIMESTAMP):
+        if left is None:
+            del tier.objects[metadata.segment_id, index_type]
+        else:
+            tier.objects[metadata.segment_id, index_type] = left
+    disk = MemoryDisk()
+    cache = await open_cache(tier, disk)
+    size = len(BATCHES[0])
+    offsets = await cache.offset_index(metadata)
+    if left == b"":  # an index without entries is a legal one: it leads to the segment's begin
+        assert list(offsets) == []
+        return
+    assert list(offsets) == [OffsetPosition(100 + n, n * size) for n in (4, 8, 12, 16)]
+    assert (await cache.time_index(metadata)).last_entry.timestamp == 1_019
+    assert f"{metadata.segment_id}: its index cannot be used, building it from the {20 * size} bytes" in caplog.text
+    tier.objects.clear()
+    again = await open_cache(tier, disk)
+    assert list(await again.offset_index(metadata)) == list(offsets), "it is kept like any other"
+
+
+async def test_R4_what_is_built_from_kafkas_logs_leads_to_every_batch() -> None:
+    """Not entry for entry: Kafka's depend on how many batches came at once."""
+    compared = 0
+    for path in BROKER.glob("*/*.log"):
+        log = path.read_bytes()
+        batches = list(iter_batches(log))
+        index, times = path.with_suffix(".index").read_bytes(), path.with_suffix(".timeindex").read_bytes()
+        if not batches or not index or not any(index[-8:]):  # the file of an active segment is preallocated
+            continue
+        metadata = replace(segment(1, int(path.stem), batches[-1][1].last_offset), segment_size_in_bytes=len(log))
+        tier = MemoryRemoteStorage()
+        tier.put(metadata, log, {})
+        cache = await open_cache(tier)
+        offsets = await cache.offset_index(metadata)
+        borders = {position for position, _ in batches}
+        for position, header in batches:
+            found = offsets.lookup(header.last_offset).position
+            assert found in borders
+            assert position - 2 * 4096 < found + header.size_bytes <= position + header.size_bytes
+        assert (await cache.time_index(metadata)).last_entry == TimeIndex.decode(
+            times, metadata.start_offset
+        ).last_entry
+        compared += 1
+    assert compared > 5
 
 
 async def test_many_callers_share_one_fetch_and_its_error() -> None:
@@ -230,7 +284,7 @@ async def test_many_callers_share_one_fetch_and_its_error() -> None:
     del tier.objects[SEGMENT.segment_id, IndexType.TIMESTAMP]
     errors = await asyncio.gather(*(cache.time_index(SEGMENT) for _ in range(20)), return_exceptions=True)
     assert {type(error) for error in errors} == {RemoteResourceNotFoundError}
-    assert len(tier.calls) == 2
+    assert [operation for operation, _ in tier.calls[1:]] == ["fetch_index timeindex", "fetch_log_segment"]
 
 
 async def test_a_cancelled_caller_does_not_end_the_fetch() -> None:

@@ -110,8 +110,28 @@ class TestOrphans:
     @pytest.mark.parametrize(("age_ms", "swept"), [(2000, False), (2001, True)])
     def test_R3_attempt_of_another_leader_goes_once_its_upload_must_have_ended(self, age_ms: int, swept: bool) -> None:
         left = remote(1, 0, 100, state=STARTED, broker_id=OTHER, at_ms=NOW - age_ms)
-        expected = [Copy(local(0, 100))] + [AbandonOrphan(segment_id(1))] * swept
-        assert plan(view(remote=(left,)), NOW) == expected
+        copied = view(remote=(remote(2, 0, 100), left), proven=frozenset(ids(2)))
+        assert plan(copied, NOW) == [Copy(local(100, 200))] + [AbandonOrphan(segment_id(1))] * swept
+
+    def test_R3_attempt_of_another_leader_stays_until_other_copies_hold_its_offsets(self) -> None:
+        """It may be finished at the last moment, and a follower delete its local segments on the strength of it."""
+        left = remote(1, 50, 200, state=STARTED, broker_id=OTHER, at_ms=0)
+        assert plan(view(remote=(left,)), NOW) == [Copy(local(0, 100))]
+        assert plan(view(remote=(remote(2, 0, 100), left)), NOW) == [Copy(local(100, 200))]
+        both = (remote(2, 0, 100), left, remote(3, 100, 200))
+        unproven = view(remote=both, proven=frozenset(ids(2)))
+        assert plan(unproven, NOW) == [Copy(local(200, 300)), Prove(ids(3))]
+        proven = view(remote=both, proven=frozenset(ids(2, 3)))
+        assert plan(proven, NOW) == [Copy(local(200, 300)), AbandonOrphan(segment_id(1))]
+
+    def test_R3_attempt_of_another_leader_beyond_the_log_end_holds_nothing_of_this_log(self) -> None:
+        left = remote(1, 1000, 1100, state=STARTED, broker_id=OTHER, at_ms=0)
+        assert AbandonOrphan(segment_id(1)) in plan(view(remote=(left,)), NOW)
+
+    @pytest.mark.parametrize("mode", [TierMode.READ_ONLY, TierMode.DELETING])
+    def test_R3_where_nothing_is_copied_no_local_segment_goes_for_an_attempt(self, mode: TierMode) -> None:
+        left = remote(1, 0, 100, state=STARTED, broker_id=OTHER, at_ms=0)
+        assert AbandonOrphan(segment_id(1)) in plan(view(remote=(left,), policy=policy(mode)), NOW)
 
     def test_R3_follower_sweeps_nothing(self) -> None:
         left = remote(1, 0, 100, state=STARTED)

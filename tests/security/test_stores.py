@@ -12,11 +12,11 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from tierfetch import extras
+from tierfetch.cli.certificates import Certificate, make_authority, make_certificate
 from tierfetch.security.core.settings import SecurityConfigError, client_settings, listener_settings
 from tierfetch.security.keystores import load_authorities, load_keys, secrets_readable
 from tierfetch.security.principal import SecurityProtocol
 from tierfetch.security.tls import client_context, name_of, openssl_name, server_context
-from tierfetch.tests.security.certificates import Certificate, make_authority, make_certificate
 
 AUTHORITY = make_authority()
 NODE = make_certificate(issuer=AUTHORITY)

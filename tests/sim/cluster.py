@@ -120,7 +120,7 @@ class Cluster:
 
     async def ask(self, api: ApiKey, body: dict[str, Any]) -> Any:
         host = self.world.host("administrator")
-        return await host.run(self._administrator.request(self.addresses[0], api, request_of(api, body), timeout_s=10))
+        return await host.run(self._administrator.send(self.addresses[0], request_of(api, body), timeout_s=10))
 
     async def create_topic(self, name: str = "t", *replicas: int, **configs: str) -> None:
         """One partition, by default of all brokers; returns when all of them know it, and its leader leads."""
@@ -174,7 +174,7 @@ class Client:
             topics=(ProduceTopic((ProducePartition(0, batch),), "t", self.cluster.image.topics["t"].topic_id),),
         )
         connection = await self.client.connection(self.leader())
-        response = await connection.produce(request)
+        response = await connection.send(request)
         answer = response.topics[0].partitions[0]
         assert answer.error_code is ErrorCode.none, answer
         return answer.base_offset

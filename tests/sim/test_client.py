@@ -23,12 +23,12 @@ def test_which_incarnation_took_a_batch_is_known_though_another_request_lost_the
         client = SimClient("c", (BROKER,), Random(1))
         client._leaders[T] = _Leader(BROKER, TOPIC_ID, {})
 
-        async def request(*_: object, **__: object) -> SimpleNamespace:
+        async def send(*_: object, **__: object) -> SimpleNamespace:
             del client._leaders[T]
             answer = SimpleNamespace(error_code=ErrorCode.none, base_offset=5)
             return SimpleNamespace(topics=[SimpleNamespace(partitions=[answer])])
 
-        client._client = SimpleNamespace(request=request)  # type: ignore[assignment]
+        client._client = SimpleNamespace(send=send)  # type: ignore[assignment]
         return await client.produce_where(T, b"", ACKS_ALL)
 
     assert asyncio.run(scenario()) == (TOPIC_ID, 5)

@@ -46,7 +46,7 @@ class Quorum:
         while True:
             for node, host in self.hosts.items():
                 replica = host.node and host.node.service.node
-                if replica and node != but and replica.leader_and_epoch.leader_id == node:
+                if replica and node != but and replica.status.leader_and_epoch.leader_id == node:
                     return node, replica
             await asyncio.sleep(0.05)
 
@@ -54,7 +54,7 @@ class Quorum:
         while True:
             _, replica = await self.leader(but)
             try:
-                return await replica.append_and_commit(replica.leader_and_epoch.epoch, records)
+                return await replica.append_and_commit(replica.status.leader_and_epoch.epoch, records)
             except NotLeaderError:
                 await asyncio.sleep(0.05)
 

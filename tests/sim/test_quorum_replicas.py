@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.quorum.core.replica import RaftStatus
 from tierfetch.quorum.core.roles import Candidate, Poll
 from tierfetch.quorum.core.state import LeaderAndEpoch, OffsetAndEpoch, RaftState, ReplicaKey
+from tierfetch.quorum.core.voters import VoterNode, VotersAt, VoterSet
 from tierfetch.sim.judges.core.events import Observed, ProcessEnded, QuorumLeaderElected, VoteCast
 from tierfetch.sim.judges.core.partition import InvariantViolationError
 from tierfetch.sim.judges.durability import DurableVote
@@ -47,7 +49,6 @@ class Scene:
         for offset in (0, high_watermark):
             entries = LeaderEpochCache(EpochEntry(*entry) for entry in epochs)
             replica = _replica(RaftState.LEADER, LeaderAndEpoch(1, epoch), 1, (), offset, _log(10, entries))
-            replica.voters = SimpleNamespace(voters=[SimpleNamespace(id=node_id) for node_id in NODES.values()])
             self.replicas["one"] = replica
             self.judge.look(Process("one", 1))
 
@@ -91,12 +92,19 @@ def _replica(
         voted_key=voted,
         high_watermark=high_watermark,
     )
-    return SimpleNamespace(
+    status = RaftStatus(
         state=state,
         leader_and_epoch=known,
+        leader_endpoint=None,
         voted_id=voted,
         granting_voters=counted,
+        is_voter=True,
+        voters=VotersAt(-1, VoterSet.of(VoterNode(ReplicaKey(node_id)) for node_id in NODES.values()), 0),
         high_watermark=high_watermark,
+        next_offset=0,
+    )
+    return SimpleNamespace(
+        status=status,
         log=log,
         _core=SimpleNamespace(_replica=inner),
     )

@@ -129,15 +129,11 @@ class FakeCluster:
         self.readers.append(FakeLedgers(self, [broker.port for broker in brokers]))
         return self.readers[-1]
 
-    async def ask(self, api: ApiKey, body: Any) -> Any:
-        return await self.ask_at(Address("broker", self.brokers[0]), api, body)
-
     async def send(self, request: Request[ResponseT]) -> ResponseT:
-        response: ResponseT = await self.ask(ApiKey(request.api_key), request)
-        return response
+        return await self.send_to(Address("broker", self.brokers[0]), request)
 
     async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT:
-        response: ResponseT = await self.ask_at(address, ApiKey(request.api_key), request)
+        response: ResponseT = self._answer(address, ApiKey(request.api_key), request)
         return response
 
     async def cluster(self, topics: Sequence[str] | None = None) -> Cluster:
@@ -156,7 +152,7 @@ class FakeCluster:
             topic_ids=self.topic_ids,
         )
 
-    async def ask_at(self, address: Address, api: ApiKey, body: Any) -> Any:
+    def _answer(self, address: Address, api: ApiKey, body: Any) -> Any:
         self._note(api, body)
         broker = address.port
         if broker in self.silent:

@@ -266,9 +266,9 @@ def is_vote_settled(source: RaftCore, target: RaftCore, epoch: int) -> bool:
         return epoch < source.epoch
     role = source._replica.role
     is_over = source.epoch > epoch or not isinstance(role, Candidate)
-    if epoch > target.epoch or (target.leader_and_epoch.leader_id is None and target.voted_id is None):
+    if epoch > target.epoch or (target.status.leader_and_epoch.leader_id is None and target.status.voted_id is None):
         return False
-    return is_over or (target.voted_id == source._replica.key.id and target._replica.key.id in role.poll.granted)
+    return is_over or (target.status.voted_id == source._replica.key.id and target._replica.key.id in role.poll.granted)
 
 
 def check_committed_is_safe(world: World) -> None:
@@ -334,7 +334,8 @@ def _messages(bounds: Bounds, world: World) -> Iterator[tuple[str, World | None]
     for epoch, leader in world.leaders:
         for index, node in enumerate(world.nodes):
             core = node.core
-            if index == leader or core.epoch > epoch or core.leader_and_epoch == LeaderAndEpoch(leader + 1, epoch):
+            follows = core.status.leader_and_epoch == LeaderAndEpoch(leader + 1, epoch)
+            if index == leader or core.epoch > epoch or follows:
                 continue
             request = BeginQuorumEpochRequest(cluster_id=None, leader_id=leader + 1, epoch=epoch)
             yield from _deliver(bounds, world, Message(leader, index, request))

@@ -1,4 +1,7 @@
-"""Certificates made for one test run: an authority, and what it signs. No key is ever committed."""
+"""Certificates of a cluster that lives for a demo or a test: an authority, and what it signs.
+
+They are valid for two days, and keys exist only in the files that `write_pem` writes.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,83 @@
+"""Requests that a broker forwards for a client, whole, in an Envelope (KIP-590).
+
+    Envelope { request: header and body as the client sent them, principal, client's address }
+    Envelope response { response: header and body for the client, or the error of the forwarding itself }
+
+The principal is what Kafka's DefaultKafkaPrincipalBuilder writes: version 0, type, name, whether a token stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Final, cast
+
+from ..security.principal import KafkaPrincipal
+from .api import ApiKey
+from .codec import RequestHeader, read_response, write_request
+from .errors import ErrorCode, KafkaError
+from .messages.base import Request, ResponseT
+from .messages.brokers import EnvelopeRequest, EnvelopeResponse
+from .net.dispatch import RequestContext
+from .wire.framing import SIZE_BYTES
+from .wire.primitives import MalformedMessageError, Part, Reader, Writer
+
+_CORRELATION_ID: Final = 0
+"""There is one request in an Envelope: nothing has to be told apart."""
+_PRINCIPAL_VERSION: Final = b"\0\0"
+_NO_TOKEN_NO_TAGS: Final = b"\0\0"
+
+
+class EnvelopeError(KafkaError):
+    """The forwarding itself failed, not the request."""
+
+
+def wrapped(request: Request[ResponseT], version: int, client: RequestContext) -> EnvelopeRequest:
+    """Return the Envelope of a client's request, in a version that the controller knows."""
+    header = RequestHeader(ApiKey(request.api_key), version, _CORRELATION_ID, client.client_id)
+    return EnvelopeRequest(
+        request_data=joined(write_request(header, request))[SIZE_BYTES:],
+        request_principal=principal_bytes(client.principal),
+        client_host_address=_address_bytes(client.client_host),
+    )
+
+
+def unwrapped(request: Request[ResponseT], version: int, response: EnvelopeResponse) -> ResponseT:
+    """Return the response for the client. EnvelopeError has the code of the forwarding itself."""
+    if response.error_code is not ErrorCode.none:
+        raise EnvelopeError(response.error_code, f"the controller answers an Envelope with {response.error_code.name}")
+    try:
+        answer = read_response(ApiKey(request.api_key), version, memoryview(response.response_data or b""))
+    except MalformedMessageError as error:
+        raise EnvelopeError(ErrorCode.unknown_server_error, f"the controller's Envelope: {error}") from None
+    return cast("ResponseT", answer)
+
+
+def principal_bytes(principal: KafkaPrincipal) -> bytes:
+    """Return a principal as it stands in an Envelope."""
+    writer = Writer(_PRINCIPAL_VERSION, flexible=True)
+    writer.string(principal.principal_type)
+    writer.string(principal.name)
+    return joined(writer.finish()) + _NO_TOKEN_NO_TAGS
+
+
+def principal_of(data: bytes) -> KafkaPrincipal:
+    """Return the principal in an Envelope. MalformedMessageError if it cannot be read."""
+    reader = Reader(memoryview(data), len(_PRINCIPAL_VERSION), flexible=True)
+    kind, name = reader.nullable_string(), reader.nullable_string()
+    if not (kind and name):
+        raise MalformedMessageError("an Envelope with a principal without a name")
+    return KafkaPrincipal(kind, name)
+
+
+def joined(parts: Iterable[Part]) -> bytes:
+    """Return the bytes of a message without records."""
+    return b"".join(bytes(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
+
+
+def _address_bytes(host: str) -> bytes:
+    """Return an IP address without its zone; empty for a simulated host, which has only a name."""
+    try:
+        return ip_address(host.partition("%")[0]).packed
+    except ValueError:
+        return b""

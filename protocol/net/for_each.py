@@ -1,0 +1,33 @@
+"""The same done for many items on one loop: some at the same time, and no more begun in an iteration than its share.
+
+What is begun may run to its end without ever waiting (a log that is open already), so a limit of what is under way does
+not bound the time on the loop; `pace` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from typing import TypeVar
+
+from .pace import pace
+
+T = TypeVar("T")
+
+
+async def for_each(
+    items: Collection[T], do: Callable[[T], Awaitable[object]], *, at_once: int, weight: int = 1
+) -> None:
+    """Do all of them in order, `at_once` at the same time; `weight` is what one costs on the loop, in elements of
+    `pace`. The first exception cancels the others; it is raised in an ExceptionGroup.
+    """
+    left = iter(items)
+
+    async def work() -> None:
+        for item in left:  # shared: each takes the next one
+            await pace().spend(weight)
+            await do(item)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(at_once, len(items))):
+            group.create_task(work())
