@@ -25,16 +25,24 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from random import Random
 from typing import Final, cast
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from ..quorum.core.errors import BufferFullError, QuorumFailedError, UnexpectedOffsetError
+from ..protocol.wire.stepping import Steps
+from ..quorum import (
+    BufferFullError,
+    CommittedBatch,
+    LeaderAndEpoch,
+    QuorumFailedError,
+    SnapshotContent,
+    UnexpectedOffsetError,
+)
 from ..quorum.core.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
-from ..quorum.core.state import LeaderAndEpoch
-from ..quorum.listener import CommittedBatch, SnapshotContent
+from ..quorum.listener import RECORDS_PER_STEP
 from ..quorum.node import QuorumNode
 from .core.bootstrap import first_records
 from .core.fast_failover import LOOK_INTERVAL_S, ProbeOutcome, Verdict
@@ -141,16 +149,20 @@ class ControllerNode:
 
     # Told by the quorum.
 
-    def on_commit(self, batch: CommittedBatch) -> None:
-        for value in batch.records:
+    def on_commit(self, batch: CommittedBatch) -> Steps[None]:
+        # No decision falls between two steps: the worker waits until what it has appended is applied.
+        for number, value in enumerate(batch.records, start=1):
             self.core.replay(decode_record(value).record, batch.last_offset)
+            if number % RECORDS_PER_STEP == 0:
+                yield
         self._applied_end = batch.last_offset + 1
         self._committed.set()
         self._snapshotter.applied(self.core.state.image, batch)
 
-    def on_load_snapshot(self, snapshot: SnapshotContent) -> None:
-        records = (decode_record(value).record for values in snapshot.batches for value in values)
-        self.core.load_snapshot(records, snapshot.offset - 1)
+    def on_load_snapshot(self, snapshot: SnapshotContent) -> Steps[None]:
+        records = (decode_record(value).record for value in chain.from_iterable(snapshot.batches))
+        # Elections are reported after the snapshot: until it is loaded, the state before answers.
+        yield from self.core.load_snapshot(records, snapshot.offset - 1, RECORDS_PER_STEP)
         self._applied_end = snapshot.offset
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:

@@ -26,7 +26,7 @@ import logging
 from collections import ChainMap
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -49,6 +49,7 @@ from ..core.config import LogConfig
 from ..core.errors import CorruptFileError
 from ..core.file_names import DELETE_SUFFIX, FUTURE_SUFFIX, marked_directory, parse_directory
 from ..core.free_space import FreeSpace
+from ..disk.directory_lock import lock_directory
 from ..disk.durable_directory import make_directory_durably
 from ..disk.port import Disk
 from ..partition_log import LogLocation, PartitionLog
@@ -59,7 +60,7 @@ from .side_directories import promote_futures, resolve_adoptions
 
 logger = logging.getLogger(__name__)
 
-OPENINGS_MAX: Final = 64
+OPENINGS_MAX: Final = 16
 """The number of logs that are opened or closed at the same time."""
 LOG_WEIGHT: Final = 50
 """What one of these costs on the loop, in elements of `pace`."""
@@ -77,17 +78,14 @@ class HeldLock(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogServices:
-    """The services that all logs of a node share. `config_of` returns a topic's configuration by its name,
-    `directory_of` the directory in which the cluster has this node's replica, None if it does not know.
-    """
+    """The services that all logs of a node share. `config_of` returns a topic's configuration by its name."""
 
     disk: Disk
     rng: Random
     now_ms: Callable[[], int]
-    open_segments: OpenSegments
     config_of: Callable[[str], LogConfig]
-    directory_of: Callable[[TopicPartition], UUID | None]
-    lock: Callable[[Path], HeldLock]
+    lock: Callable[[Path], HeldLock] = lock_directory
+    open_segments: OpenSegments = field(default_factory=OpenSegments)
     free_bytes_min: int = 0
     """Clients' records are refused while a directory's disk has less; 0: never."""
 
@@ -97,8 +95,12 @@ class LogDirectory:
     `futures` follow logs of other directories, whose place they will take.
     """
 
-    def __init__(self, path: Path, services: LogServices) -> None:
+    def __init__(
+        self, path: Path, services: LogServices, directory_of: Callable[[TopicPartition], UUID | None] = lambda _: None
+    ) -> None:
+        """`directory_of` is the directory in which the cluster has this node's replica, None if it does not know."""
         self.path = path
+        self._directory_of = directory_of
         self.directory_id = UUID(int=0)
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.failures: dict[TopicPartition, KafkaError] = {}
@@ -158,7 +160,7 @@ class LogDirectory:
         # A killed process may not have synced: names that were read must not disappear in a later crash.
         await disk.sync_directory(self.path)
         await resolve_adoptions(disk, self.path)
-        await promote_futures(disk, self.path, lambda name: self._services.directory_of(name) == self.directory_id)
+        await promote_futures(disk, self.path, lambda name: self._directory_of(name) == self.directory_id)
         await self._open_logs(is_clean)
         await self.checkpoints.save_all()
         self._is_open = True
