@@ -22,9 +22,8 @@ from dataclasses import dataclass, replace
 
 from ..controller.service import ControllerService, open_controller
 from ..protocol.start_waits import StartWaits
-from ..quorum import controller_config
+from ..quorum import QuorumListener, controller_config
 from ..quorum.controller_config import ControllerConfig
-from ..quorum.listener import QuorumListener
 from ..quorum.storage.formatting import identify
 from ..security.core.settings import is_security_key
 from .config.broker_config import KEYS, BrokerConfig, parse

@@ -28,7 +28,7 @@ from ..protocol.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest, 
 from ..remote.metadata import RemoteLogMetadataError
 from ..remote.metadata_topic import NO_EPOCH, MetadataBatch, MetadataTopicSettings
 from .cluster.view import ClusterImage, ClusterView, NewTopic, TopicImage
-from .replicas.partition import WallClock
+from .replicas.leadership import WallClock
 
 _log = logging.getLogger(__name__)
 

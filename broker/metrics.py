@@ -1,7 +1,8 @@
 """What a broker reports to Prometheus (docs/metrics.md lists it). Values are read where they live, at each scrape.
 
-Each family is made in one go, without an `await`, so its samples are of one moment; the next family may be of a later
-one. Only requests are counted here, because nobody else does.
+A family comes in parts of `PART_SAMPLES` samples at most. Each part is made in one go, without an `await`: its samples
+are of one moment, those of the next part may be of a later one. Only requests are counted here, because nobody else
+does.
 """
 
 from __future__ import annotations
@@ -10,32 +11,35 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from itertools import chain
+from typing import Final, Generic, Protocol, TypeVar
 
 from prometheus_client import Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 
 from ..fetcher.core.leader_replicas import LeaderReplicas
-from ..fetcher.followed_replica import ReplicaProgress, ReplicaState
+from ..fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
 from ..log.keeper.manager import LogManager
 from ..protocol.api import ApiKey
+from ..protocol.messages.base import Message
 from ..protocol.net.dispatch import Handler, RequestContext
 from ..protocol.net.server import Server
 from ..protocol.topics import TopicIdPartition
-from ..rlm.manager import RemoteLogManager
 from ..rlm.metrics import CopyLag, RemoteLogCounters
 from .environment import NodeDisk
 from .groups.coordinator import GroupCoordinator
 from .groups.core.group_state import GroupState
 from .pauses import PAUSES
-from .replicas.fetcher_pool import FetcherPool
 from .replicas.hosted_partitions import HostedPartitions
 from .replicas.partition import Partition
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 PARTITION: Final = ("topic", "partition")
+PART_SAMPLES: Final = 500
+"""Samples of one part of a family: some 10 ms with their text."""
 REQUEST_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Upper bounds of the buckets of request times."""
 
@@ -114,6 +118,23 @@ TIER_TOTALS: Final[tuple[Quantity[RemoteLogCounters], ...]] = (
 )
 
 
+class FollowedReplicas(Protocol):
+    """The replicas that follow a leader: `FetcherPool`, or what a test makes up."""
+
+    def replicas(self) -> Iterable[tuple[TopicIdPartition, FollowedReplica]]: ...
+
+
+class TierStatus(Protocol):
+    """The numbers of a remote log manager."""
+
+    @property
+    def counters(self) -> RemoteLogCounters: ...
+
+    def copy_lag(self, partition: TopicIdPartition) -> CopyLag: ...
+
+    def partitions_without_ledger(self) -> int: ...
+
+
 class RequestTimes:
     """Observes how long the handlers of each API take: with the time that a Fetch waits for data and a Produce for
     followers, without the time to send the response.
@@ -129,14 +150,14 @@ class RequestTimes:
         )
 
     def timed(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
-        """The same handlers, observed."""
+        """Return the handlers, each with its time observed."""
         return {api: self._timed(ApiKey(api), handler) for api, handler in handlers.items()}
 
     def _timed(self, api: ApiKey, handler: Handler) -> Handler:
         observe = self.histogram.labels(api.name.lower()).observe
         now_s = asyncio.get_running_loop().time
 
-        async def timed(context: RequestContext, request: Any) -> Any:
+        async def timed(context: RequestContext, request: object) -> Message | None:
             began_s = now_s()
             try:
                 return await handler(context, request)
@@ -146,141 +167,139 @@ class RequestTimes:
         return timed
 
 
-class BrokerMetrics:
-    """The metric families of one broker; `tier` is None on a broker without a remote storage system."""
+def partition_metrics(hosted: HostedPartitions) -> Iterator[Metric]:
+    """Yield the families of the hosted replicas: their offsets and roles, the ISR of led ones, and failed logs."""
+    yield from chain.from_iterable(_per_partition(quantity, _partitions(hosted), _same) for quantity in PARTITIONS)
+    yield from chain.from_iterable(_per_partition(quantity, _led(hosted), _same) for quantity in LED)
+    failed, totals = sorted(hosted.out_of_service()), hosted.log_failures
+    yield _gauge("tierfetch_offline_replicas", "Replicas whose log does not let them serve.", len(failed))
+    family = GaugeMetricFamily("tierfetch_log_failed", "1: its log does not let it serve.", labels=PARTITION)
+    for name in failed:
+        family.add_metric([name.topic, str(name.partition)], 1)
+    yield family
+    yield _counter("tierfetch_log_failures", "Logs that failed while they were served.", totals.count)
+    yield _counter("tierfetch_log_lost_records", "Records missing in logs opened again.", totals.lost_records)
 
-    def __init__(
-        self,
-        hosted: HostedPartitions,
-        fetchers: FetcherPool,
-        tier: RemoteLogManager | None,
-        groups: GroupCoordinator,
-        logs: LogManager,
-        disk: NodeDisk,
-        server: Server,
-        requests: RequestTimes,
-    ) -> None:
-        self._hosted = hosted
-        self._fetchers = fetchers
-        self._tier = tier
-        self._groups = groups
-        self._logs = logs
-        self._disk = disk
-        self._server = server
-        self._requests = requests
-        self._process = ProcessCollector(registry=None)
 
-    def families(self) -> Iterator[Metric]:
-        """All of them, each made when it is asked for."""
-        yield from (_per_partition(quantity, self._partitions()) for quantity in PARTITIONS)
-        yield from (_per_partition(quantity, self._led()) for quantity in LED)
-        yield from self._failed_logs()
-        yield self._fetched_bytes()
-        yield from (_per_partition(quantity, self._followed()) for quantity in FOLLOWED)
-        yield self._replica_states()
-        if self._tier is not None:
-            yield from self._remote(self._tier)
-        yield self._group_states()
-        cleaner = self._logs.upkeep.cleaner
-        yield _counter("tierfetch_cleaned_bytes", "What compaction went through.", cleaner.cleaned_bytes)
-        yield _counter("tierfetch_cleaner_errors", "Logs that could not be compacted.", cleaner.failures)
-        yield from self._directories()
-        yield _gauge("tierfetch_disk_queue_depth", "Calls to the disk that wait or run.", self._disk.queue_depth)
-        yield _gauge("tierfetch_connections", "Connections of clients and brokers.", len(self._server.connections))
-        yield from self._request_memory()
-        yield from self._requests.histogram.collect()
-        yield from PAUSES.families()
-        yield from self._process.collect()
-
-    def _request_memory(self) -> Iterator[Metric]:
-        memory = self._server.memory
-        yield _gauge("tierfetch_request_memory_bytes", "Requests that have arrived and are not answered.", memory.used)
-        yield _gauge("tierfetch_request_memory_waiting", "Connections that wait to send a request.", memory.waiting)
-        yield _counter("tierfetch_request_memory_waits", "How often connections had to wait to send.", memory.waits)
-
-    def _partitions(self) -> Iterable[tuple[TopicIdPartition, Partition]]:
-        return ((partition.partition, partition) for partition in self._hosted.partitions.values())
-
-    def _led(self) -> Iterator[tuple[TopicIdPartition, LeaderReplicas]]:
-        for key, partition in self._partitions():
-            if partition.leadership is not None:
-                yield key, partition.leadership.replicas
-
-    def _failed_logs(self) -> Iterator[Metric]:
-        failed, totals = sorted(self._hosted.out_of_service()), self._hosted.log_failures
-        yield _gauge("tierfetch_offline_replicas", "Replicas whose log does not let them serve.", len(failed))
-        family = GaugeMetricFamily("tierfetch_log_failed", "1: its log does not let it serve.", labels=PARTITION)
-        for name in failed:
-            family.add_metric([name.topic, str(name.partition)], 1)
-        yield family
-        yield _counter("tierfetch_log_failures", "Logs that failed while they were served.", totals.count)
-        yield _counter("tierfetch_log_lost_records", "Records missing in logs opened again.", totals.lost_records)
-
-    def _directories(self) -> Iterator[Metric]:
-        offline = GaugeMetricFamily("tierfetch_log_dir_offline", "1: the directory is offline.", labels=["directory"])
-        free = GaugeMetricFamily("tierfetch_log_dir_usable_bytes", "Room on its disk.", labels=["directory"])
-        refusing = GaugeMetricFamily("tierfetch_log_dir_full", "1: produce to it is refused.", labels=["directory"])
-        for directory in self._logs.directories:
-            path, space = [str(directory.path)], directory.free_space
-            offline.add_metric(path, directory.offline is not None)
-            refusing.add_metric(path, not space.accepts_clients)
-            if space.usable_bytes is not None and directory.offline is None:
-                free.add_metric(path, space.usable_bytes)
-        yield from (offline, free, refusing)
-
-    def _followed(self) -> Iterable[tuple[TopicIdPartition, ReplicaProgress]]:
-        return ((key, replica.progress) for key, replica in self._fetchers.replicas())
-
-    def _fetched_bytes(self) -> Metric:
-        family = CounterMetricFamily(
+def follower_metrics(fetchers: FollowedReplicas) -> Iterator[Metric]:
+    """Yield the families of the replicas that follow a leader: what they cost, and how far they are."""
+    for some in _parts(_followed(fetchers)):
+        fetched = CounterMetricFamily(
             "tierfetch_replica_fetch_bytes", "What followed replicas cost so far.", labels=[*PARTITION, "source"]
         )
-        for key, progress in self._followed():
-            family.add_metric([*_labels(key), "leader"], progress.bytes_from_leader)
-            family.add_metric([*_labels(key), "tier"], progress.bytes_from_tier)
-        return family
+        for key, progress in some:
+            fetched.add_metric([*_labels(key), "leader"], progress.bytes_from_leader)
+            fetched.add_metric([*_labels(key), "tier"], progress.bytes_from_tier)
+        yield fetched
+    yield from chain.from_iterable(_per_partition(quantity, _followed(fetchers), _same) for quantity in FOLLOWED)
+    states = Counter(replica.state for _, replica in fetchers.replicas())
+    family = GaugeMetricFamily("tierfetch_replicas", "Followed replicas by their state.", labels=["state"])
+    for state in ReplicaState:
+        family.add_metric([state.value], states[state])
+    yield family
 
-    def _replica_states(self) -> Metric:
-        states = Counter(replica.state for _, replica in self._fetchers.replicas())
-        family = GaugeMetricFamily("tierfetch_replicas", "Followed replicas by their state.", labels=["state"])
-        for state in ReplicaState:
-            family.add_metric([state.value], states[state])
-        return family
 
-    def _group_states(self) -> Metric:
-        states = self._groups.count_by_state()
-        family = GaugeMetricFamily("tierfetch_groups", "Coordinated groups by their state.", labels=["state"])
-        for state in GroupState:
-            family.add_metric([state.value], states[state])
-        return family
+def tier_metrics(tier: TierStatus, hosted: HostedPartitions) -> Iterator[Metric]:
+    """Yield the families of the remote log manager."""
+    for quantity in COPY_LAGS:
+        yield from _per_partition(quantity, _led(hosted), lambda key, _: tier.copy_lag(key))
+    for total in TIER_TOTALS:
+        yield CounterMetricFamily(total.name, total.documentation, value=total.value(tier.counters))
+    errors = CounterMetricFamily("tierfetch_remote_errors", "Failed work on the tier by kind.", labels=["work"])
+    for work, count in tier.counters.errors.items():
+        errors.add_metric([work], count)
+    yield errors
+    yield _gauge(
+        "tierfetch_remote_log_metadata_unready",
+        "Tiered partitions whose remote log metadata is not read.",
+        tier.partitions_without_ledger(),
+    )
 
-    def _remote(self, tier: RemoteLogManager) -> Iterator[Metric]:
-        for quantity in COPY_LAGS:
-            yield _per_partition(quantity, ((key, tier.copy_lag(key)) for key, _ in self._led()))
-        for total in TIER_TOTALS:
-            yield CounterMetricFamily(total.name, total.documentation, value=total.value(tier.counters))
-        errors = CounterMetricFamily("tierfetch_remote_errors", "Failed work on the tier by kind.", labels=["work"])
-        for work, count in tier.counters.errors.items():
-            errors.add_metric([work], count)
-        yield errors
-        yield _gauge(
-            "tierfetch_remote_log_metadata_unready",
-            "Tiered partitions whose remote log metadata is not read.",
-            tier.partitions_without_ledger(),
-        )
+
+def group_metrics(groups: GroupCoordinator) -> Iterator[Metric]:
+    """Yield the family of the consumer groups that this broker coordinates."""
+    states = groups.count_by_state()
+    family = GaugeMetricFamily("tierfetch_groups", "Coordinated groups by their state.", labels=["state"])
+    for state in GroupState:
+        family.add_metric([state.value], states[state])
+    yield family
+
+
+def log_metrics(logs: LogManager, disk: NodeDisk) -> Iterator[Metric]:
+    """Yield the families of compaction, the log directories and the disk below them."""
+    cleaner = logs.upkeep.cleaner
+    yield _counter("tierfetch_cleaned_bytes", "What compaction went through.", cleaner.cleaned_bytes)
+    yield _counter("tierfetch_cleaner_errors", "Logs that could not be compacted.", cleaner.failures)
+    offline = GaugeMetricFamily("tierfetch_log_dir_offline", "1: the directory is offline.", labels=["directory"])
+    free = GaugeMetricFamily("tierfetch_log_dir_usable_bytes", "Room on its disk.", labels=["directory"])
+    refusing = GaugeMetricFamily("tierfetch_log_dir_full", "1: produce to it is refused.", labels=["directory"])
+    for directory in logs.directories:
+        path, space = [str(directory.path)], directory.free_space
+        offline.add_metric(path, directory.offline is not None)
+        refusing.add_metric(path, not space.accepts_clients)
+        if space.usable_bytes is not None and directory.offline is None:
+            free.add_metric(path, space.usable_bytes)
+    yield from (offline, free, refusing)
+    yield _gauge("tierfetch_disk_queue_depth", "Calls to the disk that wait or run.", disk.queue_depth)
+
+
+def server_metrics(server: Server) -> Iterator[Metric]:
+    """Yield the families of one listener: its connections and the memory of its requests."""
+    memory = server.memory
+    yield _gauge("tierfetch_connections", "Connections of clients and brokers.", len(server.connections))
+    yield _gauge("tierfetch_request_memory_bytes", "Requests that have arrived and are not answered.", memory.used)
+    yield _gauge("tierfetch_request_memory_waiting", "Connections that wait to send a request.", memory.waiting)
+    yield _counter("tierfetch_request_memory_waits", "How often connections had to wait to send.", memory.waits)
+
+
+def process_metrics() -> Iterator[Metric]:
+    """Yield the families of the process: its pauses, and what the operating system counts of it."""
+    yield from PAUSES.families()
+    yield from ProcessCollector(registry=None).collect()
+
+
+def _partitions(hosted: HostedPartitions) -> Iterable[tuple[TopicIdPartition, Partition]]:
+    return ((partition.partition, partition) for partition in hosted.partitions.values())
+
+
+def _led(hosted: HostedPartitions) -> Iterator[tuple[TopicIdPartition, LeaderReplicas]]:
+    for key, partition in _partitions(hosted):
+        if partition.leadership is not None:
+            yield key, partition.leadership.replicas
+
+
+def _followed(fetchers: FollowedReplicas) -> Iterable[tuple[TopicIdPartition, ReplicaProgress]]:
+    return ((key, replica.progress) for key, replica in fetchers.replicas())
 
 
 def _labels(key: TopicIdPartition) -> list[str]:
     return [key.topic, str(key.partition)]
 
 
-def _per_partition(quantity: Quantity[T], subjects: Iterable[tuple[TopicIdPartition, T]]) -> Metric:
-    family = GaugeMetricFamily(quantity.name, quantity.documentation, labels=PARTITION)
-    for key, subject in subjects:
-        value = quantity.value(subject)
-        if value is not None:
-            family.add_metric(_labels(key), value)
-    return family
+def _same(_: TopicIdPartition, subject: T) -> T:
+    return subject
+
+
+def _per_partition(
+    quantity: Quantity[U],
+    subjects: Iterable[tuple[TopicIdPartition, T]],
+    seen: Callable[[TopicIdPartition, T], U],
+) -> Iterator[Metric]:
+    """Return the family in parts; `seen` gives what the quantity is of."""
+    for some in _parts(subjects):
+        family = GaugeMetricFamily(quantity.name, quantity.documentation, labels=PARTITION)
+        for key, subject in some:
+            value = quantity.value(seen(key, subject))
+            if value is not None:
+                family.add_metric(_labels(key), value)
+        yield family
+
+
+def _parts(items: Iterable[T]) -> Iterator[list[T]]:
+    """Return the items as they are now, in parts; one part of nothing if there are none, for its name and type."""
+    now = list(items)
+    for first in range(0, max(1, len(now)), PART_SAMPLES):
+        yield now[first : first + PART_SAMPLES]
 
 
 def _counter(name: str, documentation: str, value: float) -> Metric:

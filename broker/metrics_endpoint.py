@@ -1,9 +1,10 @@
 """`GET /metrics` for Prometheus: a listener of its own, on the broker's event loop, in the text format.
 
-The loop gets its turn after every metric family, however many partitions there are. What a peer may do is limited; it
-is disconnected when it sends more than `REQUEST_HEAD_MAX` bytes before its request is complete, when request and answer
-take longer than `SCRAPE_TIMEOUT_S`, when it is silent for `SILENCE_TIMEOUT_S` before its request is complete, and when
-`SCRAPES_MAX` others came later while it was silent. Only if so many are being answered is a new scrape refused.
+The loop gets its turn after every part of a metric family, so that thousands of partitions do not hold it. What a peer
+may do is limited; it is disconnected when it sends more than `REQUEST_HEAD_MAX` bytes before its request is complete,
+when request and answer take longer than `SCRAPE_TIMEOUT_S`, when it is silent for `SILENCE_TIMEOUT_S` before its
+request is complete, and when `SCRAPES_MAX` others came later while it was silent. Only if so many are being answered is
+a new scrape refused.
 
 One request a connection; bodies are not read. The endpoint has the keys of a listener METRICS: with TLS the handshake
 is a part of the request, with SASL's PLAIN each request needs HTTP's Basic authentication. Without either it listens on
@@ -131,11 +132,20 @@ class MetricsEndpoint:
         return False
 
     async def _text(self) -> bytes:
-        parts = []
+        """Parts of one family follow each other: its name and type are said once."""
+        parts, before = [], ""
         for family in self._families():
-            parts.append(generate_latest(_OneFamily(family)))
+            text = generate_latest(_OneFamily(family))
+            if family.name == before:
+                text = text.removeprefix(generate_latest(_OneFamily(_without_samples(family))))
+            before = family.name
+            parts.append(text)
             await asyncio.sleep(0)
         return b"".join(parts)
+
+
+def _without_samples(family: Metric) -> Metric:
+    return Metric(family.name, family.documentation, family.type)
 
 
 class _OneFamily(Collector):

@@ -26,16 +26,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Final
 from uuid import UUID
 
 from prometheus_client.metrics_core import Metric
 
 from ..log.cleaner.cleaner import CleanerSettings
+from ..log.keeper.log_directory import LogServices
 from ..log.keeper.manager import LogManager
 from ..log.keeper.upkeep import UpkeepSettings
 from ..protocol.api import ApiKey
@@ -63,16 +63,24 @@ from .handlers.table import HandlerServices, handler_table
 from .handlers.versions import VersionsHandler
 from .listener_reload import ListenerReload
 from .metadata_topic import BrokerMetadataTopic
-from .metrics import BrokerMetrics, RequestTimes
+from .metrics import (
+    RequestTimes,
+    follower_metrics,
+    group_metrics,
+    log_metrics,
+    partition_metrics,
+    process_metrics,
+    server_metrics,
+    tier_metrics,
+)
 from .metrics_endpoint import MetricsEndpoint
 from .peers import FetcherFactory, make_client
 from .quotas.clients import BrokerQuotas
 from .quotas.metrics import quota_families
 from .replicas.fetcher_pool import FetcherPool
 from .replicas.hosted_partitions import HostedPartitions
-from .replicas.leadership import monotonic_ms
+from .replicas.leadership import PartitionServices, monotonic_ms
 from .replicas.manager import ReplicaManager
-from .replicas.partition import PartitionServices
 from .replicas.replication_throttles import ReplicationThrottles
 from .replicas.thin_replicas import ThinReplicas, WarmingLimits
 from .replicas.warmer import Warmer, WarmerSettings
@@ -279,15 +287,17 @@ class _Composition:
         config, environment = self._config, self._environment
         return LogManager(
             config.log_dirs,
-            environment.disk,
+            LogServices(
+                disk=environment.disk,
+                rng=environment.rng,
+                now_ms=environment.now_ms,
+                config_of=self._configs.config_of,
+                lock=environment.lock_directory,
+                free_bytes_min=config.log_dir_free_bytes_min,
+            ),
             cluster_id=self._view.image.cluster_id,
             node_id=config.node_id,
-            config_of=self._configs.config_of,
             directory_of=self._directory_of,
-            rng=environment.rng,
-            now_ms=environment.now_ms,
-            lock=environment.lock_directory,
-            free_bytes_min=config.log_dir_free_bytes_min,
             upkeep=UpkeepSettings(
                 checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
                 retention_check_interval_ms=config.log_retention_check_interval_ms,
@@ -406,17 +416,20 @@ class _Composition:
     async def _serve_metrics(
         self, broker: Broker, requests: RequestTimes, more: Callable[[], Iterable[Metric]], port: int
     ) -> None:
-        metrics = BrokerMetrics(
-            broker.hosted,
-            broker.fetchers,
-            None if broker.tier is None else broker.tier.manager,
-            broker.groups,
-            broker.logs,
-            broker.disk,
-            broker.server,
-            requests,
-        )
-        endpoint = MetricsEndpoint(lambda: chain(metrics.families(), quota_families(self._quotas), more()))
+        def families() -> Iterator[Metric]:
+            yield from partition_metrics(broker.hosted)
+            yield from follower_metrics(broker.fetchers)
+            if broker.tier is not None:
+                yield from tier_metrics(broker.tier.manager, broker.hosted)
+            yield from group_metrics(broker.groups)
+            yield from log_metrics(broker.logs, broker.disk)
+            yield from server_metrics(broker.server)
+            yield from requests.histogram.collect()
+            yield from process_metrics()
+            yield from quota_families(self._quotas)
+            yield from more()
+
+        endpoint = MetricsEndpoint(families)
         self._stack.push_async_callback(endpoint.close)
         await endpoint.start(self._config.metrics_host, port, self._config.security.metrics)
 

@@ -5,9 +5,12 @@ live as long as the process, so `GarbageCollection` puts them out of the collect
 
 | objects of the oldest generation since the last freeze | done | pause |
 |---|---|---|
-| at most `COLLECT_MIN` | nothing | none |
-| more | a full collection, which sees only these; what it leaves is frozen | in proportion to them, not to all |
+| at most `COLLECT_MIN` | once in `COLLECT_INTERVAL_S` a full collection, which sees only these | some 10 ms |
+| more | a full collection at once; what it leaves is frozen if that is still more | in proportion to them, not to all |
 | more than `COLLECT_MAX` | frozen without a look: state is being loaded | none |
+
+What is left of few is not frozen: among it are the connections and logs of the moment, which end in cycles. A process
+that only works, and loads no state, therefore freezes nothing, and what it lets go of is freed within a minute.
 
 Cycles among frozen objects are never collected. Reference counts free all else, frozen or not: what has a short life
 must not be part of a cycle when it ends. The collector's young generations work as ever.
@@ -31,9 +34,12 @@ from ..protocol.net.service import cancelled
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each histogram, which nobody reads
 
-COLLECT_MIN: Final = 50_000
-COLLECT_MAX: Final = 200_000
-LOOK_INTERVAL_S: Final = 1.0
+COLLECT_MIN: Final = 15_000
+COLLECT_MAX: Final = 60_000
+"""Objects that a full collection goes through in some 30 ms."""
+LOOK_INTERVAL_S: Final = 0.25
+"""The time between two looks: what a busy process leaves in that time is less than `COLLECT_MAX`."""
+COLLECT_INTERVAL_S: Final = 60.0
 TICK_S: Final = 0.02
 """Pauses that are shorter may fall between two ticks."""
 NEVER: Final = 1_000_000_000
@@ -55,10 +61,12 @@ class GarbageCollection:
         )
         self._now_s = now_s
         self._began_s = 0.0
+        self._collect_at_s = 0.0
         self._thresholds = gc.get_threshold()
 
     def begin(self) -> None:
         self._thresholds = gc.get_threshold()
+        self._collect_at_s = self._now_s() + COLLECT_INTERVAL_S
         gc.set_threshold(*self._thresholds[:2], NEVER)
         gc.callbacks.append(self._on_collection)
 
@@ -69,18 +77,25 @@ class GarbageCollection:
 
     def look(self) -> None:
         """Collect or freeze as in the table of the module."""
-        count = len(gc.get_objects(generation=2))
-        if count <= COLLECT_MIN:
+        count, now_s = _oldest(), self._now_s()
+        if count <= COLLECT_MIN and now_s < self._collect_at_s:
             return
+        self._collect_at_s = now_s + COLLECT_INTERVAL_S
         if count <= COLLECT_MAX:
             gc.collect()
-        gc.freeze()
+            count = _oldest()
+        if count > COLLECT_MIN:
+            gc.freeze()
 
     def _on_collection(self, phase: str, info: Mapping[str, int]) -> None:
         if phase == "start":
             self._began_s = self._now_s()
         else:
             self.histogram.labels(info["generation"]).observe(self._now_s() - self._began_s)
+
+
+def _oldest() -> int:
+    return len(gc.get_objects(generation=2))
 
 
 class Pauses:

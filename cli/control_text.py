@@ -18,7 +18,7 @@ from ..protocol.records.quorum_records import (
     parse_quorum_record,
 )
 from ..protocol.topics import uuid_to_text
-from ..quorum.core.state import NO_DIRECTORY_ID
+from ..quorum import NO_DIRECTORY_ID
 
 
 def control_text(record: Record) -> str:

@@ -50,7 +50,7 @@ async def _serve(config: ControllerConfig) -> int:
     from ..broker.metrics_endpoint import MetricsEndpoint
     from ..broker.pauses import PAUSES
     from ..controller.service import open_controller
-    from ..quorum.core.errors import QuorumStartError
+    from ..quorum import QuorumStartError
 
     stopped = stop_signals()
     machine = NodeEnvironment()

@@ -13,9 +13,8 @@ from ..broker.environment import NodeEnvironment
 from ..log.core.properties import parse_host_and_port
 from ..protocol.errors import OUTSIDE, OperatorError
 from ..protocol.topics import uuid_from_text
+from ..quorum import Endpoint, ReplicaKey, VoterNode, VoterSet
 from ..quorum.controller_config import ControllerConfig, load
-from ..quorum.core.state import Endpoint, ReplicaKey
-from ..quorum.core.voters import VoterNode, VoterSet
 from ..quorum.storage.formatting import FormatOrder, FormatResult, format_directories, new_directory_id
 from . import add_scram
 

@@ -25,6 +25,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from random import Random
 from typing import Final, cast
 
@@ -36,10 +37,17 @@ from ..protocol.messages.brokers import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
-from ..quorum.core.errors import BufferFullError, QuorumFailedError, UnexpectedOffsetError
+from ..protocol.wire.stepping import Steps
+from ..quorum import (
+    BufferFullError,
+    CommittedBatch,
+    LeaderAndEpoch,
+    QuorumFailedError,
+    SnapshotContent,
+    UnexpectedOffsetError,
+)
 from ..quorum.core.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
-from ..quorum.core.state import LeaderAndEpoch
-from ..quorum.listener import CommittedBatch, SnapshotContent
+from ..quorum.listener import RECORDS_PER_STEP
 from ..quorum.node import QuorumNode
 from ..security.client import ClientIdentity
 from .core.bootstrap import first_records
@@ -168,19 +176,23 @@ class ControllerNode:
 
     # Told by the quorum.
 
-    def on_commit(self, batch: CommittedBatch) -> None:
-        for value in batch.records:
+    def on_commit(self, batch: CommittedBatch) -> Steps[None]:
+        # No decision falls between two steps: the worker waits until what it has appended is applied.
+        for number, value in enumerate(batch.records, start=1):
             record = decode_record(value).record
             self.core.replay(record, batch.last_offset)
             if isinstance(record, RegisterBrokerRecord | BrokerRegistrationChangeRecord):
                 self._brokers_changed.set()
+            if number % RECORDS_PER_STEP == 0:
+                yield
         self._applied_end = batch.last_offset + 1
         self._committed.set()
         self._snapshotter.applied(self.core.state.image, batch)
 
-    def on_load_snapshot(self, snapshot: SnapshotContent) -> None:
-        records = (decode_record(value).record for values in snapshot.batches for value in values)
-        self.core.load_snapshot(records, snapshot.offset - 1)
+    def on_load_snapshot(self, snapshot: SnapshotContent) -> Steps[None]:
+        records = (decode_record(value).record for value in chain.from_iterable(snapshot.batches))
+        # Elections are reported after the snapshot: until it is loaded, the state before answers.
+        yield from self.core.load_snapshot(records, snapshot.offset - 1, RECORDS_PER_STEP)
         self._applied_end = snapshot.offset
         self._brokers_changed.set()
 

@@ -54,10 +54,10 @@ from ..protocol.net.dispatch import (
 )
 from ..protocol.net.service import cancelled
 from ..protocol.start_waits import listed
+from ..quorum import QuorumListener
 from ..quorum.controller_config import ControllerConfig as ProcessConfig
 from ..quorum.environment import Machine
 from ..quorum.handlers import QuorumHandlers
-from ..quorum.listener import QuorumListener
 from ..quorum.node import QuorumNode
 from ..quorum.service import QuorumGate, QuorumService, open_quorum
 from ..quorum.storage.bootstrap_file import read_bootstrap

@@ -14,8 +14,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
-from ..quorum.core.errors import QuorumFailedError
-from ..quorum.listener import CommittedBatch
+from ..quorum import CommittedBatch, QuorumFailedError
 from .image.image import MetadataImage
 from .image.snapshot import snapshot_records
 from .records import encode_record

@@ -7,10 +7,9 @@ and leave the parent half cancelled, which breaks its later timeouts.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 
-async def all_done(*tasks: asyncio.Task[Any]) -> None:
+async def all_done(*tasks: asyncio.Task[object]) -> None:
     """Return once all have succeeded. At the first failure, or when cancelled, cancel the others, await their end, and
     raise that.
     """

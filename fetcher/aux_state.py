@@ -69,7 +69,7 @@ class LedgerBehindError(RetriableError):
 
 
 class AskAgainError(RetriableError):
-    """What the decision rested on is going away: the bootstrap begins anew."""
+    """The state that the decision was based on is being deleted: the bootstrap begins again."""
 
 
 @dataclass(frozen=True, slots=True)

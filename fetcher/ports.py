@@ -35,7 +35,7 @@ class LeaderEndpoint(Protocol):
         """Fetch all of these and nothing else, in their order. What is not `touched` is asked for, or not, as before. A
         partition without news may be absent from the answer (KIP-227).
 
-        `arrived` may be told of answers beforehand, also where the fetch fails afterwards.
+        `arrived` may be called with answers beforehand, also where the fetch fails afterwards.
         """
 
     async def list_offset(self, partition: TopicIdPartition, leader_epoch: int, timestamp: int) -> OffsetAndEpoch:
@@ -83,7 +83,7 @@ class FollowerPartition(Protocol):
 
     @property
     def has_failed(self) -> bool:
-        """Whether the log takes nothing any more until its owner has opened it anew: it may end beyond what its disk
+        """Whether the log accepts nothing until its owner has opened it again: it may end beyond what its disk
         has, so to fetch from there would acknowledge what is lost.
         """
 

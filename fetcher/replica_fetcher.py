@@ -11,7 +11,7 @@ Rules:
   `remove`, which waits for the one under way. Everything else of a removed replica is cancelled at once.
 * The fetch at an offset leaves only after everything below it was taken by the disk: the leader counts on that.
 * An answer is acted upon as soon as it is there, while those of others arrive; the next fetch waits for all of them.
-  The last effect of a round is made by the task that fetches; if it is late, the fetches go on in another task.
+  The last effect of a round is made by the task that fetches; if it is late, the fetches continue in another task.
 * A failure touches its own replica: it backs off and tries again (delay doubling up to a maximum, with jitter), or, if
   the fault is ours, fails until it is added again. Only a failed fetch as such delays all of them. A replica whose disk
   stalls is left out of the fetches until the disk has answered.
@@ -151,7 +151,7 @@ class ReplicaFetcher:
                     self._begin_to_fetch()
                     await asyncio.get_running_loop().create_future()
                 finally:
-                    self._group = None  # what ends while the others are cancelled begins nothing anew
+                    self._group = None  # what ends while the others are cancelled begins nothing new
         finally:
             await self._leader.close()
 
@@ -292,7 +292,7 @@ class ReplicaFetcher:
     async def _make_effect(
         self, replica: FollowedReplica, answer: FetchedPartition, others: Iterable[asyncio.Task[None]]
     ) -> None:
-        """Without a task of its own. If it takes too long the fetches go on in another task, without this replica and
+        """Run it without a task of its own. If it takes too long the fetches continue in another task, without it and
         those whose effects, the `others` of the round, have not ended by then.
         """
 
@@ -389,7 +389,7 @@ class ReplicaFetcher:
                 replica.fail(reason)
 
     async def _append(self, replica: FollowedReplica, answer: FetchedPartition) -> None:
-        """Then follow the leader's log start (-1: not told) and high watermark, in this order: below its log start the
+        """Then follow the leader's log start (-1: not given) and high watermark, in this order: below its log start the
         leader vouches for no record, so the high watermark must not pass one that is still to be read here.
         """
         partition = replica.partition
@@ -444,7 +444,7 @@ class ReplicaFetcher:
             _log.exception("internal error in the replication of %s; it stops until the broker is restarted", key)
 
     def _report_tier_outage(self, replica: FollowedReplica, reason: str) -> None:
-        """Warn once for each bootstrap: the attempts that follow may go on for hours, and are logged at INFO."""
+        """Warn once for each bootstrap: the attempts that follow may last for hours, and are logged at INFO."""
         if replica.is_tier_outage_reported:
             return
         replica.is_tier_outage_reported = True

@@ -1,4 +1,4 @@
-"""What is fetched from a leader, looked at anew where something may have changed: a fetch costs its follower what has
+"""What is fetched from a leader, looked at again where something may have changed: a fetch costs its follower what has
 moved, not what it fetches.
 
     | a replica | is looked at |

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from uuid import UUID
 
 from ..protocol.topics import TopicPartition
@@ -85,7 +85,7 @@ class PartitionLog:
 
     @property
     def topic_id(self) -> UUID | None:
-        """None where no `partition.metadata` was found."""
+        """The topic id, or None without a `partition.metadata` file."""
         return self._state.topic_id
 
     @property
@@ -106,7 +106,7 @@ class PartitionLog:
             state.topic_id = topic_id
 
     def update_config(self, config: LogConfig) -> None:
-        """In force from the next append, roll or clean-up on; a segment keeps the index interval it began with."""
+        """Apply a configuration from the next append, roll or clean-up on; a segment keeps its index interval."""
         self._state.config = config
 
     @property
@@ -115,17 +115,17 @@ class PartitionLog:
 
     @property
     def failure(self) -> str | None:
-        """Why the log is not available; None while it is."""
+        """The reason why the log is not available; None while it is."""
         return self._state.failure
 
     @property
     def failure_listeners(self) -> list[Callable[[], None]]:
-        """Called once, without arguments and without waiting, when the log fails."""
+        """Callbacks that run once, when the log fails. They must not wait."""
         return self._state.failure_listeners
 
     @property
     def failed_append_bytes(self) -> int:
-        """Size of the appends that the failure took along; 0 if it was none."""
+        """The size of the appends that failed with the log; 0 if none did."""
         return self._state.failed_append_bytes
 
     # Offsets. `offsets` has all of them. The log start, the log end and the high watermark, which every request and
@@ -169,12 +169,12 @@ class PartitionLog:
 
     @property
     def epochs(self) -> LeaderEpochCache:
-        """To look into; changed only by this log."""
+        """The leader epochs, to read; only this log changes them."""
         return self._state.epochs
 
     @property
     def producers(self) -> ProducerStateManager:
-        """To look into; another one after a truncation."""
+        """The producer state, to read; a truncation replaces it."""
         return self._state.producers
 
     @property
@@ -190,7 +190,7 @@ class PartitionLog:
         return self._state.segments.size_bytes
 
     def update_high_watermark(self, offset: int) -> bool:
-        """Raise it to `offset`, at most to the log end; a lower one changes nothing. Whether it moved."""
+        """Raise it to `offset`, at most to the log end; a lower one changes nothing. Return whether it moved."""
         state = self._state
         offset = min(offset, state.log_end_offset)
         if offset <= state.high_watermark:
@@ -210,7 +210,7 @@ class PartitionLog:
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
-    ) -> Coroutine[Any, Any, LogAppendInfo]:
+    ) -> Coroutine[object, None, LogAppendInfo]:
         """Append one batch v2; the rules are in `validation` and `producer_state`.
 
         Offset and epoch are written into `data`, which must not be touched before this returns or raises; if the call
@@ -224,7 +224,7 @@ class PartitionLog:
             transaction_version=transaction_version,
         )
 
-    def append_as_follower(self, data: Buffer) -> Coroutine[Any, Any, LogAppendInfo]:
+    def append_as_follower(self, data: Buffer) -> Coroutine[object, None, LogAppendInfo]:
         """Append whole batches byte for byte. CORRUPT_MESSAGE, INVALID_RECORD if they cannot follow what is here."""
         return self._appender.append_as_follower(data)
 
@@ -237,25 +237,25 @@ class PartitionLog:
 
     @run_to_completion
     async def assign_epoch(self, leader_epoch: int) -> None:
-        """A leader's first act: record, durably, that its epoch begins at the log's end, also without data.
+        """Record durably that a new leader's epoch begins at the log end, also without data.
 
         NOT_LEADER_OR_FOLLOWER if a later one is known. Appends of earlier epochs are refused from now on.
         """
         await self._appender.assign_epoch(leader_epoch)
 
     def reject_leaders_below(self, leader_epoch: int) -> None:
-        """Appends of earlier leaders are refused from now on, those that wait for their turn included."""
+        """Reject appends of earlier leaders from now on, those that wait for their turn included."""
         self._state.leader_epoch_floor = max(self._state.leader_epoch_floor, leader_epoch)
 
     @run_to_completion
     async def roll(self) -> bool:
-        """Begin a new segment; False if the active one is empty."""
+        """Roll a new segment. Return False if the active one is empty."""
         return await self._appender.roll()
 
     # Reading.
 
     async def read(self, offset: int, *, max_bytes: int, max_offset: int, min_one_batch: bool = True) -> LogSlice:
-        """Whole batches of one segment from the one that holds `offset` on, all below `max_offset`; release the slice.
+        """Return whole batches of one segment, from the one with `offset` on and below `max_offset`; release the slice.
 
         At most `max_bytes`, except that with `min_one_batch` a first batch that is larger comes whole. Empty from
         `max_offset` on; OFFSET_OUT_OF_RANGE outside `[local_log_start_offset, log_end_offset]`.
@@ -267,11 +267,11 @@ class PartitionLog:
         return await self._reader.aborted_transactions(start_offset, end_offset)
 
     async def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
-        """The first local record that is not older; what lies in the tier is the caller's matter."""
+        """Return the first local record that is not older; the caller searches the tier."""
         return await self._reader.offset_for_timestamp(timestamp_ms)
 
     async def max_timestamp_offset(self) -> TimestampAndOffset | None:
-        """The first local record with the largest timestamp."""
+        """Return the first local record with the largest timestamp."""
         return await self._reader.max_timestamp_offset()
 
     # Taking away.
@@ -297,19 +297,19 @@ class PartitionLog:
 
     @run_to_completion
     async def follow_log_start_offset(self, offset: int) -> bool:
-        """The same as a follower, which is told its leader's log start: a high watermark below it rises with it.
+        """Raise the log start of a follower to its leader's: a high watermark below it rises with it.
         `offset` is at most the log end.
         """
         return await self._trimming.follow_log_start_offset(offset)
 
     @run_to_completion
     async def set_log_start_from_ledger(self, offset: int) -> None:
-        """Tell a tiered log whose log start is not known where its first remote segment begins."""
+        """Set the log start of a tiered log that was opened without one: its first remote segment begins there."""
         await self._trimming.set_log_start_from_ledger(offset)
 
     @run_to_completion
     async def confirm_adoption(self) -> None:
-        """The replica has been in sync: it counts as empty no more, but as thin if something lies in the tier only.
+        """Note that the replica has been in sync: it no longer counts as empty, but as thin if the tier holds the rest.
         Both also after a restart.
         """
         state = self._state
@@ -322,7 +322,7 @@ class PartitionLog:
 
     @run_to_completion
     async def confirm_warmed(self) -> None:
-        """The replica holds enough: it is one like any other from now on, also after a restart."""
+        """Note that the replica holds enough: it is no longer thin, also after a restart."""
         if self._state.is_thin:
             await self._forget(THIN_FILE)
             self._state.is_thin = False
@@ -356,44 +356,44 @@ class PartitionLog:
 
     @property
     def clean_end_offset(self) -> int:
-        """Compaction has been through everything below it; 0 if it never was."""
+        """The offset below which everything was compacted; 0 if nothing was."""
         return self._state.clean_end_offset
 
     def now_ms(self) -> int:
-        """The wall clock that the log goes by."""
+        """Return the time of the log's wall clock in ms."""
         return self._state.now_ms()
 
     def dirty_range(self) -> DirtyRange:
-        """How much of the log compaction could go through now."""
+        """Return the range that compaction could clean now."""
         return self._cleaner.dirty_range()
 
     async def oldest_dirty_ms(self, dirty_range: DirtyRange) -> int | None:
-        """The time of the oldest batch of it; None if that is not known."""
+        """Return the time of its oldest batch in ms; None if that is not known."""
         return await self._cleaner.oldest_dirty_ms(dirty_range)
 
     async def clean(self, map_bytes_max: int, throttle: Throttle) -> Cleaned:
-        """Go through it: of each key the last record stays. For one caller at a time."""
+        """Compact the dirty range: the last record of each key stays. One caller at a time."""
         return await self._cleaner.clean(map_bytes_max, throttle)
 
     # For the tier.
 
     async def prepend(self, source: SegmentToWarm) -> int:
-        """Take a segment from the tier in front of the local log, which begins lower then (`warming`); its bytes.
+        """Put a segment from the tier in front of the local log (`warming`), which then begins lower; return its bytes.
 
-        For one caller at a time. CorruptRecordError or CorruptFileError if it is no part of this log,
-        NOT_LEADER_OR_FOLLOWER if that has changed meanwhile; what `source.read` raises.
+        One caller at a time. Raise CorruptRecordError or CorruptFileError if it does not belong to this log,
+        NOT_LEADER_OR_FOLLOWER if that has changed meanwhile, and what `source.read` raises.
         """
         return await Warming(self._state).prepend(source)
 
     async def producer_snapshot_at(self, offset: int) -> bytes | None:
-        """The producer state at a segment's base offset or at the log end, in the `.snapshot` format.
+        """Return the producer state at a segment's base offset or at the log end, in the `.snapshot` format.
 
         Made from an older one where it was never taken; None where `offset` is neither of the two.
         """
         return await producer_snapshot_at(self._state, offset)
 
     async def segment_files(self, segment: LogSegment) -> SegmentFiles:
-        """All that is uploaded of a closed segment, held until it is released; the epochs as they are on return."""
+        """Return what is uploaded of a closed segment, held until it is released; the epochs are those on return."""
         state = self._state
         state.check_usable()
         assert not segment.is_active, f"the active segment is never copied: {segment}"

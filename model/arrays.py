@@ -103,7 +103,7 @@ class ClusterArrays:
         return cls(**_cluster_fields(inventory), **_broker_fields(inventory), **_partition_fields(inventory))
 
     def to_inventory(self) -> Inventory:
-        """The same cluster as values; to and fro it is equal, but for the order of links."""
+        """Return the cluster as values; there and back it is equal, but for the order of links."""
         topics: list[list[Partition]] = [[] for _ in self.topic_names]
         for number in range(self.partition_count):
             topics[self.topic[number]].append(self._partition(number))

@@ -205,7 +205,7 @@ class _Run:
         self._available[spent] = self.resources.capacity[spent]
 
     def _record(self, rates: Floats, use: Floats, until_s: float) -> None:
-        """What a throttle lets through in a burst lasts for a moment: peaks are told as it holds from then on."""
+        """What a throttle lets through in a burst lasts for a moment: peaks are reported as it holds from then on."""
         connections, brokers = self._connections, self._arrays.broker_count
         capacity = self.resources.capacity
         bursting = (self._burst > 0) & (use > capacity)
@@ -219,7 +219,7 @@ class _Run:
         self.recorder.interval(self._now_s, until_s, use, into, out_of)
 
     def _join(self, replicas: Ints, ends_s: Floats, lag_s: Floats) -> None:
-        """From now on they take what producers write; a source that goes takes it no more."""
+        """From now on they receive what producers write; a source that is removed no longer does."""
         self._connections.end(replicas)
         fetched_s = ends_s - self.course.first_fetch_s[replicas]
         self.course.catch_up_bytes[replicas] += self._produce[replicas] * fetched_s

@@ -60,7 +60,7 @@ class FailoverResult:
 
 
 def fail_over(arrays: ClusterArrays, brokers: Collection[int]) -> ClusterArrays:
-    """The cluster without these brokers (indices): out of every ISR, and no leader any more.
+    """The cluster without these brokers (indices): out of every ISR, and no longer leaders.
 
     The first replica in sync that is alive leads, as the controller elects. A partition whose whole ISR is gone has no
     leader (-1): nobody is elected uncleanly.

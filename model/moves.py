@@ -34,7 +34,7 @@ class Moves:
 
 
 def replacement_moves(arrays: ClusterArrays, *brokers: int) -> Moves:
-    """Every replica of these brokers (indices) built anew where it was, all in one wave."""
+    """Return the moves that rebuild every replica of these brokers (indices) where it was, in one wave."""
     partition, slot = np.nonzero(np.isin(arrays.replicas, brokers))
     where = arrays.replicas[partition, slot]
     return Moves(partition.astype(np.int32), slot.astype(np.int32), where, where, np.zeros_like(where))

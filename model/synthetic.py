@@ -53,7 +53,7 @@ class Shape:
 
 
 def synthetic_cluster(shape: Shape) -> ClusterArrays:
-    """The same for the same shape: rates differ from partition to partition, segments are filled at random."""
+    """Return the cluster of a shape, always the same one. Rates differ by partition; segments are filled at random."""
     rng = np.random.default_rng(shape.seed)
     count, brokers = shape.partitions, shape.brokers
     weights = rng.lognormal(0.0, _SKEW, count)

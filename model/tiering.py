@@ -5,8 +5,8 @@
 
 `closed` are whole segments: the active one is never uploaded. At the start the pending bytes are whole segments that
 wait, and a rest that is active. A pass of the remote log manager finds a closed segment after half an interval on
-average. Copying goes on at the partition's part of its leader's quota, which all tiered partitions of the leader share
-evenly. Without a quota copying is taken to keep up.
+average. Copying continues at the partition's part of its leader's quota, which all tiered partitions of the leader
+share evenly. Without a quota copying is taken to keep up.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Thin replicas made whole: how long it takes to bring what is only in the tier to the new replicas' disks.
 
-It begins when the last replica is in the ISR, and goes on in the background on each broker at
+It begins when the last replica is in the ISR, and continues in the background on each broker at
 `thin.replica.warmer.max.bytes.per.second` at most. All brokers share the tier's bandwidth max-min fairly; each has its
 NIC and its disk to itself, but for the foreground.
 """

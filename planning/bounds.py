@@ -198,7 +198,7 @@ def least_cost(cost: Floats, weight: Floats, count: int, size_bytes: float, most
 
 
 def _dual(cost: Floats, weight: Floats, count: int, most: int, size_bytes: float, price: float) -> float:
-    """The bound at one price of a byte: whoever lowers the sum is chosen, `count` at least and `most` at most."""
+    """Return the bound at one price of a byte: brokers that lower the sum are chosen, `count` to `most`."""
     values = cost - price * weight
     below = values[values < 0]
     if count <= len(below) <= most:

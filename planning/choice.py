@@ -101,5 +101,5 @@ def _lowest(values: Floats, count: int) -> Indexes:
 
 
 def _shuffled(places: Indexes) -> Indexes:
-    """The same order each time, in which neighbours lie apart: of any beginning, a fair sample."""
+    """Return an order, the same each time, that separates neighbours: each beginning of it is a fair sample."""
     return places[np.argsort(places.astype(np.uint32) * _GOLDEN)]  # no two are equal

@@ -4,7 +4,7 @@ A reassignment has its target in the partition: `replicas` without `removing`. S
 
     standing      the partition
     ------------  ----------------------------------------------------------------------------
-    GONE          its topic does not exist any more, or another topic has taken its name
+    GONE          its topic no longer exists, or another topic has taken its name
     BEFORE        on the brokers of before the plan; in another order, if a reassignment was taken back
     MOVING        a reassignment is under way, to the plan's target
     DONE          at the plan's target, in either of its two orders
@@ -48,8 +48,8 @@ class PartitionState:
 @dataclass(frozen=True, slots=True)
 class ClusterState:
     """`uploaded` has the next offsets to upload, of partitions whose leaders roll, and `copied_bytes` what new replicas
-    hold so far; both as far as they were asked for. `under_way`: all reassignments of the cluster, whoever began them,
-    with the brokers that each leaves, keeps or comes to.
+    hold so far; both as far as they were asked for. `under_way`: all reassignments of the cluster, whichever tool began
+    them, with the brokers that each leaves, keeps or comes to.
     """
 
     live: frozenset[int]

@@ -6,7 +6,7 @@ it. A last line that a crash tore is left out.
 
     event         means
     ------------  ----------------------------------------------------------------------------------------------------
-    started       a process carries the plan out from now on; it sets throttles anew, and will put configs back
+    started       a process carries the plan out from now on; it sets throttles again, and will restore configs
     throttled     the throttle is set for this wave
     rolled        leaders roll and upload; `ends` is what was their log end then
     refused       the controller refused partitions of this wave: `problems`; without a wave: to put their order right
@@ -15,7 +15,7 @@ it. A last line that a crash tore is left out.
     pause, cancel, roll_back, resume    asked for by an operator; `skipped` are partitions to leave alone from now on,
                   `old_configs` what there was before a plan without a throttle gets one, `warm_wait_s` how long new
                   leaders may take from now on.
-                  `resume` goes on with a cancel or a rollback that has not ended, else forward
+                  `resume` continues a cancel or a rollback that has not ended, else forward
     ended         the process has ended with this outcome; `left` are brokers that were not alive, so that their configs
                   could not be put back
 """

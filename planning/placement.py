@@ -187,7 +187,7 @@ def spread(count: int, wanted: int) -> Indexes:
 def level_fill(levels: Floats, amount: float, room: Floats) -> Floats:
     """How much of `amount` each gets, so that the lowest levels rise first, at most by `room`.
 
-    The sum is `amount`, or less where there is no more room.
+    The sum is `amount`, or less where no room is left.
     """
     amount = min(amount, float(room.clip(0).sum()))
     if amount <= 0:
@@ -204,7 +204,7 @@ def level_fill(levels: Floats, amount: float, room: Floats) -> Floats:
 
 
 def water_fill(levels: Floats, amount: int, room: Floats) -> Ints:
-    """The same in whole numbers."""
+    """Return the shares in whole numbers."""
     amount = min(amount, int(np.floor(room).clip(0).sum()))
     given = np.floor(level_fill(levels, amount, np.floor(room).clip(0))).astype(np.int32)
     rest = amount - int(given.sum())

@@ -5,7 +5,7 @@
      "tierfetch": {"waves": [[0, 5], [1]], "size_bytes": [...], "leaders": [...], "throttle_bytes_per_s": ...}}
 
 Numbers in `waves` and places in `size_bytes` are those of `partitions`. `leaders` has partitions once more whose order
-is to change after all waves. A file without `tierfetch` is a plan too: one wave, unless it is divided anew.
+is to change after all waves. A file without `tierfetch` is a plan too: one wave, unless it is divided again.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def _replica_problems(
 
 
 def _divided(entries: list[Entry], state: ClusterState, per_broker: int, per_wave: int) -> list[Entry]:
-    """The same entries in waves."""
+    """Return the entries, divided into waves."""
     partitions: Mapping[Key, PartitionState] = state.partitions
     numbers: dict[int, int] = {}
 

@@ -3,7 +3,7 @@
     [prefix/]<topic>-<partition>-<topic uuid>/<20-digit start offset>-<segment uuid>.<suffix>
 
 Where the first part would be longer than a file system's names may be (255 bytes; Java's has no answer to that), the
-topic goes on in a second one; `~` is in no topic's name:
+topic continues in a second one; `~` is in no topic's name:
 
     [prefix/]<200 characters of the topic>~/<the rest>-<partition>-<topic uuid>/...
 

@@ -160,7 +160,7 @@ def _make_directories(*directories: Path) -> None:
 
 
 def _copy(path: Path, temporary: Path, size: int, abandoned: Abandoned) -> bool:
-    """Copy a segment's file in the kernel, durably; False if it has no name any more, only those who hold it open."""
+    """Copy a segment's file in the kernel, durably; False if it no longer has a name and is only held open."""
     try:
         source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

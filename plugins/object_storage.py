@@ -90,7 +90,7 @@ class ObjectStore(Protocol):
     async def size(self, key: str) -> int | None: ...
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Not before a `put` of the same keys that was cancelled can have no effect any more."""
+        """Not before a `put` of the same keys that was cancelled can no longer have an effect."""
 
     async def discard_unfinished(self, keys: Sequence[str]) -> None:
         """Remove what interrupted `put`s of these keys left."""

@@ -1,6 +1,6 @@
 """Blocking SDK calls on a plugin's own threads, with a word for a call whose caller has gone.
 
-A thread cannot be killed. A call that was cancelled or ran out of time goes on until its SDK's own timeout;
+A thread cannot be killed. A call that was cancelled or ran out of time continues until its SDK's own timeout;
 `Abandoned` is its flag, looked at before every step that would make something visible. The step that it is at may still
 take effect: who deletes what it writes waits until it has ended (`settled`), or the deletion would come first and what
 was written stay for ever.
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class AbandonedError(Exception):
-    """Ends a call on its thread; nobody waits for it any more."""
+    """Ends a call on its thread; no caller waits for it any longer."""
 
 
 class Abandoned:
@@ -42,7 +42,7 @@ class BlockingCalls:
         self.executor: Final = ThreadPoolExecutor(threads_max, thread_name_prefix=name)
         """The threads, for steps that need no log line once their caller is gone."""
         self._abandoned: dict[Future[Any], str] = {}
-        """Calls that nobody waits for any more, and the key that each works on."""
+        """Calls that no caller waits for any longer, and the key that each works on."""
 
     async def run(self, key: str, call: Callable[[Abandoned], T]) -> T:
         abandoned = Abandoned()

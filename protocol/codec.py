@@ -19,13 +19,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from .api import ApiKey
 from .errors import PeerError
 from .fetch import messages as fetch_messages
 from .fetch import wire as fetch_wire
-from .messages.base import Message, MessageT
+from .messages.base import Message, MessageT, Request, ResponseT
 from .messages.registry import MESSAGES, request_class, response_class
 from .messages.versions import lowered, upgraded
 from .request_elements import ELEMENTS_MAX_OF, REQUEST_ELEMENTS_MAX
@@ -243,6 +243,12 @@ def read_response(api: ApiKey, version: int, frame: memoryview) -> Message:
     if reader.position < reader.end:
         raise MalformedMessageError(f"{reader.remaining} bytes behind a response of {api.name} version {version}")
     return body
+
+
+def read_response_to(request: Request[ResponseT], version: int, frame: memoryview | None) -> ResponseT:
+    """Return the response to this request. No frame is no response, as to Produce with acks=0."""
+    # The codec of an API reads the class that its requests are declared with.
+    return cast("ResponseT", None if frame is None else read_response(ApiKey(request.api_key), version, frame))
 
 
 def write_response(api: ApiKey, version: int, correlation_id: int, body: Message) -> list[Part]:

@@ -7,7 +7,7 @@
 | the person's who configured or asked | `OperatorError` | the message says what to do; trying again is of no use |
 | our own | `InternalError`, and Python's own `AssertionError` | logged with its trace; the work at hand ends |
 
-`except OUTSIDE` is how a task, or a call to another node or to a disk, tells what is to be expected from a bug.
+`except OUTSIDE` is how a task, or a call to another node or to a disk, distinguishes what is expected from a bug.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class CorruptRecordError(KafkaError):
         self.position = position
 
     def at(self, position: int) -> CorruptRecordError:
-        """The same fault seen from a larger whole, in which the batch begins at `position`."""
+        """Return the fault as seen from a larger whole, in which the batch begins at `position`."""
         return CorruptRecordError(self.reason, position)
 
 

@@ -12,7 +12,7 @@ from .messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffs
 
 BROKER_ENDPOINTS: Final = 1
 CONTROLLER_ENDPOINTS: Final = 2
-"""Whose listeners DescribeCluster tells (KIP-919)."""
+"""The nodes whose listeners DescribeCluster returns (KIP-919)."""
 CONSUMER: Final = -1
 """In place of a replica's id."""
 

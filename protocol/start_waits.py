@@ -3,7 +3,7 @@
     step of a start --`waiting(what, why, until)`--> StartWaits --`line(now)`--> the operator's log (`cli/running.py`)
 
 A step enters its wait and leaves it; nothing here has a timer or writes a log, so that a start is the same whether
-somebody looks or not. Of nested waits the innermost is told: it is the one that is in the way.
+somebody looks or not. Of nested waits the innermost is reported: it is the one that blocks.
 """
 
 from __future__ import annotations

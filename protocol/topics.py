@@ -37,13 +37,13 @@ class TopicPartition:
 
 @lru_cache(PARTITION_NAMES_MAX)
 def topic_partition(topic: str, partition: int) -> TopicPartition:
-    """The same object for the same name, mostly: cheaper to make, and to find in a dictionary."""
+    """Return mostly the same object for the same name: cheaper to make, and to find in a dictionary."""
     return TopicPartition(topic, partition)
 
 
 @lru_cache(TOPIC_IDS_MAX)
 def interned_id(topic_id: UUID) -> UUID:
-    """The same object for the same id, mostly: cheaper to find in a dictionary."""
+    """Return mostly the same object for the same id: cheaper to find in a dictionary."""
     return topic_id
 
 

@@ -16,4 +16,39 @@ pending_appends    wakes the callers whose appends are committed.
 service            is a replica with its listener.
 controller_config  reads the controller's `.properties` file.
 metrics            exports the metrics of KIP-595 and KIP-853.
+
+The names below are the room's vocabulary, and cost little to import. A replica is opened by `node.open_replica`, a
+replica with its listener by `service.open_quorum`: these bring sockets, disks and metrics with them.
 """
+
+from __future__ import annotations
+
+from .core.errors import (
+    BufferFullError,
+    NotLeaderError,
+    QuorumFailedError,
+    QuorumStartError,
+    UnexpectedOffsetError,
+)
+from .core.state import NO_DIRECTORY_ID, Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
+from .core.voters import VoterNode, VotersAt, VoterSet
+from .listener import CommittedBatch, QuorumListener, SnapshotContent
+
+__all__ = [
+    "NO_DIRECTORY_ID",
+    "BufferFullError",
+    "CommittedBatch",
+    "Endpoint",
+    "LeaderAndEpoch",
+    "NotLeaderError",
+    "QuorumFailedError",
+    "QuorumListener",
+    "QuorumStartError",
+    "RaftState",
+    "ReplicaKey",
+    "SnapshotContent",
+    "UnexpectedOffsetError",
+    "VoterNode",
+    "VoterSet",
+    "VotersAt",
+]

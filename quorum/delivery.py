@@ -1,12 +1,15 @@
-"""Hands the committed log to those who apply it: snapshot first where one is needed, then batch by batch, in order.
+"""Delivery of the committed log to its listeners: a snapshot first where one is needed, then the batches in order.
 
 * A batch is handed over once, below the high watermark only, after everything before it.
 * A snapshot is loaded where the log does not hold what comes next: at the start, if there is one, and whenever the log
   begins above what was applied (the leader had let go of it, and this replica fetched its snapshot).
-* A change of the leader takes its place between batches. This replica's own leadership is told when everything that was
-  there before it has been applied; if it is lost before that it is never told.
+* A change of the leader takes its place between batches. This replica's own leadership is reported once everything
+  before it has been applied; if it is lost before that, it is never reported.
 
-Listeners are called on the event loop and do not wait. What they raise is an internal error and stops the replica.
+Listeners are called on the event loop and do not wait; a long batch or snapshot they apply in steps. Between batches,
+and between steps, everything else on the loop has its turn (`pace`): a hundred thousand partitions that change leader
+must not keep a controller from its own fetches and votes. What listeners raise is an internal error and stops the
+replica.
 
 The voters in effect are followed on the way: a snapshot cut later says which they were at its end.
 """
@@ -18,22 +21,28 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ..protocol.errors import OUTSIDE, KafkaError
+from ..protocol.net.pace import pace
 from ..protocol.records import Record, iter_records
 from ..protocol.records.batch_header import iter_batches
 from ..protocol.records.quorum_records import parse_quorum_record
+from ..protocol.wire.stepping import Steps
 from .core.state import LeaderAndEpoch
 from .core.voters import VotersAt
-from .listener import CommittedBatch, QuorumListener, SnapshotContent
+from .listener import RECORDS_PER_STEP, CommittedBatch, QuorumListener, SnapshotContent
 from .metrics import QuorumMetrics
 from .storage.control_batches import voters_after, voters_of_snapshot
 from .storage.metadata_log import MetadataLog
 
 NOW: Final = -1
 """As an offset: applied in any case."""
+RECORD_WEIGHT: Final = 2
+"""What one record costs in the listeners, in elements of `pace`."""
+OVER: Final = object()
+"""What `next` gives of steps that are at their end."""
 
 
 class Delivery:
-    """`listeners` are complete before `run`; `fail` is told what stops it."""
+    """`listeners` are complete before `run`; `fail` is called with the reason if delivery stops."""
 
     def __init__(
         self, log: MetadataLog, configured: VotersAt, metrics: QuorumMetrics, fail: Callable[[str], None]
@@ -49,7 +58,7 @@ class Delivery:
         """Since the snapshot that was loaded or cut last, by the offset of their record."""
         self._high_watermark = 0
         self._leaders: list[tuple[LeaderAndEpoch, int]] = []
-        """Changes to be told, each with the offset that must be applied before."""
+        """Changes to report, each with the offset that must be applied before."""
         self._wanted = asyncio.Event()
 
     def advance(self, high_watermark: int) -> None:
@@ -63,13 +72,13 @@ class Delivery:
         self._wanted.set()
 
     def leader_changed(self, leader: LeaderAndEpoch, not_before_offset: int = NOW) -> None:
-        """Tell it in turn, but not before that offset is applied. What was still held back is void."""
+        """Report it in turn, but not before that offset is applied. What was still held back is void."""
         self._leaders = [(known, offset) for known, offset in self._leaders if offset == NOW]
         self._leaders.append((leader, not_before_offset))
         self._wanted.set()
 
     def voters_at(self, end_offset: int) -> VotersAt:
-        """The voters in effect behind the applied record before `end_offset`."""
+        """Return the voters in effect after the applied record before `end_offset`."""
         assert end_offset <= self.applied_offset, (end_offset, self.applied_offset)
         return [known for known in self._voters if known.offset < max(end_offset, 0)][-1]
 
@@ -86,9 +95,9 @@ class Delivery:
                 self._wanted.clear()
                 if self.applied_offset < self._log.log_start_offset:
                     await self._load_snapshot_above(self.applied_offset)
-                self._tell_leaders()
+                self._notify_of_leaders()
                 await self._apply()
-                self._tell_leaders()
+                self._notify_of_leaders()
                 if not self._wanted.is_set():
                     await self._wanted.wait()
         except OUTSIDE as error:
@@ -107,11 +116,11 @@ class Delivery:
             self._voters = [voters_of_snapshot(latest.end_offset, parsed.setup, self._configured)]
             content = SnapshotContent(latest.end_offset, latest.epoch, parsed.last_append_time_ms, parsed.batches)
             for listener in self.listeners:
-                listener.on_load_snapshot(content)
+                await self._carry_out(listener.on_load_snapshot(content))
             offset = self.applied_offset = latest.end_offset
 
     async def _apply(self) -> None:
-        """Everything committed that the log holds."""
+        """Deliver everything committed that the log holds."""
         while self._log.log_start_offset <= self.applied_offset < self._high_watermark:
             data = await self._read()
             if not data:
@@ -121,7 +130,8 @@ class Delivery:
                 if header.is_control:
                     self._follow_voters(records)
                     records = ()
-                self._commit(
+                await pace().spend(len(records) * RECORD_WEIGHT)
+                await self._commit(
                     CommittedBatch(
                         header.base_offset,
                         header.last_offset,
@@ -132,7 +142,7 @@ class Delivery:
                 )
 
     async def _read(self) -> bytes:
-        """Nothing where a snapshot took the place of what was to be read, meanwhile: that one comes next."""
+        """Read what comes next; return nothing if a snapshot has replaced it meanwhile, which is delivered then."""
         try:
             return await self._log.read_bytes(self.applied_offset, max_offset=self._high_watermark)
         except KafkaError:
@@ -146,17 +156,32 @@ class Delivery:
             if after is not self._voters[-1]:
                 self._voters.append(after)
 
-    def _commit(self, batch: CommittedBatch) -> None:
+    async def _commit(self, batch: CommittedBatch) -> None:
         assert batch.base_offset >= self.applied_offset, (batch.base_offset, self.applied_offset)
-        began_s = self._metrics.now_s()
+        busy_s = self._metrics.busy_s
         for listener in self.listeners:
-            listener.on_commit(batch)
+            began_s = self._metrics.now_s()
+            steps = listener.on_commit(batch)
+            self._metrics.busy_s += self._metrics.now_s() - began_s
+            await self._carry_out(steps)
         self.applied_offset = batch.last_offset + 1
-        took_s = self._metrics.now_s() - began_s
-        self._metrics.apply.observe(took_s)
-        self._metrics.busy_s += took_s
+        self._metrics.apply.observe(self._metrics.busy_s - busy_s)
 
-    def _tell_leaders(self) -> None:
+    async def _carry_out(self, steps: Steps[None] | None) -> None:
+        """Let a listener finish, and others on the loop have their turn."""
+        if steps is None:
+            return
+        turns, weight, had = pace(), RECORDS_PER_STEP * RECORD_WEIGHT, 0
+        while True:
+            began_s = self._metrics.now_s()
+            is_over = next(steps, OVER) is OVER
+            self._metrics.busy_s += self._metrics.now_s() - began_s
+            if is_over:
+                return
+            had += weight
+            await turns.spend(weight, had)
+
+    def _notify_of_leaders(self) -> None:
         while self._leaders and self._leaders[0][1] <= self.applied_offset:
             leader, _ = self._leaders.pop(0)
             for listener in self.listeners:

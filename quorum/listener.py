@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
+from ..protocol.wire.stepping import Steps
 from .core.state import LeaderAndEpoch
+
+RECORDS_PER_STEP: Final = 250
+"""Records that a listener applies before other work of the loop may have its turn: some 5 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +35,14 @@ class SnapshotContent:
 
 
 class QuorumListener(Protocol):
-    """A state machine that applies the metadata log."""
+    """A state machine that applies the metadata log.
 
-    def on_commit(self, batch: CommittedBatch) -> None: ...
+    What takes long is returned as steps of at most `RECORDS_PER_STEP` records; nothing else is handed over before they
+    are at their end. None: it is done.
+    """
 
-    def on_load_snapshot(self, snapshot: SnapshotContent) -> None: ...
+    def on_commit(self, batch: CommittedBatch) -> Steps[None] | None: ...
+
+    def on_load_snapshot(self, snapshot: SnapshotContent) -> Steps[None] | None: ...
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None: ...

@@ -1,6 +1,6 @@
 """The one task that changes the metadata log and its snapshots: effects in, completions out, in the same order.
 
-| effect or order | done | told |
+| effect or order | done | reported |
 |---|---|---|
 | AppendRecords | stamped with the time, written, visible to readers | LogCompleted |
 | AppendFetched | written as it came | LogCompleted |
@@ -10,10 +10,9 @@
 | InstallSnapshot | part checked, named, log emptied | SnapshotInstalled, or SnapshotRejected if it is not whole |
 | `take_snapshot` | written beside all that; in its turn named, retention applied | SnapshotTaken |
 
-Any OSError or storage error is told as LogFailed, and nothing is touched after it: memory and disk may have parted. Not
-so where a snapshot cannot be written or named: the log is whole without it, so that is counted, and who asked for the
-snapshot is told.
-What waits in the queue was decided by the core, which bounds it.
+An OSError or a storage error is reported as LogFailed, and nothing is touched after it: memory and disk may differ. A
+snapshot that cannot be written or named is only counted, and its caller gets the error: the log is whole without it.
+The queue is bounded by the core, which decided what waits in it.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _Snapshot:
-    """One that is written, and who waits for it to count."""
+    """A snapshot that is written, and the future of the caller that waits until it counts."""
 
     cut: CutSnapshot
     done: asyncio.Future[None]
@@ -63,7 +62,7 @@ class _Snapshot:
     def fail(self, error: BaseException) -> None:
         if not self.done.done():
             self.done.set_exception(error)
-            self.done.exception()  # mark it as seen: who waited may have been cancelled
+            self.done.exception()  # mark it as retrieved: the caller may have been cancelled
 
 
 class LogOwner:
@@ -76,13 +75,13 @@ class LogOwner:
         now_ms: Callable[[], int],
         configured: VotersAt,
         metrics: QuorumMetrics,
-        tell: Callable[[OwnerEvent], None],
+        report: Callable[[OwnerEvent], None],
     ) -> None:
         self._log = log
         self._now_ms = now_ms
         self._configured = configured
         self._metrics = metrics
-        self._tell = tell
+        self._report = report
         self._orders: deque[LogEffect | InstallSnapshot | SnapshotChunkAppend | _Snapshot] = deque()
         self._wanted = asyncio.Event()
         self._is_dropped = False
@@ -96,9 +95,9 @@ class LogOwner:
     async def take_snapshot(
         self, snapshot_id: SnapshotId, records: Iterable[bytes], setup: QuorumSetup, last_append_time_ms: int
     ) -> None:
-        """Cut a snapshot; durable when this returns. Nothing happens if there is one as late by then.
+        """Cut a snapshot; durable when this returns. Nothing happens if there is one of this offset or a later one.
 
-        OSError if it could not be cut; the replica goes on. QuorumFailedError if it stops.
+        Raise OSError if it cannot be cut, which the replica survives, and QuorumFailedError if the replica stops.
         """
         batches = snapshot_batches(
             snapshot_id, records, setup=setup, last_append_time_ms=last_append_time_ms, now_ms=self._now_ms()
@@ -124,7 +123,7 @@ class LogOwner:
             raise QuorumFailedError(NOT_CUT)
 
     def drop(self) -> None:
-        """Forget what waits; who waits for a snapshot gets QuorumFailedError."""
+        """Forget what waits; callers that wait for a snapshot get QuorumFailedError."""
         self._is_dropped = True
         for order in self._orders:
             if isinstance(order, _Snapshot):
@@ -140,8 +139,8 @@ class LogOwner:
                 self._wanted.clear()
                 await self._wanted.wait()
         except OUTSIDE as error:
-            _log.error("the metadata log cannot go on: %s", error)
-            self._tell(LogFailed(str(error)))
+            _log.error("the metadata log cannot be written: %s", error)
+            self._report(LogFailed(str(error)))
 
     async def _perform(self, order: LogEffect | InstallSnapshot | SnapshotChunkAppend | _Snapshot) -> None:
         match order:
@@ -156,11 +155,11 @@ class LogOwner:
             case Truncate():
                 end_offset = await self._log.truncate_to(order.end_offset)
                 assert end_offset == order.end_offset, f"cut at {order.end_offset}, the log ends at {end_offset}"
-                self._tell(LogCompleted(order))
+                self._report(LogCompleted(order))
             case SnapshotChunkAppend():
                 payload: memoryview = order.payload  # type: ignore[assignment]  # the shell's own bytes
                 await self._log.snapshots.store_chunk(_wire_id(order.snapshot_id), order.position, payload)
-                self._tell(SnapshotChunkWritten(order))
+                self._report(SnapshotChunkWritten(order))
             case InstallSnapshot():
                 await self._install(order.snapshot_id)
             case _Snapshot():
@@ -174,30 +173,30 @@ class LogOwner:
 
     def _completed(self, order: AppendRecords | AppendFetched) -> None:
         assert self._log.log_end_offset == order.end_offset, (self._log.log_end_offset, order)
-        self._tell(LogCompleted(order))
+        self._report(LogCompleted(order))
 
     async def _flush(self, order: Flush) -> None:
         began_s = self._metrics.now_s()
         flushed = await self._log.flush()
         assert flushed >= order.end_offset, (flushed, order)
         self._metrics.fsync.observe(self._metrics.now_s() - began_s)
-        self._tell(LogCompleted(order))
+        self._report(LogCompleted(order))
 
     async def _install(self, snapshot_id: OffsetAndEpoch) -> None:
         wire_id = _wire_id(snapshot_id)
         try:
             parsed = await self._log.snapshots.finish_part(wire_id)
         except CorruptFileError as error:
-            _log.error("a fetched snapshot is refused: %s", error)
-            self._tell(SnapshotRejected(snapshot_id, str(error)))
+            _log.error("the snapshot fetched from the leader is rejected: %s", error)
+            self._report(SnapshotRejected(snapshot_id, str(error)))
             return
         await self._log.begin_at_snapshot(wire_id)
-        self._tell(
+        self._report(
             SnapshotInstalled(snapshot_id, voters_of_snapshot(snapshot_id.offset, parsed.setup, self._configured))
         )
 
     async def _count(self, order: _Snapshot) -> None:
-        """A snapshot that is written takes its place."""
+        """Name a snapshot that is written, and delete what it makes unnecessary."""
         snapshot_id = order.cut.snapshot_id
         try:
             try:
@@ -209,7 +208,7 @@ class LogOwner:
                 await self._log.clean()
                 start = self._log.start_id
                 snapshot = OffsetAndEpoch(snapshot_id.end_offset, snapshot_id.epoch)
-                self._tell(SnapshotTaken(snapshot, OffsetAndEpoch(start.end_offset, start.epoch)))
+                self._report(SnapshotTaken(snapshot, OffsetAndEpoch(start.end_offset, start.epoch)))
         except asyncio.CancelledError:
             order.fail(QuorumFailedError(NOT_CUT))
             raise
@@ -220,7 +219,7 @@ class LogOwner:
             order.done.set_result(None)
 
     async def _name_latest(self, cut: CutSnapshot) -> bool:
-        """False, and it is gone, if there is one as late."""
+        """Return False, and drop the snapshot, if there is one of this offset or a later one."""
         snapshots = self._log.snapshots
         latest = snapshots.latest
         if latest is not None and latest.end_offset >= cut.snapshot_id.end_offset:

@@ -9,7 +9,7 @@
 | Send | `Peers`, each with a deadline |
 | Reply | the future that the request's handler waits for |
 | SetTimer | one timer of the event loop |
-| HighWatermarkAdvanced, leader changes | `Delivery`, which tells the listeners |
+| HighWatermarkAdvanced, leader changes | `Delivery`, which notifies the listeners |
 | AppendAccepted, Completed, Failed | the future that the append's caller waits for |
 | Fatal | everything stops; `failed` says why |
 
@@ -101,7 +101,7 @@ SHUTDOWN_SLACK_S: Final = 1.0
 _TIMER_SLACK_S: Final = 0.0005
 """A timer fires in the millisecond of its deadline, not at its edge, where rounding could make it early."""
 _Effect = TypeVar("_Effect", bound=Effect)
-_STANDING: Final = frozenset({RaftState.PROSPECTIVE, RaftState.CANDIDATE})
+_ELECTING: Final = frozenset({RaftState.PROSPECTIVE, RaftState.CANDIDATE})
 
 _log = logging.getLogger(__name__)
 
@@ -168,10 +168,10 @@ class QuorumNode:
         self._loop = asyncio.get_running_loop()
         self.metrics = QuorumMetrics(self._loop.time)
         self._timer: asyncio.TimerHandle | None = None
-        self._stood_at_s: float | None = None
+        self._election_began_s: float | None = None
         self._left = asyncio.Event()
         self._appends = PendingAppends(self.metrics)
-        self._asked: dict[asyncio.Future[Response], None] = {}
+        self._requests: dict[asyncio.Future[Response], None] = {}
         self._is_running = False
         self._stack = AsyncExitStack()
         self.failed: asyncio.Future[str] = self._loop.create_future()
@@ -182,7 +182,7 @@ class QuorumNode:
             now_ms=self._now_ms,
             configured=self._configured,
             metrics=self.metrics,
-            tell=self._step,
+            report=self._step,
         )
         self._delivery = Delivery(self.log, self._configured, self.metrics, self._fail)
         self._peers = Peers(
@@ -191,7 +191,7 @@ class QuorumNode:
             identity=identity,
             request_timeout_ms=config.request_timeout_ms,
             voters=lambda: self._core.voters_at_end,
-            tell=self._step,
+            report=self._step,
             ended=self._ended,
         )
         self._performers = self._make_performers()
@@ -251,9 +251,9 @@ class QuorumNode:
         if self._timer is not None:
             self._timer.cancel()
         self._appends.fail_all(QuorumFailedError(reason))
-        for asked in tuple(self._asked):
+        for asked in tuple(self._requests):
             asked.cancel()
-        self._asked.clear()
+        self._requests.clear()
 
     # What it knows.
 
@@ -307,7 +307,7 @@ class QuorumNode:
         return await self._append(epoch, records, base_offset, is_for_commit=False)
 
     async def append_and_commit(self, epoch: int, records: Sequence[bytes]) -> int:
-        """The same, returning once the high watermark has passed the last record.
+        """Append one atomic batch, and return its last offset once the high watermark has passed it.
 
         NotLeaderError also when leadership was lost meanwhile: the records may yet be committed.
         """
@@ -322,10 +322,10 @@ class QuorumNode:
         return await pending.answer
 
     async def create_snapshot(self, offset: int, epoch: int, records: Iterable[bytes], append_time_ms: int) -> None:
-        """Cut a snapshot of the state behind the applied record before `offset`, whose epoch and time are given.
+        """Cut a snapshot of the state after the applied record before `offset`, whose epoch and time are given.
 
-        Durable when this returns; then old segments and snapshots go as far as retention says. Nothing happens if there
-        is one of that offset or a later one.
+        Durable when this returns; then old segments and snapshots are deleted as retention allows. Nothing happens if
+        there is one of that offset or a later one.
         """
         self._check_running()
         assert offset <= self.applied_offset, (offset, self.applied_offset)
@@ -344,12 +344,12 @@ class QuorumNode:
         """The core's answer to a request from another node."""
         self._check_running()
         answer: asyncio.Future[Response] = self._loop.create_future()
-        self._asked[answer] = None
+        self._requests[answer] = None
         try:
             self._step(RequestReceived(answer, request))
             return await answer
         finally:
-            self._asked.pop(answer, None)
+            self._requests.pop(answer, None)
 
     async def kraft_versions(self, endpoint: Endpoint) -> tuple[int, int]:
         """The range of `kraft.version` that the node at this endpoint supports. OSError."""
@@ -393,10 +393,10 @@ class QuorumNode:
         status = self._core.status
         leader, offsets = status.leader_and_epoch, (status.high_watermark, self.log.log_end_offset)
         _log.info(message, self.node_id, before.value, after.value, leader.epoch, leader.leader_id, *offsets)
-        if before in _STANDING:
+        if before in _ELECTING:
             return
-        if after in _STANDING:
-            self._stood_at_s = self.metrics.now_s()
+        if after in _ELECTING:
+            self._election_began_s = self.metrics.now_s()
             self.metrics.elections += 1
         elif after is RaftState.LEADER:  # a lone voter elects itself within one step
             self.metrics.elections += 1
@@ -443,9 +443,9 @@ class QuorumNode:
             self._timer = self._loop.call_at(effect.deadline_ms / 1000 + _TIMER_SLACK_S, self._step, TimerFired())
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
-        if effect.leader.leader_id is not None and self._stood_at_s is not None:
-            self.metrics.election.observe(self.metrics.now_s() - self._stood_at_s)
-            self._stood_at_s = None
+        if effect.leader.leader_id is not None and self._election_began_s is not None:
+            self.metrics.election.observe(self.metrics.now_s() - self._election_began_s)
+            self._election_began_s = None
         if effect.leader.leader_id != self.node_id:
             self._delivery.leader_changed(effect.leader)
 
@@ -453,7 +453,7 @@ class QuorumNode:
         self._delivery.leader_changed(LeaderAndEpoch(self.node_id, effect.epoch), effect.epoch_start_offset)
 
     def _resigned(self, effect: ResignedLeadership) -> None:
-        """Listeners hear of it at once: who goes on deciding would only be refused, until another leader is known."""
+        """Notify the listeners at once: what they still decide would be rejected, long before a new leader is known."""
         _log.info("replica %d resigned leadership of epoch %d: %s", self.node_id, effect.epoch, effect.reason)
         self._delivery.leader_changed(LeaderAndEpoch(None, effect.epoch))
 

@@ -1,14 +1,13 @@
-"""Asks other replicas: one request out, one answer or one failure back, always within a deadline.
+"""Requests to other replicas: for each, one response or one failure within its deadline.
 
 | request | connection | deadline |
 |---|---|---|
 | Fetch | one of its own to each peer: it may wait there, and answers come in order | its wait and the request timeout |
 | all others | a second one | request timeout |
 
-When a Fetch ends because its connection closed, the peer is probed with a new connection at once. A refused one means
-that nobody listens there any more, and that is told to the core, whose voters then need not wait for the fetch timeout:
-a killed process is noticed within a round trip. A connection that can be made again, or a probe without an answer, is
-no news.
+When a Fetch ends because its connection closed, the peer is probed with a new connection at once. If that is refused,
+no process listens there, and the core is notified: its voters need not wait for the fetch timeout, and a killed process
+is detected within a round trip. A new connection that succeeds, or a probe without an answer, shows nothing.
 """
 
 from __future__ import annotations
@@ -58,8 +57,8 @@ PeerEvent = ResponseReceived | RequestFailed | ConnectionLost
 
 
 class Peers:
-    """`tell` gets the events, one or two for each `send`; `voters` gives those in effect at the end of the log; `ended`
-    looks at each task that is done.
+    """`report` gets the events, one or two for each `send`; `voters` returns those in effect at the end of the log;
+    `ended` is called with each task that is done.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class Peers:
         identity: ClientIdentity | None,
         request_timeout_ms: int,
         voters: Callable[[], VotersAt],
-        tell: Callable[[PeerEvent], None],
+        report: Callable[[PeerEvent], None],
         ended: Callable[[asyncio.Task[None]], None],
     ) -> None:
         self._request_timeout_s = request_timeout_ms / 1000
@@ -82,26 +81,26 @@ class Peers:
         )
         client_id = f"tierfetch-quorum-{own_id}"
         self._own_id = own_id
-        self._doubles: set[Endpoint] = set()
-        """Listeners that told of two nodes with one id; each is said once."""
+        self._duplicates: set[Endpoint] = set()
+        """The listeners that revealed two nodes with one id; each is logged once."""
         self._fetches = KafkaClient(client_id=client_id, random=random, limits=limits, identity=identity)
-        self._questions = KafkaClient(client_id=client_id, random=random, limits=limits, identity=identity)
+        self._others = KafkaClient(client_id=client_id, random=random, limits=limits, identity=identity)
         self.unanswered = Unanswered()
         self._voters = voters
-        self._tell = tell
+        self._report = report
         self._supervise = ended
         self._tasks: dict[asyncio.Task[None], None] = {}
         """In the order in which they were begun."""
         self._fetching: asyncio.Task[None] | None = None
-        """The last Fetch, with all that came of it."""
+        """The last Fetch, and those that follow from its responses."""
         self._next_fetch: Send | None = None
 
     def send(self, effect: Send) -> None:
-        """Begin; does not wait.
+        """Begin the request; does not wait.
 
-        A replica awaits one Fetch at a time, so a new one gives up the one before it. Its answer would be taken for
-        that of the new one, as they often ask for the same; each late answer would bring on the next request, and that
-        the next late answer, for a leader answers the waiting Fetch of who sends another.
+        A replica awaits one Fetch at a time, so a new one cancels the one before it. A late response would be taken for
+        that of the new Fetch, which often asks for the same offset. It would bring on the next request, and that the
+        next late response, because a leader answers a replica's parked Fetch when the replica sends another.
         """
         if not isinstance(effect.request, FetchRequest):
             self._spawn(self._ask(effect), f"quorum-{type(effect.request).__name__}-{effect.peer_id}")
@@ -114,13 +113,13 @@ class Peers:
             self._fetching = self._spawn(self._fetch(effect), "quorum-fetch")
 
     async def close(self) -> None:
-        """Give up what is under way: nothing of it is told any more."""
+        """Cancel what is under way; nothing of it is reported."""
         for task in tuple(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
         await self._fetches.close()
-        await self._questions.close()
+        await self._others.close()
 
     def _spawn(self, coroutine: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
         assert len(self._tasks) < REQUESTS_MAX, f"{len(self._tasks)} requests are under way"
@@ -134,7 +133,7 @@ class Peers:
         self._supervise(task)
 
     async def _fetch(self, effect: Send) -> None:
-        """And what the core wants to fetch as soon as it hears of the answer."""
+        """Send a Fetch, and then each one that the core decides on when it gets the response."""
         await self._ask(effect)
         while self._next_fetch is not None:
             effect, self._next_fetch = self._next_fetch, None
@@ -143,43 +142,46 @@ class Peers:
     async def _ask(self, effect: Send) -> None:
         request, peer_id = effect.request, effect.peer_id
         if effect.endpoint is None:
-            self._tell(RequestFailed(peer_id, request, f"it is not known where {peer_id} listens"))
+            self._report(RequestFailed(peer_id, request, f"it is not known where {peer_id} listens"))
             return
         address = Address(effect.endpoint.host, effect.endpoint.port)
         try:
             response = await self._exchange(address, request)
         except OUTSIDE as error:
             self.unanswered.failed(address, error)
-            self._tell(RequestFailed(peer_id, request, str(error)))
+            self._report(RequestFailed(peer_id, request, str(error)))
             is_lost = isinstance(request, FetchRequest) and isinstance(error, BrokerUnavailableError)
             if is_lost and self._next_fetch is None:
                 await self._probe(peer_id, effect.endpoint)
             return
         self.unanswered.answered(address)
-        self._look_for_double(effect, effect.endpoint, response)
-        self._tell(ResponseReceived(peer_id, request, response))
+        self._check_duplicate_id(effect, effect.endpoint, response)
+        self._report(ResponseReceived(peer_id, request, response))
 
-    def _look_for_double(self, effect: Send, asked: Endpoint, response: PeerResponse) -> None:
-        """Only a person can tell which of the two is right."""
+    def _check_duplicate_id(self, effect: Send, asked: Endpoint, response: PeerResponse) -> None:
+        """Log an error for the operator, who alone knows which of the two nodes is right."""
         if response.error is ErrorCode.none and response.leader.leader_id != self._own_id:
             return
-        told = self._told_of_double(effect, response)
-        if told is not None and asked not in self._doubles:
-            self._doubles.add(asked)
-            _log.error("%s:%d %s: two nodes must not have the same node.id", asked.host, asked.port, told)
+        duplicate = self._duplicate_id(effect, response)
+        if duplicate is not None and asked not in self._duplicates:
+            self._duplicates.add(asked)
+            _log.error("%s:%d %s: two nodes must not have the same node.id", asked.host, asked.port, duplicate)
 
-    def _told_of_double(self, effect: Send, response: PeerResponse) -> str | None:
-        """A node refuses the Fetch of one that is called as it is, or as another one that fetches; it leads under this
-        node's id; or it is not who fetches from this node under its id (`identity`)."""
+    def _duplicate_id(self, effect: Send, response: PeerResponse) -> str | None:
+        """Return how the response shows that two nodes have one id, or None.
+
+        The peer rejects the Fetch because this node has its id, or that of another fetcher; or it leads under this
+        node's id; or it is not the node that fetches from this one under its id (`identity`).
+        """
         error, is_fetch = response.error, isinstance(response, FetchResponse)
         if isinstance(effect.request, BeginQuorumEpochRequest) and error is ErrorCode.invalid_voter_key:
             is_static = self._voters().kraft_version == KRAFT_VERSION_STATIC
             return f"is another node than the one that fetches as voter {effect.peer_id}" if is_static else None
         is_refused = error is ErrorCode.invalid_request and effect.peer_id >= 0  # a bootstrap server may be this node
         if is_refused or (is_fetch and error is ErrorCode.duplicate_voter):
-            return f"refuses what node {self._own_id} asks ({error.name.upper()})"
+            return f"rejects the requests of node {self._own_id} ({error.name.upper()})"
         if is_fetch and error is ErrorCode.none and response.leader.leader_id == self._own_id:
-            return f"leads as node {self._own_id}, as which this one runs"
+            return f"leads as node {self._own_id}, which is the id of this node"
         return None
 
     async def _exchange(self, address: Address, request: PeerRequest) -> PeerResponse:
@@ -190,7 +192,7 @@ class Peers:
         return await self._ask_peer(address, request)
 
     async def _ask_peer(self, address: Address, request: PeerRequest) -> PeerResponse:
-        ask = self._questions.send
+        ask = self._others.send
         match request:
             case VoteRequest():
                 await self._check_version(address, wire.min_version(request))
@@ -211,11 +213,11 @@ class Peers:
         raise AssertionError(request)
 
     async def _check_version(self, address: Address, needed: int) -> None:
-        """BrokerUnavailableError if the peer is too old for this Vote."""
+        """Raise BrokerUnavailableError if the peer is too old for this Vote."""
         if needed == 0:
             return
         async with asyncio.timeout(self._request_timeout_s):
-            connection = await self._questions.connection(address)
+            connection = await self._others.connection(address)
         if connection.version_of(ApiKey.VOTE) < needed:
             raise BrokerUnavailableError(f"{address} does not know version {needed} of {ApiKey.VOTE.name}")
 
@@ -225,17 +227,19 @@ class Peers:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
                 transport, _ = await loop.create_connection(asyncio.Protocol, endpoint.host, endpoint.port)
         except ConnectionRefusedError:
-            self._tell(ConnectionLost(peer_id))
+            self._report(ConnectionLost(peer_id))
         except OSError as error:
-            _log.info("the probe of %d at %s:%d told nothing: %s", peer_id, endpoint.host, endpoint.port, error)
+            _log.info(
+                "the probe of replica %d at %s:%d showed nothing: %s", peer_id, endpoint.host, endpoint.port, error
+            )
         else:
             transport.abort()
 
     async def kraft_versions(self, endpoint: Endpoint) -> tuple[int, int]:
-        """The range of `kraft.version` that a node says it supports; (0, 0) if it says nothing of it. OSError."""
+        """Return the range of `kraft.version` that a node supports; (0, 0) if it does not report one. Raise OSError."""
         address = Address(endpoint.host, endpoint.port)
         request = ApiVersionsRequest(client_software_name="tierfetch", client_software_version="quorum")
-        response = await self._questions.send(address, request)
+        response = await self._others.send(address, request)
         for feature in response.supported_features:
             if feature.name == "kraft.version":
                 return feature.min_version, feature.max_version

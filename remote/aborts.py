@@ -1,7 +1,7 @@
 """What was aborted in a segment, also where its metadata do not say whether it has a transaction index.
 
 Kafka's metadata say so since 4.0 (KIP-1058). Before, a segment in which nothing was aborted has no index either, and
-whether the tier has lost one or never had one is told by the batches: an index has an entry for each transaction whose
+whether the tier lost one or never had one follows from the batches: an index has an entry for each transaction whose
 ABORT marker lies in the segment, so a segment without such a marker has none. The other way round it is no proof, a
 marker may end a transaction that wrote nothing here; but then nobody can say what was aborted.
 """

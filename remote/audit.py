@@ -72,8 +72,8 @@ async def audit(
     stale_after_ms: int = STALE_AFTER_MS,
     on_read: Callable[[int], None] = ignore_progress,
 ) -> AuditReport:
-    """Compare one partition's ledger with the store. `deep` also reads every byte, and tells `on_read` how many bytes
-    of logs it has done since the last time. RemoteStorageError if the store cannot be asked.
+    """Compare one partition's ledger with the store. `deep` also reads every byte, and calls `on_read` with how many
+    bytes of logs it has done since the last time. RemoteStorageError if the store cannot be asked.
     """
     segments = ledger.segments()
     objects = [listed async for listed in storage.list_objects(ledger.partition)]
@@ -112,7 +112,7 @@ async def audit_survey(
     deep: bool = False,
     on_read: Callable[[int], None] = ignore_progress,
 ) -> AuditReport:
-    """As `audit`, of what the survey found. Orphans are told by the survey: nothing else knows of segments here."""
+    """As `audit`, of what the survey found. The survey names the orphans: nothing else knows of segments here."""
     report = await audit(surveyed.ledger, storage, now_ms=now_ms, deep=deep, on_read=on_read)
     others = [finding for finding in report.findings if finding.kind is not FindingKind.ORPHAN]
     return replace(report, findings=(*surveyed.findings, *others))

@@ -25,7 +25,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class ReadOn:
-    """The batch lies behind the bytes: go on at `position`, where a batch begins."""
+    """The batch comes after these bytes: continue at `position`, where a batch begins."""
 
     position: int
 

@@ -51,7 +51,7 @@ async def check_contents(
     storage: ReadsSegments,
     on_batch: Callable[[BatchHeader], None] = ignore_batch,
 ) -> list[Finding]:
-    """CORRUPT findings, none if all is well; `on_batch` is told each batch of the log that is sound. RemoteStorageError
+    """CORRUPT findings, none if all is well; `on_batch` is called with each sound batch of the log. RemoteStorageError
     if the store cannot be asked.
     """
     findings: list[Finding] = []

@@ -31,7 +31,7 @@ import re
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 from uuid import UUID
 
 from ..log.core.errors import CorruptFileError
@@ -83,7 +83,7 @@ class RemoteIndexCache:
         self._flights: dict[_Key, asyncio.Task[Index]] = {}
         self._open_offsets: dict[UUID, int | None] = {}
         self._open_offset_flights: dict[UUID, asyncio.Task[int | None]] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self._rebuilding = asyncio.Lock()
         """Held while an index is built from a whole log: one at a time, as it reads a segment of up to gigabytes."""
 
@@ -147,8 +147,10 @@ class RemoteIndexCache:
             return index
         return await self._flown(self._flights, key, partial(self._load_index, metadata, index_type))
 
-    async def _flown(self, flights: dict[K, asyncio.Task[T]], key: K, load: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Join the flight for this key, or begin it. It goes on when its callers are cancelled."""
+    async def _flown(
+        self, flights: dict[K, asyncio.Task[T]], key: K, load: Callable[[], Coroutine[object, None, T]]
+    ) -> T:
+        """Join the flight for this key, or begin it. It continues when its callers are cancelled."""
         if (flight := flights.get(key)) is None:
             flight = flights[key] = asyncio.create_task(load())
             self._tasks.add(flight)

@@ -2,7 +2,7 @@
 
 The part that every `RemoteLogMetadataManager` shares: it feeds events in their order (`apply`) and says when a ledger
 holds all that was committed when it was assigned (`mark_ready`); readers look (`ledger`), wait (`wait_newer`), and
-writers wait for their own event to come back (`expect`), which tells them whether it took effect or was refused.
+writers wait for their own event to come back (`expect`), which shows whether it took effect or was refused.
 
 An event that the ledger refuses is skipped, on every broker alike, because all apply the same events in the same order.
 """
@@ -73,7 +73,7 @@ class LedgerBook:
         self._pages[partition] = _Page(RemoteLogLedger(partition))
 
     def restart(self, partition: TopicIdPartition) -> None:
-        """Forget what is known, because it is to be read anew from its beginning. Who waits goes on waiting."""
+        """Forget what is known, because it is read again from its beginning. Waiting callers keep waiting."""
         page = self._pages[partition]
         page.ledger = RemoteLogLedger(partition, version=page.ledger.version)
         page.is_ready = False

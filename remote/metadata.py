@@ -23,8 +23,8 @@ class RemoteLogMetadataManager(Protocol):
     """Events of all partitions. A write returns once it is committed *and* applied to the local ledger, or at once if
     it repeats what the ledger says.
 
-    A write that fails with RemoteLogMetadataError may still take effect later: the ledger tells. The same event may be
-    written again (it is idempotent); a copy that is given up is tried again under a new segment id, and the old one,
+    A write that fails with RemoteLogMetadataError may still take effect later: the ledger shows it. The same event may
+    be written again (it is idempotent); a copy that is given up is tried again under a new segment id, and the old one,
     if it shows up as COPY_SEGMENT_STARTED, is an orphan.
     """
 

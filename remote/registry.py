@@ -7,17 +7,17 @@
 
 A plugin has a class attribute `Config`, a pydantic model; `config` is an instance of it. Its keys arrive as text, as in
 a properties file, with the prefix (`rsm.config.`, `rlmm.config.`) taken off; a field that is a mapping, a list or a
-model is written as JSON. What is wrong is said key by key, for whoever wrote the file; values of secret fields, and of
+model is written as JSON. What is wrong is reported key by key, for the operator; values of secret fields, and of
 unknown keys (which may be misspelt secret ones), are never shown.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, cast, get_args
+from typing import ClassVar, Protocol, cast, get_args
 
 from pydantic import BaseModel, SecretBytes, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
@@ -34,6 +34,12 @@ METADATA_GROUP = "tierfetch.remote_log_metadata"
 _JSON_WANTED = frozenset({"dict_type", "list_type", "tuple_type", "set_type", "frozen_set_type", "model_type"})
 
 
+class Plugin(Protocol):
+    """The class that an entry point names, as far as it is the same for both ports."""
+
+    Config: ClassVar[type[BaseModel]]
+
+
 class PluginError(OperatorError):
     """A plugin cannot be had or configured. The message is for the operator, and holds no secrets."""
 
@@ -43,7 +49,8 @@ def load_remote_storage(
 ) -> RemoteStorageManager:
     """The storage plugin `name`, built. `key_prefix` is what error messages put before a key."""
     plugin = _load(STORAGE_GROUP, name)
-    return cast(RemoteStorageManager, plugin(_parse(plugin, name, config, key_prefix)))
+    build = cast(Callable[[BaseModel], RemoteStorageManager], plugin)
+    return build(_parse(plugin.Config, name, config, key_prefix))
 
 
 def load_remote_log_metadata(
@@ -51,7 +58,8 @@ def load_remote_log_metadata(
 ) -> RemoteLogMetadataManager:
     """The metadata plugin `name`, built but not started."""
     plugin = _load(METADATA_GROUP, name)
-    return cast(RemoteLogMetadataManager, plugin(_parse(plugin, name, config, key_prefix), context))
+    build = cast(Callable[[BaseModel, RemoteLogMetadataContext], RemoteLogMetadataManager], plugin)
+    return build(_parse(plugin.Config, name, config, key_prefix), context)
 
 
 def installed_plugins(group: str) -> list[str]:
@@ -59,7 +67,7 @@ def installed_plugins(group: str) -> list[str]:
     return sorted({entry.name for entry in entry_points(group=group)})
 
 
-def _load(group: str, name: str) -> Any:
+def _load(group: str, name: str) -> type[Plugin]:
     entry = _find(group, name)
     try:
         plugin = entry.load()
@@ -70,7 +78,7 @@ def _load(group: str, name: str) -> Any:
         raise PluginError(f"plugin {name!r} ({entry.value}) does not exist: {error}; reinstall its package") from error
     if not (isinstance(plugin, type) and issubclass(getattr(plugin, "Config", type(None)), BaseModel)):
         raise PluginError(f"plugin {name!r} ({entry.value}) has no class attribute Config that is a pydantic model")
-    return plugin
+    return cast(type[Plugin], plugin)
 
 
 def _find(group: str, name: str) -> EntryPoint:
@@ -90,15 +98,12 @@ def _find(group: str, name: str) -> EntryPoint:
     return entry
 
 
-def _parse(plugin: Any, name: str, config: Mapping[str, str], key_prefix: str) -> BaseModel:
-    model: type[BaseModel] = plugin.Config
-    values: dict[str, Any] = dict(config)
+def _parse(model: type[BaseModel], name: str, config: Mapping[str, str], key_prefix: str) -> BaseModel:
     try:
         try:
-            return model.model_validate(values)
+            return model.model_validate(config)
         except ValidationError as error:
-            values.update(_as_json(values, error))
-            return model.model_validate(values)
+            return model.model_validate({**config, **dict(_as_json(config, error))})
     except ValidationError as error:
         problems = [_problem(model, config, detail, key_prefix) for detail in error.errors()]
     # Outside of `except`: a ValidationError in the exception's context would print the values given.
@@ -108,13 +113,13 @@ def _parse(plugin: Any, name: str, config: Mapping[str, str], key_prefix: str) -
     raise PluginError(f"plugin {name!r} cannot be configured:{text}")
 
 
-def _as_json(values: Mapping[str, Any], error: ValidationError) -> Iterator[tuple[str, Any]]:
+def _as_json(config: Mapping[str, str], error: ValidationError) -> Iterator[tuple[str, object]]:
     """The keys whose text was refused because something structured is wanted, and their value where it is JSON."""
     for detail in error.errors():
         if len(detail["loc"]) == 1 and detail["type"] in _JSON_WANTED:
             key = str(detail["loc"][0])
             try:
-                yield key, json.loads(values[key])
+                yield key, json.loads(config[key])
             except ValueError:
                 continue
 
@@ -150,5 +155,5 @@ def _secret_values(model: type[BaseModel], config: Mapping[str, str]) -> list[st
     return sorted(filter(None, secrets), key=len, reverse=True)
 
 
-def _is_secret(annotation: Any) -> bool:
+def _is_secret(annotation: object) -> bool:
     return annotation in (SecretStr, SecretBytes) or any(map(_is_secret, get_args(annotation)))

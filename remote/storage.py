@@ -6,7 +6,7 @@ Rules of an implementation (`testing/remote_storage.py` checks them):
   succeeds. A segment is visible to `fetch_*` only after its copy returned; after a failed copy it may be partly there,
   and a delete removes every part.
 * Each call ends within the deadline of its configuration, by `RemoteStorageTimeoutError`. Cancellation is honoured:
-  once the call has been cancelled nothing becomes visible under this segment id any more, except what a delete will
+  once the call has been cancelled nothing becomes visible under this segment id any longer, except what a delete will
   remove.
 * Calls run concurrently. Blocking SDKs run in threads of the plugin's own, never on the event loop.
 * Secrets never appear in errors or `repr`.

@@ -1,6 +1,6 @@
 """A partition's ledger from the objects of its tier alone, for when the remote log metadata cannot be had.
 
-| of a segment             | is told by                                                                  |
+| of a segment             | is found in                                                                 |
 |--------------------------|-----------------------------------------------------------------------------|
 | id, start offset         | the objects' names                                                          |
 | size, transactions       | the listing                                                                 |
@@ -101,7 +101,7 @@ class Survey:
 @dataclass(frozen=True, slots=True)
 class Sighting:
     """What a look at a store found: `listed` are the segments that are there and readable, those known before
-    included; `described` are the others of them. Below `log_start_offset` nothing is to be read any more.
+    included; `described` are the others of them. Below `log_start_offset` nothing needs to be read.
     """
 
     listed: frozenset[UUID]
@@ -262,7 +262,7 @@ async def _read_by_call(storage: RemoteStorageManager, named: RemoteLogSegmentMe
 
 
 def _named(segment_id: RemoteLogSegmentId, parts: Parts) -> RemoteLogSegmentMetadata:
-    """What the listing tells. RemoteStorageError."""
+    """Return what the listing shows. Raise RemoteStorageError."""
     log = parts[None]
     if log.start_offset is None:
         raise RemoteStorageError(

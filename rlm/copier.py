@@ -6,7 +6,7 @@
     2 log, indexes, snapshot, epochs uploaded  a started segment with some of its objects; a damaged batch in the log
                                                fails the copy
     3 the store states the size of the log     the same; a size that differs fails the copy
-    4 COPY_SEGMENT_FINISHED is committed       started, or finished if only the answer was lost: the ledger tells
+    4 COPY_SEGMENT_FINISHED is committed       started, or finished if only the answer was lost: the ledger shows
 
 Rules:
 
@@ -64,7 +64,7 @@ def describe_copy(
 
 
 class CopySupersededError(RemoteLogMetadataError):
-    """Nobody wants this copy any more: another leader is at it, or was faster."""
+    """The copy is abandoned: another leader makes it, or was faster."""
 
 
 class SegmentCopier:

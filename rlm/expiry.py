@@ -80,7 +80,7 @@ class RemoteSegmentDeleter:
                     raise
 
     async def abandon(self, segment: RemoteLogSegmentMetadata) -> None:
-        """Delete what a copy has left, unless it was finished after all: the last word of whoever made it may be in the
+        """Delete what a copy has left, unless it was finished after all: the last word of its copier may be in the
         metadata and not read here yet, and others may count on it already.
         """
         async with self._slots:

@@ -1,6 +1,6 @@
 """The remote log manager of one broker: a task for each tiered partition it hosts, and the limits they share.
 
-Told by the broker, by plain calls that take effect at once: which partitions it leads and follows, and when a log's
+The broker reports, by plain calls that take effect at once: which partitions it leads and follows, and when a log's
 configuration changed. A partition whose configuration asks for no tier is remembered and costs nothing.
 
 | the broker says       | what happens                                                                            |
@@ -73,7 +73,7 @@ class RemoteLogManager:
         wall_clock_ms: Callable[[], int],
         deletions: PendingDeletions,
     ) -> None:
-        """Starts neither plugin and closes neither: whoever made them does."""
+        """Make a manager over two plugins, which the caller starts and closes."""
         self.storage = WatchedStorage(
             storage, copy_deadline=config.copy_deadline, request_timeout_ms=config.request_timeout_ms
         )
@@ -142,7 +142,7 @@ class RemoteLogManager:
             hosted.task.wake()
 
     async def stop(self, partition: TopicIdPartition) -> None:
-        """Returns once nothing of the partition is touched any more; its log may then be closed or deleted."""
+        """Stop all work on the partition; afterwards its log may be closed or deleted."""
         hosted = self._hosted.pop(partition, None)
         if hosted is None:
             return
@@ -153,7 +153,7 @@ class RemoteLogManager:
 
     async def delete_remote_partition(self, partition: TopicIdPartition, *, is_leader: bool = True) -> None:
         """The topic was deleted: delete what the tier holds of the partition. A broker that did not lead it last waits
-        for `orphaned_deletion_delay_ms`: whoever did will have deleted it by then.
+        for `orphaned_deletion_delay_ms`: the broker that did will have deleted it by then.
 
         When this returns it is certain to happen, now or after a restart, and the local log may go. OSError if it
         could not be written down.

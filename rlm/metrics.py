@@ -1,4 +1,4 @@
-"""What the remote log manager counts, as plain numbers: whoever exposes metrics reads them."""
+"""What the remote log manager counts, as plain numbers; `broker.metrics` reads them."""
 
 from __future__ import annotations
 

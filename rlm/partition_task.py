@@ -18,7 +18,7 @@ Rules:
   another replica leads, nothing is uploaded in vain, and nothing behind it either.
 * A copy that another broker's has overtaken is not tried again before that one has ended, or its time is over.
 * The task belongs to one leadership. When that ends it is cancelled, and what it was copying is an orphan in the
-  ledger for whoever leads next.
+  ledger for the next leader.
 * While the ledger is not ready, nothing is known and nothing is done. A log that lost its log start takes it from the
   ledger before anything else (bootstrap rule 4).
 """
@@ -121,7 +121,7 @@ class PartitionTask:
         return TierPolicy.of(self.partition.topic, self._log.config)
 
     def wake(self) -> None:
-        """Something changed that no listener tells: the configuration, or what the ISR has fetched."""
+        """Note a change that no listener reports: the configuration, or what the ISR has fetched."""
         self._copy_wake.set()
         self._upkeep_wake.set()
         if self._copy_task is not None and self.policy.mode is not TierMode.COPYING:

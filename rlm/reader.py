@@ -12,8 +12,8 @@ decided again, because the segment may have been deleted meanwhile:
 
 | the tier                                    | answer                                                             |
 |---------------------------------------------|--------------------------------------------------------------------|
-| fails, or returns what is no such batch     | once more, fetched anew; then KAFKA_STORAGE_ERROR                  |
-| takes longer than `remote.fetch.max.wait.ms` | no records; the fetch goes on for the consumer's next attempt     |
+| fails, or returns what is no such batch     | once more, fetched again; then KAFKA_STORAGE_ERROR                  |
+| takes longer than `remote.fetch.max.wait.ms` | no records; the fetch continues for the consumer's next attempt   |
 
 Never another offset in place of the one that was asked for: a hole in the tier is an error, not a way past it.
 """

@@ -14,7 +14,11 @@ import pytest
 from .test_tidy import ROOT, sources
 
 CELL_CHARACTERS_MAX = 150
-SHORT_PAGES = ["README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/WORDS.md", "docs/data-path.md"]
+SHORT_PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    *(f"docs/{page}.md" for page in ("ARCHITECTURE", "WORDS", "data-path", "divergence", "planning", "simulation")),
+]
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 
 PATH = re.compile(r"(?<![\w./<*-])((?:[a-z_]+/)+\w+\.(?:py|md|svg|json|toml|yaml))\b")

@@ -57,7 +57,7 @@ VALUE: Final = b"v" * 1_000
 PAUSE_MAX_S: Final = 0.05
 MIB: Final = 1 << 20
 PRODUCER: Final = {"acks": "all", "linger.ms": 5, "log_level": 0}
-PRODUCERS: Final = 30
+PRODUCERS: Final = 10
 """librdkafka sends a request for each partition, and a broker answers those of a connection in turn."""
 
 

@@ -14,7 +14,7 @@ directory id: a wiped broker is another one) -> observer -> caught up once with 
 |---|---|---|
 | cluster id, catching up, registration | any controller, then the active one | together within `registration_s` |
 | this broker's registration in the log | the quorum's commits | `CATCH_UP_TIMEOUT_S` |
-| unfenced | the active controller | never, as in Kafka: its heartbeats go on, and each failure is logged |
+| unfenced | the active controller | never, as in Kafka: its heartbeats continue, and each failure is logged |
 
 `waits` says which of them it is at and what is in the way; out of time is an OSError. What the last run left on the
 disk (who led the quorum) is not taken for news: `has_heard_leader`.
@@ -58,10 +58,10 @@ from ...protocol.net.service import cancelled
 from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
 from ...protocol.start_waits import Limit, StartWaits, listed
 from ...protocol.topics import TopicIdPartition
+from ...protocol.wire.stepping import Steps
+from ...quorum import CommittedBatch, LeaderAndEpoch, ReplicaKey, SnapshotContent
 from ...quorum.controller_config import QuorumKeys
-from ...quorum.core.state import LeaderAndEpoch, ReplicaKey
 from ...quorum.environment import Machine
-from ...quorum.listener import CommittedBatch, SnapshotContent
 from ...quorum.node import QuorumNode, open_replica
 from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
 from ...security.client import ClientIdentity
@@ -275,7 +275,7 @@ class QuorumClusterView:
         return f"replayed up to offset {self.replayed_offset()}, registered at {self.broker_epoch}"
 
     async def serve(self) -> None:
-        """OSError if this broker cannot go on before the controller lets it lead."""
+        """Raise OSError if this broker cannot continue before the controller lets it lead."""
         serving = asyncio.create_task(self.lifecycle.serve(), name="unfencing")
         try:
             either: list[asyncio.Future[None] | asyncio.Future[str]] = [serving, self.failed]
@@ -345,18 +345,18 @@ class QuorumClusterView:
 
     # From the quorum.
 
-    def on_commit(self, batch: CommittedBatch) -> None:
+    def on_commit(self, batch: CommittedBatch) -> Steps[None]:
         before = self.image
-        if self._metadata.apply(batch.records):
+        if (yield from self._metadata.apply_steps(batch.records)):
             self._publish(before)
         if batch.epoch != self._applied_epoch:
             self._applied_epoch = batch.epoch
             self.lifecycle.controller_changed()
         self._wake()
 
-    def on_load_snapshot(self, snapshot: SnapshotContent) -> None:
+    def on_load_snapshot(self, snapshot: SnapshotContent) -> Steps[None]:
         before = self.image
-        self._metadata.load(snapshot.batches)
+        yield from self._metadata.load_steps(snapshot.batches)
         self._publish(before)
         self._wake()
 

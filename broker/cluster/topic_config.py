@@ -55,7 +55,7 @@ BROKER_KEYS_WITHOUT_EFFECT: Mapping[str, str] = {
         "unclean.leader.election.enable",
     )
 }
-"""The same of topic keys that no log obeys; the last one is a controller's."""
+"""The broker keys of topic keys that no log obeys; the last one is a controller's."""
 
 FALLBACKS: Mapping[str, tuple[str, ...]] = {
     "log.retention.ms": ("log.retention.minutes", "log.retention.hours"),

@@ -15,9 +15,14 @@ identities.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from ...protocol.topics import TopicIdPartition
+from ...protocol.wire.stepping import Steps, run_to_end
 from .cluster_image import ClusterImage, PartitionRegistration, TopicImage
+
+STEP_PARTITIONS: Final = 1_000
+"""Partitions that are compared between two steps: some 5 ms."""
 
 Changes = dict[TopicIdPartition, PartitionRegistration | None]
 """Partitions in the order of their names; None: no longer hosted."""
@@ -25,32 +30,59 @@ Changes = dict[TopicIdPartition, PartitionRegistration | None]
 
 def changed_partitions(before: ClusterImage, after: ClusterImage, broker_id: int) -> Changes:
     """See the module's table."""
-    if before.broker_configs is not after.broker_configs and before.broker_configs != after.broker_configs:
-        everything: Changes = dict(_gone(before, after, broker_id))
-        return everything | after.hosted_by(broker_id)
-    found: Changes = dict(_gone(before, after, broker_id))
+    return run_to_end(changed_steps(before, after, broker_id))
+
+
+def changed_steps(
+    before: ClusterImage, after: ClusterImage, broker_id: int, size: int = STEP_PARTITIONS
+) -> Steps[Changes]:
+    """Find the same in steps of `size` partitions that are compared, or of one topic where that has more."""
+    compared, everything = size, _is_everything_new(before, after)
+    found: Changes = {}
+    for name, topic in sorted(before.topics.items()):
+        now = after.topics.get(name)
+        if now is not topic:
+            found.update(_gone(topic, now, broker_id))
+            compared -= len(topic.partitions)
+        if compared <= 0:
+            compared = size
+            yield
     others = _changed_brokers(before, after)
     for name, topic in sorted(after.topics.items()):
         known = before.topics.get(name)
-        if topic is not known:
+        if everything:
+            found.update(_hosted(topic, broker_id))
+        elif topic is not known:
             found.update(_of_topic(known, topic, broker_id))
-        if others:
+        if others and not everything:
             found.update(_led_with(topic, broker_id, others))
+        compared -= len(topic.partitions) if everything or others or topic is not known else 0
+        if compared <= 0:
+            compared = size
+            yield
     return found
 
 
-def _gone(before: ClusterImage, after: ClusterImage, broker_id: int) -> Iterator[tuple[TopicIdPartition, None]]:
-    for name, topic in sorted(before.topics.items()):
-        now = after.topics.get(name)
-        if now is topic:
-            continue
-        partitions: Mapping[int, PartitionRegistration] = {}
-        if now is not None and now.topic_id == topic.topic_id:
-            partitions = now.partitions
-        for number, registration in topic.partitions.items():
-            present = partitions.get(number)
-            if broker_id in registration.replicas and (present is None or broker_id not in present.replicas):
-                yield topic.id_partition(number), None
+def _hosted(topic: TopicImage, broker_id: int) -> Changes:
+    return {
+        topic.id_partition(number): registration
+        for number, registration in sorted(topic.partitions.items())
+        if broker_id in registration.replicas
+    }
+
+
+def _is_everything_new(before: ClusterImage, after: ClusterImage) -> bool:
+    return before.broker_configs is not after.broker_configs and before.broker_configs != after.broker_configs
+
+
+def _gone(before: TopicImage, now: TopicImage | None, broker_id: int) -> Iterator[tuple[TopicIdPartition, None]]:
+    partitions: Mapping[int, PartitionRegistration] = {}
+    if now is not None and now.topic_id == before.topic_id:
+        partitions = now.partitions
+    for number, registration in before.partitions.items():
+        present = partitions.get(number)
+        if broker_id in registration.replicas and (present is None or broker_id not in present.replicas):
+            yield before.id_partition(number), None
 
 
 def _of_topic(before: TopicImage | None, topic: TopicImage, broker_id: int) -> Changes:

@@ -2,12 +2,15 @@
 
 The log's image (`controller.image.image`) is one mutable value; a broker's parts work with images that do not change
 under their hands. So each batch gives a new `ClusterImage` that shares with the one before what the batch did not
-touch.
+touch. A batch may be of thousands of records and a snapshot of all: they are taken up in steps, and the new image is
+there at once when the last one is done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Final
 
 from ...controller.core.features import EARLIEST_PENDING_UPLOAD_LEVEL
 from ...controller.image.delta import ConfigResource, ImageDelta
@@ -17,10 +20,13 @@ from ...controller.image.registrations import PartitionRegistration as Registere
 from ...controller.image.registrations import TopicRegistration
 from ...controller.records import decode_record
 from ...protocol.topics import interned_id
+from ...protocol.wire.stepping import Steps, run_to_end
 from ...security.principal import SecurityProtocol
 from .cluster_image import BrokerRegistration, ClusterImage, EndPoint, PartitionRegistration, TopicImage
 
 _PROTOCOLS = frozenset(map(int, SecurityProtocol))
+STEP_RECORDS: Final = 250
+"""Records, or partitions of an image, between two steps."""
 DEFAULT_BROKER = "default"
 """Under which name `ClusterImage.broker_configs` has what holds for all brokers."""
 
@@ -38,87 +44,117 @@ class MetadataView:
 
     def apply(self, records: Iterable[bytes]) -> bool:
         """Take up the records of a committed batch; whether anything changed. MetadataRecordError."""
-        delta = self.metadata.delta = ImageDelta()
-        for value in records:
-            self.metadata.replay(decode_record(value).record)
-        if delta.is_empty:
-            return False
-        self.cluster = self._changed(delta)
-        return True
+        return run_to_end(self.apply_steps(records))
 
     def load(self, batches: Iterable[Iterable[bytes]]) -> None:
         """Forget everything, and take up a snapshot."""
-        self.metadata = MetadataImage()
-        delta = self.metadata.delta = ImageDelta()
-        for records in batches:
-            for value in records:
-                self.metadata.replay(decode_record(value).record)
-        self.cluster = ClusterImage(self.cluster.cluster_id, {}, {}, {}, features={})
-        self.cluster = self._changed(delta)
+        run_to_end(self.load_steps(batches))
 
-    def _changed(self, delta: ImageDelta) -> ClusterImage:
-        before = self.cluster
+    def apply_steps(self, records: Iterable[bytes], size: int = STEP_RECORDS) -> Steps[bool]:
+        """Do what `apply` does in steps of `size` records; `cluster` is the image before until the last."""
+        delta = self.metadata.delta = ImageDelta()
+        yield from _replayed(self.metadata, records, size)
+        if delta.is_empty:
+            return False
+        self.cluster = yield from self._changed(self.metadata, self.cluster, delta, size)
+        return True
+
+    def load_steps(self, batches: Iterable[Iterable[bytes]], size: int = STEP_RECORDS) -> Steps[None]:
+        """Do what `load` does in such steps."""
+        metadata = MetadataImage()
+        delta = metadata.delta = ImageDelta()
+        yield from _replayed(metadata, chain.from_iterable(batches), size)
+        nothing = ClusterImage(self.cluster.cluster_id, {}, {}, {}, features={})
+        cluster = yield from self._changed(metadata, nothing, delta, size)
+        self.metadata, self.cluster = metadata, cluster
+
+    def _changed(
+        self, metadata: MetadataImage, before: ClusterImage, delta: ImageDelta, size: int
+    ) -> Steps[ClusterImage]:
+        topics = yield from _topics(metadata, before.topics, delta, size)
         return ClusterImage(
             cluster_id=before.cluster_id,
-            brokers=self._brokers(before.brokers, delta.brokers),
-            topics=self._topics(before.topics, delta),
-            broker_configs=self._broker_configs(before.broker_configs, delta.configs),
-            features=dict(self.metadata.features) if delta.features else before.features,
-            scram=self.metadata.scram,
-            acls=self.metadata.acls,
-            quotas=self.metadata.quotas,
+            brokers=self._brokers(metadata, before.brokers, delta.brokers),
+            topics=topics,
+            broker_configs=_broker_configs(metadata, before.broker_configs, delta.configs),
+            features=dict(metadata.features) if delta.features else before.features,
+            scram=metadata.scram,
+            acls=metadata.acls,
+            quotas=metadata.quotas,
         )
 
-    def _brokers(self, before: Mapping[int, BrokerRegistration], changed: set[int]) -> Mapping[int, BrokerRegistration]:
+    def _brokers(
+        self, metadata: MetadataImage, before: Mapping[int, BrokerRegistration], changed: set[int]
+    ) -> Mapping[int, BrokerRegistration]:
         if not changed:
             return before
         brokers = {broker_id: broker for broker_id, broker in before.items() if broker_id not in changed}
         for broker_id in changed:
-            registered = self.metadata.brokers.get(broker_id)
+            registered = metadata.brokers.get(broker_id)
             if registered is not None:
                 brokers[broker_id] = _broker(registered, self._listener_name)
         return dict(sorted(brokers.items()))
 
-    def _topics(self, before: Mapping[str, TopicImage], delta: ImageDelta) -> Mapping[str, TopicImage]:
-        configured = {resource.name for resource in delta.configs if resource.resource_type == TOPIC_RESOURCE}
-        if not (delta.partitions or delta.removed_topics or configured):
-            return before
-        topics = dict(before)
-        for topic_id, name in delta.removed_topics.items():
-            if name in topics and topics[name].topic_id == topic_id:
-                del topics[name]
-        for topic_id, numbers in delta.partitions.items():
-            topic = self.metadata.topics.get(topic_id)
-            if topic is not None:
-                topics[topic.name] = self._topic(topic, topics.get(topic.name), numbers)
-        for name in sorted(configured & topics.keys()):
-            topic = self.metadata.topic(name)
-            if topic is not None:
-                topics[name] = self._topic(topic, topics[name], set())
-        return topics
 
-    def _topic(self, topic: TopicRegistration, before: TopicImage | None, numbers: set[int]) -> TopicImage:
-        known = before.partitions if before is not None and before.topic_id == topic.topic_id else {}
-        partitions = dict(known)
-        for number in numbers:
-            registered = topic.partitions.get(number)
-            if registered is None:
-                partitions.pop(number, None)
-            else:
-                partitions[number] = _partition(registered)
-        configs = self.metadata.config(TOPIC_RESOURCE, topic.name)
-        return TopicImage(topic.name, interned_id(topic.topic_id), dict(configs), partitions)
+def _replayed(metadata: MetadataImage, records: Iterable[bytes], size: int) -> Steps[None]:
+    """Replay the records into the image."""
+    for number, value in enumerate(records, start=1):
+        metadata.replay(decode_record(value).record)
+        if number % size == 0:
+            yield
 
-    def _broker_configs(
-        self, before: Mapping[str, Mapping[str, str]], changed: set[ConfigResource]
-    ) -> Mapping[str, Mapping[str, str]]:
-        names = {resource.name for resource in changed if resource.resource_type == BROKER_RESOURCE}
-        if not names:
-            return before
-        configs = dict(before)
-        for name in sorted(names):
-            configs[name or DEFAULT_BROKER] = dict(self.metadata.config(BROKER_RESOURCE, name))
-        return configs
+
+def _topics(
+    metadata: MetadataImage, before: Mapping[str, TopicImage], delta: ImageDelta, size: int
+) -> Steps[Mapping[str, TopicImage]]:
+    configured = {resource.name for resource in delta.configs if resource.resource_type == TOPIC_RESOURCE}
+    if not (delta.partitions or delta.removed_topics or configured):
+        return before
+    topics = dict(before)
+    for topic_id, name in delta.removed_topics.items():
+        if name in topics and topics[name].topic_id == topic_id:
+            del topics[name]
+    left = size
+    for topic_id, numbers in delta.partitions.items():
+        topic = metadata.topics.get(topic_id)
+        if topic is not None:
+            topics[topic.name] = _topic(metadata, topic, topics.get(topic.name), numbers)
+        left -= len(numbers)
+        if left <= 0:
+            left = size
+            yield
+    for name in sorted(configured & topics.keys()):
+        topic = metadata.topic(name)
+        if topic is not None:
+            topics[name] = _topic(metadata, topic, topics[name], set())
+    return topics
+
+
+def _topic(
+    metadata: MetadataImage, topic: TopicRegistration, before: TopicImage | None, numbers: set[int]
+) -> TopicImage:
+    known = before.partitions if before is not None and before.topic_id == topic.topic_id else {}
+    partitions = dict(known)
+    for number in numbers:
+        registered = topic.partitions.get(number)
+        if registered is None:
+            partitions.pop(number, None)
+        else:
+            partitions[number] = _partition(registered)
+    configs = metadata.config(TOPIC_RESOURCE, topic.name)
+    return TopicImage(topic.name, interned_id(topic.topic_id), dict(configs), partitions)
+
+
+def _broker_configs(
+    metadata: MetadataImage, before: Mapping[str, Mapping[str, str]], changed: set[ConfigResource]
+) -> Mapping[str, Mapping[str, str]]:
+    names = {resource.name for resource in changed if resource.resource_type == BROKER_RESOURCE}
+    if not names:
+        return before
+    configs = dict(before)
+    for name in sorted(names):
+        configs[name or DEFAULT_BROKER] = dict(metadata.config(BROKER_RESOURCE, name))
+    return configs
 
 
 def _broker(registered: RegisteredBroker, listener_name: str) -> BrokerRegistration:

@@ -1,4 +1,4 @@
-"""What a Produce request may not write, whoever sends it: internal topics, control batches, transactions without a coordinator.
+"""What a Produce request must not write, from any client: internal topics, control batches, transactions without a coordinator.
 
 | what | who may write it | everyone else gets |
 |---|---|---|

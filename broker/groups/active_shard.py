@@ -21,10 +21,14 @@ from random import Random
 from typing import Final
 
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
-from ..replicas.partition import Partition, WallClock
-from .core.events import Answer, Effect, Event, Now, Reply, SetTimer, Store, Stored, TimerFired, Token
+from ...protocol.records import decompressed_bytes_max
+from ...protocol.records.compression import Compression
+from ..replicas.leadership import WallClock
+from ..replicas.partition import Partition
+from .core.events import Answer, Effect, Event, Heartbeat, Join, Now, Reply, SetTimer, Store, Stored, TimerFired, Token
 from .core.group import Group
-from .core.group_state import GroupState
+from .core.group_state import GroupState, refused
+from .core.memory import GroupMemory, bytes_of
 from .core.records import GroupKey, GroupRecord
 from .core.shard import Shard
 from .loader import load
@@ -50,7 +54,16 @@ _log = logging.getLogger(__name__)
 class ActiveShard:
     """See the module's docstring."""
 
-    def __init__(self, partition: Partition, settings: CoordinatorSettings, rng: Random, now_ms: WallClock) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        settings: CoordinatorSettings,
+        rng: Random,
+        now_ms: WallClock,
+        memory: GroupMemory,
+    ) -> None:
+        """`memory` is that of all shards of the broker."""
+        self._memory = memory
         self.partition = partition
         self.shard = Shard(settings.group)
         self.is_loaded = False
@@ -63,6 +76,8 @@ class ActiveShard:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._parked: set[asyncio.Future[Answer]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._accounted: set[str] = set()
+        """The groups that `_memory` knows."""
         self._ended_early: list[tuple[int, bool]] = []
         """Transactions that ended while the partition was read: (producer id, whether it was committed)."""
         self._end: KafkaError | None = None
@@ -79,10 +94,42 @@ class ActiveShard:
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._parked.add(answered)
         try:
-            self._step(group_id, event_of(answered))
+            event = event_of(answered)
+            error = self._judge_size(group_id, event) if isinstance(event, Join) else ErrorCode.none
+            if isinstance(event, Join) and error is not ErrorCode.none:
+                return refused(error, event.who.member_id)
+            self._step(group_id, event)
             return await answered
         finally:
             self._parked.discard(answered)
+
+    def _judge_size(self, group_id: str, join: Join) -> ErrorCode:
+        """Return whether a member may join with what it brings (`core.memory`)."""
+        record_bytes_max = self.partition.log.config.max_message_bytes
+        if self._settings.compression is not Compression.NONE:
+            record_bytes_max = decompressed_bytes_max(record_bytes_max)
+        group = self.shard.groups.get(group_id) or Group(group_id, self._settings.group)
+        error = self._memory.judge(group, join, record_bytes_max)
+        if error is not ErrorCode.none:
+            _log.warning(
+                "group %r: a member with %d bytes of metadata is refused (%s): the group has %d members,"
+                " the groups of this broker hold %d of %d bytes",
+                group_id,
+                join.protocol_bytes,
+                error.name,
+                len(group.members),
+                self._memory.used,
+                self._memory.bytes_max,
+            )
+        return error
+
+    def _account_for(self, group_id: str) -> None:
+        group = self.shard.groups.get(group_id)
+        self._memory.hold((self, group_id), 0 if group is None else bytes_of(group))
+        if group is None:
+            self._accounted.discard(group_id)
+        else:
+            self._accounted.add(group_id)
 
     async def write(self, records: Sequence[GroupRecord]) -> None:
         """Returns once they are committed and applied; KafkaError with the code that a client gets."""
@@ -126,6 +173,8 @@ class ActiveShard:
             if dies and group is not None and self.shard.groups.get(group_id) is group:
                 self.shard.groups[group_id] = Group.restored(group_id, self._settings.group, group.as_value())
             return error.code
+        if self._end is None:
+            self._account_for(group_id)
         return ErrorCode.none
 
     def write_tombstones_later(self, group_id: str, tombstones: Sequence[GroupRecord]) -> None:
@@ -159,6 +208,9 @@ class ActiveShard:
         self._timers.clear()
         for answered in [each for each in self._parked if not each.done()]:
             answered.set_exception(reason)
+        for group_id in self._accounted:
+            self._memory.hold((self, group_id), 0)
+        self._accounted.clear()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -179,6 +231,7 @@ class ActiveShard:
         _log.info("%s: %d groups from %d records", name, len(self.shard.groups), records)
         for group_id, group in list(self.shard.groups.items()):
             self._perform(group_id, group, group.resume(self.now))
+            self._account_for(group_id)
 
     async def _try_to_load(self) -> int | None:
         try:
@@ -197,6 +250,8 @@ class ActiveShard:
         effects = group.step(event, self.now)
         if group_id not in groups and not group.is_idle:
             groups[group_id] = group
+        if not isinstance(event, Heartbeat):
+            self._account_for(group_id)
         if group.state is not state:
             _log.info(
                 "group %r: %s -> %s, generation %d, %d members",

@@ -24,10 +24,12 @@ from random import Random
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.topics import GROUP_METADATA_TOPIC, TopicPartition
 from ..cluster.view import BrokerRegistration, ClusterImage, ClusterView, NewTopic
-from ..replicas.partition import Partition, WallClock
+from ..replicas.leadership import WallClock
+from ..replicas.partition import Partition
 from .active_shard import ActiveShard
 from .core.events import Answer, Event, Token
 from .core.group_state import GroupState
+from .core.memory import GroupMemory
 from .settings import CoordinatorSettings
 
 _log = logging.getLogger(__name__)
@@ -56,6 +58,7 @@ class GroupCoordinator:
         self._view = view
         self._rng = rng
         self._now_ms = now_ms
+        self.memory = GroupMemory()
         self._shards: dict[int, ActiveShard] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._creating = asyncio.Lock()
@@ -87,7 +90,7 @@ class GroupCoordinator:
             number = partition.partition.partition
             # Always rebuilt from the log: what this process held was of another epoch, and may not be committed.
             self._close(number)
-            self._shards[number] = ActiveShard(partition, self.settings, self._rng, self._now_ms)
+            self._shards[number] = ActiveShard(partition, self.settings, self._rng, self._now_ms, self.memory)
 
     def resigned(self, partition: TopicPartition) -> None:
         """This broker no longer leads it."""

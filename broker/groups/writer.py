@@ -27,7 +27,8 @@ from ...log.core.producer_state import AppendOrigin
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import Record, build_batch
 from ...protocol.records.compression import Compression
-from ..replicas.partition import Partition, WallClock
+from ..replicas.leadership import WallClock
+from ..replicas.partition import Partition
 from .core.records import GroupRecord
 
 BATCH_BYTES_MAX: Final = 512 * 1024

@@ -17,7 +17,7 @@ there. It cannot be above the end of its log, which is where it fetches.
 Local partitions never wait for the tier. Reads of the tier begin together, at most `TIER_READS_MAX`, and what they
 return within one turn of the event loop (it was cached) counts in the order of the partitions. The others are awaited
 only while the answer has less than `min.bytes` and nothing else to say. `RemoteReads` keeps the one deadline of them
-all. A read that is left behind is cancelled; what it fetches goes on into the caches, where the next request finds it:
+all. A read that is left is cancelled; what it fetches still goes into the caches, where the next request finds it:
 
     state of a read        done in a turn     answer is worth sending      deadline of the reads
     ---------------------  -----------------  ---------------------------  -----------------------------
@@ -244,7 +244,7 @@ class FetchReads:
                 self.must_answer = True
 
     async def _leave_tier_reads(self) -> None:
-        """Cancel what nobody waits for any longer; the fetches that it began go on into the caches."""
+        """Cancel what nobody waits for any longer; the fetches that it began still fill the caches."""
         left, self._tier_tasks = [task for task in self._tier_tasks if not task.done()], []
         for task in left:
             task.cancel()

@@ -48,7 +48,7 @@ from ..groups.active_shard import ActiveShard
 from ..groups.coordinator import GroupCoordinator, check_group_id
 from ..groups.core.events import MemberIdentity
 from ..groups.core.records import NO_LEADER_EPOCH, NO_TIMESTAMP, GroupRecord, OffsetKey, OffsetValue
-from ..replicas.partition import WallClock
+from ..replicas.leadership import WallClock
 
 TOPIC_IDS_SINCE: Final = 10
 """OffsetCommit and OffsetFetch give topics by id from this version on (KIP-848)."""

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from ...log.core.producer_state import AppendOrigin
@@ -158,7 +158,8 @@ class ProduceHandler:
         self, context: RequestContext, request: ProduceRequest, topic: str | UUID, wanted: ProducePartition
     ) -> ProducePartitionResponse:
         partition = self._find(request, topic, wanted)
-        records: Any = wanted.records
+        records = wanted.records
+        assert isinstance(records, memoryview), "a decoded request holds a view of its frame"
         self._check(context, request, partition.partition.topic_partition.topic, records)
         acks_all = request.acks == ACKS_ALL
         appended = await partition.append(records, AppendOrigin.CLIENT, acks_all=acks_all)

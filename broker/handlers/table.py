@@ -16,7 +16,7 @@ from ..core.read_replicas import SELECTORS, select_leader
 from ..core.write_rules import IsOngoing, none_ongoing
 from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
-from ..replicas.partition import WallClock
+from ..replicas.leadership import WallClock
 from ..replicas.replication_throttles import ReplicationThrottles
 from .configs import ConfigHandlers
 from .coordinators import CoordinatorHandler

@@ -22,7 +22,7 @@ from ...protocol.net.dispatch import RequestContext
 from ...protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
-from ..replicas.partition import WallClock
+from ..replicas.leadership import WallClock
 
 COMMIT_TIMEOUT_S: Final = 30.0
 """The request has no timeout of its own; Kafka takes `request.timeout.ms`."""

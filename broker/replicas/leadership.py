@@ -17,8 +17,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from ...controller.core.state import LOST_DIRECTORY
 from ...fetcher.core.epoch_fetch import LeaderView
@@ -50,6 +51,33 @@ _OVERTAKEN: Final = frozenset(
 _log = logging.getLogger(__name__)
 
 
+class WallClock(Protocol):
+    """Time since the epoch in ms, for records."""
+
+    def __call__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionServices:
+    """What every partition of a broker shares."""
+
+    node_id: int
+    view: ClusterView
+    rng: random.Random
+    now_ms: WallClock
+    lag_time_max_ms: int
+
+
+class LeadershipListener(Protocol):
+    """The led partition, which wakes the requests that wait for a leadership."""
+
+    def high_watermark_changed(self) -> None:
+        """The high watermark rose, or other replicas count for it."""
+
+    def low_watermark_changed(self) -> None:
+        """A follower's log start rose."""
+
+
 def monotonic_ms() -> int:
     """The event loop's clock in ms."""
     return int(asyncio.get_running_loop().time() * 1000)
@@ -77,29 +105,21 @@ def view_of(
 
 
 class Leadership:
-    """From `PartitionLog.assign_epoch` until `close`. `on_high_watermark` is called when it rose, or when other
-    replicas count for it; `on_low_watermark` when a follower's log start rose.
-    """
+    """One leader epoch: it begins after `PartitionLog.assign_epoch`, and ends with `close`."""
 
     def __init__(
         self,
         partition: TopicIdPartition,
         log: PartitionLog,
         registration: PartitionRegistration,
-        view: ClusterView,
-        rng: random.Random,
-        *,
-        lag_time_max_ms: int,
-        on_high_watermark: Callable[[], None],
-        on_low_watermark: Callable[[], None],
+        services: PartitionServices,
+        listener: LeadershipListener,
     ) -> None:
         self.partition = partition
         self.leader_epoch = registration.leader_epoch
         self._log = log
-        self._view = view
-        self._rng = rng
-        self._on_high_watermark = on_high_watermark
-        self._on_low_watermark = on_low_watermark
+        self._services = services
+        self._listener = listener
         self._altering: dict[asyncio.Task[None], None] = {}
         """The tasks of the pending change, and of changes that an image settled before their answers came."""
         self._followers = self._follower_epochs(registration)
@@ -110,7 +130,7 @@ class Leadership:
             isr=registration.isr,
             partition_epoch=registration.partition_epoch,
             min_insync_replicas=log.config.min_insync_replicas,
-            lag_time_max_ms=lag_time_max_ms,
+            lag_time_max_ms=services.lag_time_max_ms,
             now_ms=monotonic_ms(),
         )
         self.resting = RestingFetches(self.replicas)
@@ -132,8 +152,8 @@ class Leadership:
         return view_of(self.leader_epoch, self._log.epochs, offsets, self.replicas.epoch_start_offset, self._followers)
 
     def advance_high_watermark(self) -> None:
-        """Raise it as far as the replicas allow now. Followers flush before they fetch on; what this replica has not
-        flushed as `flush.messages` wants counts for nothing either (an append is readable before that).
+        """Raise the high watermark as far as the replicas allow now. Followers flush before they fetch on; what this
+        replica has not flushed as `flush.messages` wants counts for nothing either (it is readable before that).
         """
         self._advance(self._log.log_end_offset, monotonic_ms())
 
@@ -146,7 +166,7 @@ class Leadership:
         # Our own copy counts only as far as it is flushed: else a power failure here could take what is acknowledged.
         candidate = min(candidate, log.offsets.settled_end_offset)
         if candidate > log.high_watermark and log.update_high_watermark(candidate):
-            self._on_high_watermark()
+            self._listener.high_watermark_changed()
 
     def record_fetch(self, replica_id: int, fetch: FollowerFetch) -> None:
         """Note a fetch that `validate_fetch` let pass."""
@@ -155,7 +175,7 @@ class Leadership:
         if not replicas.record_fetch(replica_id, fetch, log_end_offset, now_ms):
             return
         if fetch.log_start_offset > log_start_offset:
-            self._on_low_watermark()
+            self._listener.low_watermark_changed()
         self._advance(log_end_offset, now_ms)
         # It acknowledged records that it no longer has: elected, it would take them from every replica.
         shrunk = replicas.isr_without_shorter(replica_id, self._log.high_watermark)
@@ -178,7 +198,7 @@ class Leadership:
         """The follower that a consumer in `rack` had better ask for `offset`; None: this leader."""
         replicas, now_ms = self.replicas, monotonic_ms()
         self.resting.note_positions()
-        brokers = {id_: broker for id_, broker in self._view.image.brokers.items() if broker.may_join_isr}
+        brokers = {id_: broker for id_, broker in self._services.view.image.brokers.items() if broker.may_join_isr}
         thin = replicas.thin_followers(self._log.offsets.local_log_start_offset)
         followers = [
             ReadReplica(
@@ -244,12 +264,12 @@ class Leadership:
             _log.info(
                 "%s: ISR %s -> %s at epoch %d", self.partition, sorted(before), sorted(self.isr), self.leader_epoch
             )
-            self._on_high_watermark()
+            self._listener.high_watermark_changed()
         self.advance_high_watermark()
 
     def _follower_epochs(self, registration: PartitionRegistration) -> dict[int, int]:
         """Followers and their registered broker epochs, -1 where none is known."""
-        brokers = self._view.image.brokers
+        brokers = self._services.view.image.brokers
         return {
             replica: brokers[replica].epoch if replica in brokers else -1
             for replica in registration.replicas
@@ -258,7 +278,7 @@ class Leadership:
 
     def _note_eligible(self, registration: PartitionRegistration) -> None:
         """A replica that is lost has not served since; what it fetched before says nothing of its log."""
-        brokers = self._view.image.brokers.values()
+        brokers = self._services.view.image.brokers.values()
         self.replicas.set_eligible(
             {
                 broker.id: broker.epoch
@@ -280,7 +300,7 @@ class Leadership:
         retry_s = ALTER_RETRY_MIN_S
         while self.replicas.pending_isr is isr:
             try:
-                registered = await self._view.alter_partition(
+                registered = await self._services.view.alter_partition(
                     self.partition,
                     leader_epoch=self.leader_epoch,
                     partition_epoch=self.replicas.partition_epoch,
@@ -295,14 +315,14 @@ class Leadership:
                     # settles it.
                     if code in _NOT_MADE and self.replicas.pending_isr is isr:
                         self.replicas.abandon_change()
-                        self._on_high_watermark()
+                        self._listener.high_watermark_changed()
                         self.advance_high_watermark()
                     return
                 # It may be in force: while that is unknown, dropping either ISR could commit what a new leader lacks.
                 _log.warning(
                     "%s: the outcome of ISR %s is unknown, asking again: %s", self.partition, sorted(isr), failure
                 )
-                await asyncio.sleep(retry_s * self._rng.uniform(0.5, 1.0))
+                await asyncio.sleep(retry_s * self._services.rng.uniform(0.5, 1.0))
                 retry_s = min(2 * retry_s, ALTER_RETRY_MAX_S)
             else:
                 # An image may have been faster and have settled this change, or brought another one.

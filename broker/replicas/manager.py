@@ -23,6 +23,10 @@ One change at a time a partition, in this order, so that nothing acts on a log t
       start, or of a deleted
       one that has failed
 
+Before a leader answers anything, the start of its epoch is durable, and nothing else need be: followers ask where its
+epoch begins, and a crash must not make the answer another one. The epochs of one image are written side by side, so
+that ten thousand leaderships share the commits of the file system; each is led as soon as its own epoch is durable.
+
 Images that come while one is applied are applied as one, the last; of each, what differs from the one applied before
 (`image_changes`). A partition that fails is reported, answers KAFKA_STORAGE_ERROR and is tried again at the next image
 or tick.
@@ -40,24 +44,26 @@ from ...log.keeper.damage import damage_of
 from ...log.keeper.manager import LogManager
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
 from ...protocol.net.for_each import for_each
-from ...protocol.net.pace import Slices
+from ...protocol.net.pace import Slices, exhausted
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ...rlm.manager import RemoteLogManager
 from ..cluster.topic_config import TopicConfigs
 from ..cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
-from ..core.image_changes import Changes, changed_partitions
+from ..core.image_changes import STEP_PARTITIONS, Changes, changed_steps
 from .damaged_logs import DamagedLogs
 from .failed_logs import NO_EPOCH, FailedLogs
 from .fetcher_pool import FetcherPool
 from .followed_partition import FollowedPartition
 from .hosted_partitions import HostedPartitions
-from .partition import Partition, PartitionServices, RoleListener
+from .leadership import PartitionServices
+from .partition import Partition, RoleListener
 from .replica_directories import ReplicaDirectories
 from .thin_replicas import ThinReplicas
 
-CHANGES_MAX: Final = 256
+CHANGES_MAX: Final = 32
 """Partitions that are changed at the same time. A change waits for the disk a few times, mostly for syncs, which the
-file system commits together: the more there are at once, the fewer commits a failover takes.
+file system commits together. `CHANGE_WEIGHT` bounds what is begun in one iteration of the loop, but not what goes on
+there: with 256 at the same time, those that the disk has answered hold the loop for a second.
 """
 CHANGE_WEIGHT: Final = 100
 """What the change of one partition costs on the loop, in elements of `pace`: some 0.5 ms."""
@@ -68,7 +74,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Role:
-    """What a partition was last made to be."""
+    """The role that a partition was last given."""
 
     leader: int
     leader_epoch: int
@@ -158,7 +164,7 @@ class ReplicaManager:
             self._changed.set()
 
     async def _apply(self, image: ClusterImage) -> None:
-        changes = self._changes(image)
+        changes = await self._changes(image)
         wanted = {key: registration for key, registration in changes.items() if registration is not None}
         removed = [key for key, registration in changes.items() if registration is None and self._is_hosted(key)]
         # Removals first: a topic recreated under the same name takes over its directory.
@@ -169,7 +175,7 @@ class ReplicaManager:
         await _change(wanted, lambda key: self._supervised(key, self._set_up(key, wanted[key])))
         self._applied = image
 
-    def _changes(self, image: ClusterImage) -> Changes:
+    async def _changes(self, image: ClusterImage) -> Changes:
         """What to look at: at the start everything, then what is different, and what has to be tried again."""
         node_id, again = self._services.node_id, self._again
         self._again = {}
@@ -178,7 +184,7 @@ class ReplicaManager:
             names = {key.topic_partition for key in everything}
             self._strays = set(self._logs.known_partitions - names)
             return everything
-        changes = changed_partitions(self._applied, image, node_id)
+        changes = await exhausted(changed_steps(self._applied, image, node_id), STEP_PARTITIONS)
         for name in list(self._hosted.failures):
             registration = image.partition(name)
             if registration is not None and node_id in registration.replicas:
@@ -308,7 +314,7 @@ class ReplicaManager:
         return partition
 
     async def _treat_damage(self, key: TopicIdPartition, registration: PartitionRegistration) -> bool:
-        """Whether a damaged log shall be opened once more. KafkaError if it is to be left alone."""
+        """Return whether to open a damaged log once more. Raise KafkaError if it is left to the operator."""
         name = key.topic_partition
         now = self._hosted.image.partition(name)
         is_damaged = damage_of(self._logs, name) is not None

@@ -16,9 +16,7 @@ decided by the replica manager, one change at a time.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from ...fetcher.core.epoch_fetch import LeaderView
@@ -28,27 +26,10 @@ from ...log.partition_log import LogAppendInfo, PartitionLog
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import decompressed_bytes_max
 from ...protocol.topics import TopicIdPartition, TopicPartition
-from ..cluster.view import ClusterView, PartitionRegistration
+from ..cluster.view import PartitionRegistration
 from ..core.recompression import KEEP, recompressed
 from .delayed import OffsetWaiters, Sleepers
-from .leadership import Leadership, view_of
-
-
-class WallClock(Protocol):
-    """Time since the epoch in ms, for records."""
-
-    def __call__(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionServices:
-    """What every partition of a broker shares."""
-
-    node_id: int
-    view: ClusterView
-    rng: random.Random
-    now_ms: WallClock
-    lag_time_max_ms: int
+from .leadership import Leadership, PartitionServices, view_of
 
 
 class Partition:
@@ -134,19 +115,10 @@ class Partition:
         await self._end_leadership()
         # Durable before anything is served: followers ask for this epoch, and must get the same answer after a crash.
         await self.log.assign_epoch(registration.leader_epoch)
-        self.leadership = Leadership(
-            self.partition,
-            self.log,
-            registration,
-            self._services.view,
-            self._services.rng,
-            lag_time_max_ms=self._services.lag_time_max_ms,
-            on_high_watermark=self._on_high_watermark,
-            on_low_watermark=self._on_low_watermark,
-        )
+        self.leadership = Leadership(self.partition, self.log, registration, self._services, self)
         self._ends = (self.log.log_end_offset, self.log.offsets.settled_end_offset)
         self.note_registration(registration)
-        self._on_high_watermark()
+        self.high_watermark_changed()
 
     async def step_down(self, registration: PartitionRegistration | None) -> None:
         """Resign; a fetcher may be started afterwards: the log's end that it reports is stored."""
@@ -266,12 +238,14 @@ class Partition:
         if self._ends[0] != before[0]:
             self.log_end_news.wake()
 
-    def _on_high_watermark(self) -> None:
+    def high_watermark_changed(self) -> None:
+        """Wake the requests that wait for a commit (`LeadershipListener`)."""
         self._committed.advance(self.log.high_watermark)
         self.high_watermark_news.wake()
         self.low_watermark_news.wake()
 
-    def _on_low_watermark(self) -> None:
+    def low_watermark_changed(self) -> None:
+        """Wake DeleteRecords, and report it (`LeadershipListener`)."""
         self.low_watermark_news.wake()
         self._report_low_watermark(self)
 

@@ -61,7 +61,7 @@ class Throttle:
             return NOTHING
 
     def wait_s(self, partition: TopicIdPartition) -> float:
-        """0 if this replica is not throttled, or may go on."""
+        """Return how long to wait in seconds; 0 if this replica is not throttled, or may continue."""
         if not self.applies_to(partition.topic, partition.partition):
             return 0.0
         return self._quota.wait_s(self._now_s())

@@ -6,7 +6,7 @@ from rich.table import Table
 
 from ...protocol.messages.quorum import DescribeQuorumResponsePartitionData, ReplicaState
 from ...protocol.topics import uuid_to_text
-from ...quorum.core.state import NO_DIRECTORY_ID
+from ...quorum import NO_DIRECTORY_ID
 
 Row = dict[str, object]
 """Names and values, as JSON has them."""

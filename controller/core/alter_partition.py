@@ -89,6 +89,8 @@ def _alter_one(
         _check(state, broker_id, key, before, asked)
     except KafkaError as error:
         return _refused(asked.partition_index, error.code)
+    # A smaller ISR commits records sooner, so it must not count before it is in the log: the leader keeps the larger
+    # one until it gets this response (KIP-497). The epochs checked above make sure that no other change came between.
     isr = tuple(item.broker_id for item in asked.new_isr_with_epochs)
     change = PartitionChange(
         state,
@@ -141,6 +143,8 @@ def _check(
             ErrorCode.invalid_request,
             f"{name}: recovery state {recovery} with ISR {isr}, where it is {before.leader_recovery_state} now",
         )
+    # A member is fit under the epoch that the leader saw it fetch with: a broker that restarted since may have lost its
+    # log (KIP-903).
     unfit = [item.broker_id for item in asked.new_isr_with_epochs if not _may_join(state.image, item)]
     if unfit:
         raise KafkaError(ErrorCode.ineligible_replica, f"{name}: brokers {unfit} are fenced, stopping, or not the same")

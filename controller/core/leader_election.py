@@ -1,5 +1,5 @@
-"""Elections that somebody asks for: ElectLeaders, the balancing of preferred leaders, and leaderless partitions after
-unclean elections were allowed. Those that follow from brokers coming and going are in `broker_changes`.
+"""Elections on request: ElectLeaders, the balancing of preferred leaders, and leaderless partitions once unclean
+elections are allowed. Elections that follow from the start and end of brokers are in `broker_changes`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .thin import Warmth
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
 _REASONS: Final = {
-    Warmth.THIN: "most of its log lies in the tier only, and a fuller replica leads: wait until it has warmed",
-    Warmth.UNKNOWN: "its broker has not reported yet whether most of its log lies in the tier only: try again",
+    Warmth.THIN: "most of its log is in the tier only, and a fuller replica leads: wait until it has warmed",
+    Warmth.UNKNOWN: "its broker has not reported yet whether most of its log is in the tier only: try again",
     Warmth.FULL: "another replica comes first",
 }
 _ELECTIONS: Final = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
@@ -106,8 +106,9 @@ def _not_available(
 
 
 def balance_leaders(state: ControllerState) -> ControllerResult[bool]:
-    """Preferred leaders for partitions that have another, up to the limit of one round. Response: whether more may be
-    left.
+    """Elect preferred leaders for partitions that have another, up to the limit of one round.
+
+    The response says whether more may be left.
     """
     maximum = state.config.elections_per_imbalance_max
     found = _preferred(state, state.image.indexes.not_preferred)
@@ -116,7 +117,7 @@ def balance_leaders(state: ControllerState) -> ControllerResult[bool]:
 
 
 def return_leaders(state: ControllerState, keys: Iterable[PartitionKey]) -> Iterator[PartitionChangeRecord]:
-    """Preferred leaders for those of these partitions that are there still and have another."""
+    """Elect preferred leaders for those of `keys` that still exist and have another leader."""
     return _preferred(state, (key for key in keys if key in state.image.indexes.not_preferred))
 
 
@@ -129,7 +130,7 @@ def _preferred(state: ControllerState, keys: Iterable[PartitionKey]) -> Iterator
 
 
 def elect_leaderless(state: ControllerState) -> Iterator[PartitionChangeRecord]:
-    """Leaders for partitions without one, as far as configs allow: they may have changed since."""
+    """Elect leaders for partitions without one, as far as the configs allow, which may have changed since."""
     for key in state.image.indexes.leaderless:
         registration = state.image.registration(key)
         record = PartitionChange(state, key, registration, election=election_of(state, key)).build()

@@ -48,6 +48,7 @@ from ...protocol.messages.topics import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
+from ...protocol.wire.stepping import Steps
 from ..image.registrations import PartitionKey
 from ..records import (
     AbortTransactionRecord,
@@ -179,15 +180,20 @@ class ControllerCore:
             case ConfigRecord() if record.name == UNCLEAN_KEY:
                 self._is_sweep_due = True
 
-    def load_snapshot(self, records: Iterable[MetadataRecord], offset: int) -> None:
-        """Replace the state by that of a snapshot, whose last record has `offset`. A standby does this."""
+    def load_snapshot(self, records: Iterable[MetadataRecord], offset: int, step_records: int) -> Steps[None]:
+        """Replace the state by that of a snapshot, whose last record has `offset`, in steps of so many records. A
+        standby does this; the state before stays in place until the last step.
+        """
         assert not self.is_active, offset
-        self.state = ControllerState(self.state.config, self.state.random)
-        self._returns = LeaderReturns()
-        self._is_sweep_due = False
-        self._replayed_offset = NOTHING_REPLAYED
-        for record in records:
-            self.replay(record, offset)
+        loaded = ControllerCore(self.state.config, self.state.random)
+        for number, record in enumerate(records, start=1):
+            loaded.replay(record, offset)
+            if number % step_records == 0:
+                yield
+        self.state = loaded.state
+        self._returns = loaded._returns
+        self._is_sweep_due = loaded._is_sweep_due
+        self._replayed_offset = loaded._replayed_offset
 
     def _replay_isr(self, record: PartitionChangeRecord, offset: int) -> None:
         """And note who joins. No transaction of ours has anybody join an ISR, so the image is the one before."""

@@ -1,22 +1,22 @@
-"""From what shall become of one partition to the record that says so: the one place that elects leaders.
+"""One change of one partition, as the record that makes it: the only place that elects leaders.
 
-| election | who leads |
+| election | leader |
 |---|---|
-| ONLINE | the leader it has, if it can; else a live member of the ISR; else nobody |
+| ONLINE | the leader it has, if it can; else a live member of the ISR; else none |
 | PREFERRED | the first replica, if it is a live member of the ISR known to be no thinner than another; else as ONLINE |
-| UNCLEAN | as ONLINE; instead of nobody a live replica outside of the ISR, which then is the whole ISR |
+| UNCLEAN | as ONLINE; in place of none a live replica outside the ISR, which becomes the whole ISR |
 
 Rules:
-* Among several that can lead, full ones come first, then those of which it is not known, then thin ones, each group in
-  the order of the replicas; who joins the ISR by this change has not been reported yet (`thin`). A leader is not
-  deposed for being thin, nor for a replica that is thinner, or may be: that waits for the report. Where all are thin
-  or unknown, and none leads, one of them is elected at once.
+* Among several that can lead, full ones come first, then unknown ones, then thin ones, each group in the order of the
+  replicas; a replica that joins the ISR by this change counts as unknown (`thin`). A leader is not deposed for being
+  thin, nor for a replica that is thinner, or may be: that waits for the report. Where all are thin or unknown, and none
+  leads, one of them is elected at once.
 * The leader epoch rises with each election, with a leader lost, and when a replica is taken off the list: each time the
   record names a leader. A smaller ISR alone raises the partition epoch only (KAFKA-15021).
-* The last member stays in the ISR although it is down, for nobody else has the data; `empty_isr_allowed` says that it
-  has lost them.
+* The last member stays in the ISR although it is down, because no other replica has the data;
+  `empty_isr_allowed` says that it has lost them.
 * A reassignment ends within the change that completes it.
-* A replica that joins the ISR lies in a directory that its broker has: one known to be gone is replaced.
+* A replica that joins the ISR lies in a directory that its broker has: one known to be lost is replaced.
 * Nothing is written if nothing changes.
 """
 
@@ -36,7 +36,7 @@ from .thin import Warmth
 
 
 class Election(Enum):
-    """See the module's table."""
+    """The kind of election; see the module's table."""
 
     ONLINE = auto()
     PREFERRED = auto()
@@ -45,14 +45,14 @@ class Election(Enum):
 
 @dataclass(slots=True)
 class PartitionChange:
-    """What shall become of a partition; `build` makes the record. Fields that are not set stay as they are."""
+    """The change of a partition; `build` makes the record. Fields that are not set stay as they are."""
 
     state: ControllerState
     key: PartitionKey
     before: PartitionRegistration
     election: Election = Election.ONLINE
     can_lead: Callable[[int], bool] | None = None
-    """Who is live; by default who is so by the image."""
+    """Whether a replica is live; by default the image decides."""
     isr: tuple[int, ...] | None = None
     replicas: tuple[int, ...] | None = None
     adding: tuple[int, ...] | None = None
@@ -60,13 +60,14 @@ class PartitionChange:
     recovery_state: int | None = None
     empty_isr_allowed: bool = False
     is_any_live_replica_taken: bool = False
-    """An unclean election also takes a replica whose directory is gone: an operator has said so."""
+    """Whether an unclean election may choose a replica whose directory is lost, as an operator has requested."""
 
     def build(self) -> PartitionChangeRecord | None:
-        """The record, or None if nothing changes."""
+        """Return the record, or None if nothing changes."""
         before = self.before
         target = self._target()
         leader, is_unclean = self._elect(target)
+        # After an unclean election no other replica is known to agree with the new leader's log: each must join again.
         isr = (leader,) if is_unclean else target.isr
         if not isr and not self.empty_isr_allowed:
             isr = before.isr
@@ -96,7 +97,7 @@ class PartitionChange:
         return complete(target) or target
 
     def _elect(self, target: ReplicaTarget) -> tuple[int, bool]:
-        """The leader, and whether it is one from outside of the ISR."""
+        """Return the leader, and whether it is from outside the ISR."""
         candidates = [replica for replica in target.replicas if replica in target.isr and self._is_live(replica)]
         warmths = {replica: self._warmth(replica) for replica in candidates}
         best = min(candidates, key=warmths.__getitem__, default=NO_LEADER)
@@ -107,6 +108,8 @@ class PartitionChange:
             return self.before.leader, False
         if candidates:
             return best, False
+        # Every replica that holds all committed records is in the ISR: a leader from outside it may lose some of them,
+        # so this is the last resort, and only where the topic's config or an operator prefers availability.
         if self.election is Election.UNCLEAN:
             return self._elect_unclean(target)
         return NO_LEADER, False
@@ -121,8 +124,8 @@ class PartitionChange:
     def _warmth(self, replica: int) -> Warmth:
         warmth = self.state.warmth(self.key, replica)
         is_joining = replica not in self.before.isr
-        is_told_later = is_joining and warmth is Warmth.FULL and self.state.may_be_thin(self.key, replica)
-        return Warmth.UNKNOWN if is_told_later else warmth
+        is_reported_later = is_joining and warmth is Warmth.FULL and self.state.may_be_thin(self.key, replica)
+        return Warmth.UNKNOWN if is_reported_later else warmth
 
     def _is_live(self, replica: int) -> bool:
         if self.can_lead is not None:
@@ -130,6 +133,7 @@ class PartitionChange:
         return self.state.can_lead(self.before, replica)
 
     def _leader_to_write(self, leader: int, target: ReplicaTarget) -> int:
+        # Naming the leader raises its epoch, which fences fetches of the removed replica's old epoch.
         is_replica_removed = not set(self.before.replicas) <= set(target.replicas)
         return leader if leader != self.before.leader or is_replica_removed else LEADER_UNCHANGED
 

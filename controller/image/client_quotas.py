@@ -90,10 +90,6 @@ class ClientQuotas:
         """Yield the entities with their quotas, in the order in which they came."""
         yield from self._by_entity.items()
 
-    def has(self, key: str) -> bool:
-        """Return whether some entity has a quota of this key."""
-        return any(key in values for values in self._by_entity.values())
-
     def client_limit(self, key: str, user: str, client_id: str) -> QuotaLimit | None:
         """Return what holds for a client by the module's table; None if nothing does."""
         if not self._by_entity:

@@ -1,7 +1,7 @@
 """Where an empty follower begins: the questions, answers and decisions of a bootstrap, and when a policy may act.
 
 A bootstrap is a conversation without I/O. A policy (`policies.py`) is started with a `Situation`, asks the leader and
-the remote log metadata `Question`s, is given the answers, and ends with one `Decision`; whoever runs it does the asking
+the remote log metadata `Question`s, is given the answers, and ends with one `Decision`; its caller does the asking
 and carries the decision out. Nothing here has a clock: `elapsed_ms` comes in with the situation of each attempt.
 
     trigger                       the replica                            policy that is asked (`choose_policy`)

@@ -265,7 +265,7 @@ def truncation_for(answer: EpochEnd, epochs: LeaderEpochCache, log_end_offset: i
         return None
     own = epochs.end_offset_for(answer.epoch, log_end_offset)
     if own.end_offset < 0:
-        # No epochs here at or above the answer's: nothing tells more than the leader's end.
+        # No epochs here at or above the answer's: nothing is known beyond the leader's end.
         return Truncation(min(answer.end_offset, log_end_offset), is_complete=True)
     if own.epoch != answer.epoch:
         return Truncation(min(own.end_offset, log_end_offset), is_complete=False)

@@ -45,7 +45,7 @@ class BackOff:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Fetch no more under this leader epoch."""
+    """Stop fetching under this leader epoch."""
 
     reason: str
 

@@ -305,5 +305,5 @@ def _at_log_start(situation: Situation, log_start: OffsetAndEpoch, reason: str) 
 
 
 def _has(situation: Situation, offset: int) -> bool:
-    """A replica that was refused, or must cut below its local start, cannot go on from what it has."""
+    """A replica that was refused, or must cut below its local start, cannot continue from what it has."""
     return situation.trigger is Trigger.ASSIGNED and situation.log_end_offset >= offset

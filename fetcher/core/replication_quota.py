@@ -75,7 +75,7 @@ def throttled_partitions(text: str, broker_id: int) -> frozenset[int] | None:
 
 
 class FollowerThrottle(Protocol):
-    """What a fetcher asks before it fetches a replica that is not in sync, and tells afterwards."""
+    """The quota that a fetcher asks before it fetches a replica out of sync, and reports to afterwards."""
 
     def wait_s(self, partition: TopicIdPartition) -> float:
         """0 if the replica is not throttled, or the quota is not exhausted."""

@@ -111,7 +111,7 @@ class LogConfig:
         return texts
 
     def all_topic_configs(self) -> dict[str, str]:
-        """The same, with those that no log obeys."""
+        """Return the topic configs, with those that no log obeys."""
         return {**DEFAULTS_WITHOUT_EFFECT, **self.as_topic_configs()}
 
     @property

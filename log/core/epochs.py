@@ -17,7 +17,7 @@ What a new entry does (`assign`), given the latest entry L:
 | epoch > L.epoch, start <= L.start  | entries at or above the new start go: no data of theirs is left   |
 | epoch < L.epoch                    | entries of that or a higher epoch, or at or above the start, go   |
 
-Knows no file: `version` grows with every change, and whoever owns the checkpoint writes `entries` when it has
+Knows no file: `version` grows with every change, and the owner of the checkpoint writes `entries` when it has
 grown.
 """
 

@@ -9,5 +9,5 @@ class CorruptFileError(RetriableError, ValueError):
     """The bytes of an index, a checkpoint or a snapshot cannot be what Kafka wrote.
 
     The message names the file (or its kind), the place in it, what was expected and what was found. All of these files
-    can be made anew: from the log, or from the tier.
+    can be rebuilt: from the log, or from the tier.
     """

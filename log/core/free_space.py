@@ -1,4 +1,4 @@
-"""When a log directory takes no more of what clients produce: before its disk is full, so that all else goes on.
+"""When a log directory takes no more of what clients produce: before its disk is full, so that all else continues.
 
     ACCEPTING --usable below `min_bytes`--> FULL --usable at or above `min_bytes` and a quarter--> ACCEPTING
 

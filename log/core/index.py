@@ -16,7 +16,7 @@ Rules:
 * An aborted transaction is listed in the segment that holds its ABORT marker (whose offset is the last offset).
 
 Outside bytes that break the order raise CorruptFileError from `check`; an append that would is our own fault: assert.
-Knows no file and no log: whoever owns the file writes `encode(start)` behind what it wrote before.
+Knows no file and no log: the owner of the file writes `encode(start)` after what it wrote before.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Before a batch that begins more than `interval_bytes` behind the start of the last batch with an entry, both indexes get
 one: the batch's last offset with its position, and the largest timestamp so far with the last offset of its batch. When
-the segment is closed, the largest timestamp is added to the time index, so that its last entry tells it.
+the segment is closed, the largest timestamp is added to the time index, so that its last entry has it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INDEX_INTERVAL_BYTES: Final = 4096
 
 
 class SegmentIndexes:
-    """Both indexes, and what is needed to go on with them."""
+    """Both indexes, and what is needed to continue them."""
 
     __slots__ = (
         "_bytes_max",

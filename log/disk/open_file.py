@@ -35,7 +35,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from .port import Buffer
 from .sending import send_copy, send_native, transport_socket
@@ -362,7 +362,7 @@ class OsFile:
         self._threads.start(pool, call, ended)
 
     def _job(self, pool: Pool, call: Callable[[], T], finished: Callable[[], None] | None = None) -> asyncio.Future[T]:
-        """Run a call on a thread; `finished` when the thread is done with the file, also if nobody waits any more."""
+        """Run a call on a thread; `finished` when the thread is done with the file, also if nobody waits any longer."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def done(job: Job[T]) -> None:
@@ -395,7 +395,7 @@ class OsFile:
                 return performed, error
         return len(calls), None
 
-    def _outcome(self, call: Callable[[], Any]) -> OSError | None:
+    def _outcome(self, call: Callable[[], object]) -> OSError | None:
         try:
             call()
         except OSError as error:

@@ -207,7 +207,7 @@ class DiskThreads:
 
     async def close(self) -> None:
         """End the threads; what was started finishes first, or fails once the device is condemned."""
-        if self._jobs:  # a thread that hangs cannot be joined: the look at the calls goes on until they have ended
+        if self._jobs:  # a thread that hangs cannot be joined: the watch over its calls continues until they have ended
             self._drained = asyncio.get_running_loop().create_future()
             await self._drained
         if self._look_timer is not None:

@@ -24,7 +24,7 @@ import errno
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -47,6 +47,7 @@ from ..core.config import LogConfig
 from ..core.errors import CorruptFileError
 from ..core.file_names import DELETE_SUFFIX, parse_directory
 from ..core.free_space import FreeSpace
+from ..disk.directory_lock import lock_directory
 from ..disk.durable_directory import make_directory_durably
 from ..disk.port import Disk
 from ..partition_log import LogLocation, PartitionLog
@@ -57,7 +58,7 @@ from .side_directories import resolve_adoptions
 
 logger = logging.getLogger(__name__)
 
-OPENINGS_MAX: Final = 64
+OPENINGS_MAX: Final = 16
 """The number of logs that are opened or closed at the same time."""
 LOG_WEIGHT: Final = 50
 """What one of these costs on the loop, in elements of `pace`."""
@@ -80,9 +81,9 @@ class LogServices:
     disk: Disk
     rng: Random
     now_ms: Callable[[], int]
-    open_segments: OpenSegments
     config_of: Callable[[str], LogConfig]
-    lock: Callable[[Path], HeldLock]
+    lock: Callable[[Path], HeldLock] = lock_directory
+    open_segments: OpenSegments = field(default_factory=OpenSegments)
     free_bytes_min: int = 0
     """Clients' records are refused while a directory's disk has less; 0: never."""
 

@@ -27,7 +27,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from random import Random
 from typing import Final
 from uuid import UUID
 from weakref import WeakValueDictionary
@@ -35,15 +34,11 @@ from weakref import WeakValueDictionary
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition, check_topic_name
 from ..core.checkpoints import PARTITION_METADATA, decode_partition_metadata, encode_partition_metadata
-from ..core.config import LogConfig
 from ..core.errors import CorruptFileError
 from ..core.file_names import DELETE_SUFFIX, STRAY_SUFFIX, UNSYNCED_FILE, marked_directory
-from ..disk.directory_lock import lock_directory
-from ..disk.port import Disk
 from ..disk.run_to_completion import run_to_completion
 from ..partition_log import PartitionLog
-from ..segment.open_limit import SEGMENTS_MAX, OpenSegments
-from .log_directory import NO_BROKER_EPOCH, HeldLock, LogDirectory, LogServices
+from .log_directory import NO_BROKER_EPOCH, LogDirectory, LogServices
 from .side_directories import resolve_adoptions
 from .upkeep import LogUpkeep, UpkeepSettings
 
@@ -61,30 +56,16 @@ class LogManager:
     def __init__(
         self,
         log_dirs: Sequence[Path],
-        disk: Disk,
+        services: LogServices,
         *,
         cluster_id: str,
         node_id: int,
-        config_of: Callable[[str], LogConfig],
         directory_of: Callable[[TopicPartition], UUID | None] = lambda _: None,
-        rng: Random,
-        now_ms: Callable[[], int],
         upkeep: UpkeepSettings = DEFAULT_UPKEEP,
-        lock: Callable[[Path], HeldLock] = lock_directory,
-        open_segments_max: int = SEGMENTS_MAX,
-        free_bytes_min: int = 0,
     ) -> None:
         assert log_dirs, "a node needs a log directory"
-        self.services = LogServices(
-            disk=disk,
-            rng=rng,
-            now_ms=now_ms,
-            open_segments=OpenSegments(open_segments_max),
-            config_of=config_of,
-            lock=lock,
-            free_bytes_min=free_bytes_min,
-        )
-        self.directories = tuple(LogDirectory(path, self.services) for path in log_dirs)
+        self.services = services
+        self.directories = tuple(LogDirectory(path, services) for path in log_dirs)
         self.upkeep = LogUpkeep(self.directories, upkeep)
         self._directory_of = directory_of
         self._cluster_id = cluster_id

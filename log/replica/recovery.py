@@ -72,7 +72,7 @@ from ..disk.port import Disk
 from ..segment.batch_scan import HeaderScan
 from ..segment.open_limit import OpenSegments
 from ..segment.scan import CorruptLogError, SegmentFault, recover_segment
-from ..segment.segment import LogSegment
+from ..segment.segment import LogSegment, SegmentExtent
 from ..segment.segment_list import LogSegments
 from ..segment.snapshot_files import ProducerSnapshots
 from ..segment.swap import finish_swaps
@@ -224,13 +224,15 @@ class _Loader:
             LogSegment(
                 self._location.disk,
                 self._location.directory,
-                base,
+                SegmentExtent(
+                    base_offset=base,
+                    next_offset=following.get(base, base),
+                    size_bytes=listing.log_bytes[base],
+                    has_transaction_index=(base, TRANSACTION_INDEX_SUFFIX) in listing.indexes,
+                ),
                 config=self._location.config,
                 open_segments=self._location.open_segments,
                 now_ms=self._location.now_ms(),
-                size_bytes=listing.log_bytes[base],
-                next_offset=following.get(base),
-                has_transaction_index=(base, TRANSACTION_INDEX_SUFFIX) in listing.indexes,
             )
             for base in bases
         ]
@@ -466,7 +468,7 @@ class _Loader:
         segment = LogSegment(
             self._location.disk,
             self._location.directory,
-            base_offset,
+            SegmentExtent.empty(base_offset),
             config=self._location.config,
             open_segments=self._location.open_segments,
             now_ms=self._location.now_ms(),

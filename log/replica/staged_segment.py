@@ -13,7 +13,7 @@ from ..core.file_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from ..core.index import INDEX_BYTES_MAX, TransactionIndex
 from ..core.segment_indexes import SegmentIndexes
 from ..disk.port import DiskFile
-from ..segment.segment import LogSegment
+from ..segment.segment import LogSegment, SegmentExtent
 from ..segment.swap import cleaned_file, commit_cleaned, discard_cleaned, make_live
 from .state import LogState
 
@@ -63,13 +63,15 @@ class StagedSegment:
         segment = LogSegment(
             state.disk,
             state.directory,
-            self._base_offset,
+            SegmentExtent(
+                base_offset=self._base_offset,
+                next_offset=next_offset,
+                size_bytes=size_bytes,
+                has_transaction_index=len(self.transactions) > 0,
+            ),
             config=state.config,
             open_segments=state.open_segments,
             now_ms=now_ms,
-            size_bytes=size_bytes,
-            next_offset=next_offset,
-            has_transaction_index=len(self.transactions) > 0,
         )
         segment.max_timestamp_ms = self.indexes.max_timestamp_ms
         segment.max_timestamp_offset = self.indexes.max_timestamp_offset

@@ -40,7 +40,7 @@ from ..core.file_names import UNSYNCED_FILE
 from ..core.producers import ProducerStateManager
 from ..disk.port import Disk
 from ..segment.open_limit import OpenSegments
-from ..segment.segment import LogSegment, Published
+from ..segment.segment import LogSegment, Published, SegmentExtent
 from ..segment.segment_list import LogSegments
 from ..segment.snapshot_files import ProducerSnapshots
 
@@ -272,7 +272,7 @@ class LogState:
         return LogSegment(
             self.disk,
             self.directory,
-            base_offset,
+            SegmentExtent.empty(base_offset),
             config=self.config,
             open_segments=self.open_segments,
             now_ms=self.now_ms(),

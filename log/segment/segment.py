@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -54,6 +55,21 @@ class Published:
     end_offset: int
     max_timestamp_ms: int
     max_timestamp_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentExtent:
+    """What the names and sizes of a segment's files say: where it begins and ends, and whether it has aborted data."""
+
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    has_transaction_index: bool
+
+    @classmethod
+    def empty(cls, base_offset: int) -> SegmentExtent:
+        """Return the extent of a segment without a batch."""
+        return cls(base_offset=base_offset, next_offset=base_offset, size_bytes=0, has_transaction_index=False)
 
 
 class Pinned:
@@ -103,14 +119,11 @@ class LogSegment:
         self,
         disk: Disk,
         directory: Path,
-        base_offset: int,
+        extent: SegmentExtent,
         *,
         config: LogConfig,
         open_segments: OpenSegments,
         now_ms: int,
-        size_bytes: int = 0,
-        next_offset: int | None = None,
-        has_transaction_index: bool = False,
     ) -> None:
         """Create a closed segment without reading its files; `config` gives the interval and limit of its indexes."""
         self._disk = disk
@@ -124,16 +137,16 @@ class LogSegment:
         self.recent: RecentBatches | None = None
         """The positions of the last batches of the active segment; None otherwise."""
         self.slices = HeldSlices()
-        self.base_offset = base_offset
-        self.next_offset = base_offset if next_offset is None else next_offset
-        self.size_bytes = size_bytes
-        self.written_bytes = size_bytes
+        self.base_offset = extent.base_offset
+        self.next_offset = extent.next_offset
+        self.size_bytes = extent.size_bytes
+        self.written_bytes = extent.size_bytes
         self.max_timestamp_ms = NO_TIMESTAMP
-        self.max_timestamp_offset = base_offset
+        self.max_timestamp_offset = extent.base_offset
         self.first_timestamp_ms = NO_TIMESTAMP
         self.created_ms = now_ms
         self.last_modified_ms = now_ms
-        self.has_transaction_index = has_transaction_index
+        self.has_transaction_index = extent.has_transaction_index
         self.is_active = False
         self.pins = 0
 

@@ -3,8 +3,8 @@
 Only Metadata, ListOffsets and Fetch, as any consumer; Kafka and tierfetch brokers alike. A leader that moved, or a
 broker that is gone, is looked for again until `RETRY_FOR_S` have passed.
 
-Fetch tells the producer and the first offset of each aborted transaction; where it ends its marker says, which is among
-the batches or behind them.
+Fetch returns the producer and the first offset of each aborted transaction; its marker, which is among the
+batches or after them, says where it ends.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LiveTopic:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Whole batches, the first perhaps from below the asked offset; `next_offset` is where to go on."""
+    """Whole batches, the first perhaps from below the asked offset; `next_offset` is where to continue."""
 
     data: memoryview
     next_offset: int

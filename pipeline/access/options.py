@@ -79,7 +79,9 @@ class TierOptions(BaseModel):
     plugin: str | None = Field(None, description="Storage plugin, where the location does not tell it.")
     storage: dict[str, SecretStr] = Field(default_factory=dict, description="storage.KEY: the plugin's options.")
     layout: Literal[Layout, "auto"] = Field("auto", description="How segments lie there.")
-    log_dirs: tuple[str, ...] = Field((), description="Log directories of brokers: go on with what is not in the tier.")
+    log_dirs: tuple[str, ...] = Field(
+        (), description="Log directories of brokers: read what is not in the tier from them."
+    )
     encryption: dict[str, SecretStr] = Field(
         default_factory=dict, description="encryption.KEY_ID: private RSA key, PEM or a file with it (layout aiven)."
     )
@@ -108,7 +110,7 @@ class TierOptions(BaseModel):
     column_name_of_corrupt_record: str | None = Field(
         None, min_length=1, description="With permissive: a column, and a row for each batch that is passed over."
     )
-    brokers: str | None = Field(None, description="HOST:PORT,...: go on with what is not in the tier yet.")
+    brokers: str | None = Field(None, description="HOST:PORT,...: read what is not in the tier yet from them.")
     command_config: str | None = Field(
         None,
         min_length=1,
@@ -210,7 +212,7 @@ class TierOptions(BaseModel):
 
     @property
     def corrupt_column(self) -> str:
-        """Where a query that has this column is told what was passed over."""
+        """The column in which a query gets what was skipped."""
         return self.column_name_of_corrupt_record or CORRUPT_COLUMN
 
     @model_validator(mode="after")
@@ -221,7 +223,7 @@ class TierOptions(BaseModel):
 
     def open_storage(self, location: str | None = None, layout: Layout = "kafka") -> RemoteStorageManager:
         """The plugin of the tier, or of another place: log directories are found by their names alone. PluginError in
-        words for whoever wrote the query.
+        words for the author of the query.
         """
         name, config = _plugin_of(location or self.location, layout)
         if location not in (None, self.location):

@@ -66,7 +66,7 @@ class StoreRef:
 
 
 def open_store(options: TierOptions, ref: StoreRef) -> SegmentStore:
-    """PluginError in words for whoever wrote the query."""
+    """Raise PluginError in words for the author of the query."""
     storage = options.open_storage(ref.location, ref.layout)
     if ref.layout == "kafka":
         return KafkaLayout(storage)

@@ -137,8 +137,8 @@ class BatchTable:
 def read_table(data: memoryview, on_fault: FaultListener | None = None) -> BatchTable:
     """The batches of `data`. CorruptRecordError names the position of a header that can be none, or is cut.
 
-    With `on_fault` it is told instead: a batch whose header says something unknown is left out, and behind one whose
-    length cannot be the next one is looked for.
+    With `on_fault` it is reported instead: a batch whose header says something unknown is left out, and after one whose
+    length cannot be right the next one is searched for.
     """
     positions = np.fromiter(_walk(data, on_fault), np.int64)
     if not len(positions):

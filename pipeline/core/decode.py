@@ -54,7 +54,7 @@ COLUMN_TYPES: Final[dict[str, pa.DataType]] = {
     "producer_epoch": pa.int32(),
     "sequence": pa.int32(),
 }
-"""What a segment tells about its records; topic, partition and segment are known by whoever opened it."""
+"""What a segment states about its records; its opener knows topic, partition and segment."""
 
 Columns = dict[str, pa.Array]
 
@@ -77,7 +77,7 @@ def decode(
 ) -> Iterator[Columns]:
     """The wanted records of `data`, which holds whole batches, as tables of at most a few MiB.
 
-    CorruptRecordError at the first fault; with `on_fault` it is told instead, and the batch is passed over, or what
+    CorruptRecordError at the first fault; with `on_fault` it is reported instead, and the batch is skipped, or what
     lies before the next one that can be found.
     """
     table = read_table(data, on_fault)

@@ -4,7 +4,7 @@
 
 The tier may hold an offset several times: two leaders uploaded it, an unclean election left a lost history behind. The
 lineage decides: `pieces_of` goes along the leader epochs of the surviving history and takes, at each offset, the
-segment that holds it *as written in that epoch* and reaches farthest. What no segment holds is a gap, and is told.
+segment that holds it *as written in that epoch* and reaches farthest. What no segment holds is a gap, and is reported.
 
 An offset index has an entry for some batches: (last offset of the batch, where the batch begins). So the batch that
 holds offset x begins at or after the last entry with an offset at or below x, and the last byte of interest for an end

@@ -23,7 +23,7 @@ MEANINGS: Final = {
     "off lineage": "A segment of a leader that lost an unclean election. Nothing reads it; retention removes it.",
     "orphan": "Objects of a copy that was never finished, or is under way. They cost space, nothing reads them.",
     "stale copy": "A copy began over an hour ago and has not ended. The leader sweeps it and copies again.",
-    "stale deletion": "A deletion began over an hour ago and has not ended. The leader goes on with it.",
+    "stale deletion": "A deletion began over an hour ago and has not ended. The leader continues it.",
     "foreign": "An object whose name is none of a tier's: somebody else's.",
 }
 _WIDTH: Final = 1000
@@ -128,7 +128,7 @@ def _strip(partition: AuditedPartition) -> Markup:
 
 
 def _blocks(segments: Sequence[AuditedSegment], offsets: int) -> Iterator[tuple[int, int, bool]]:
-    """(first, last, is sound), neighbours that would not be told apart joined."""
+    """(first, last, is sound), neighbours that could not be distinguished are joined."""
     narrow = offsets * 4 // _WIDTH
     block: tuple[int, int, bool] | None = None
     for segment in sorted(segments, key=lambda segment: (segment.start_offset, segment.end_offset)):

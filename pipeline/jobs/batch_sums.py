@@ -58,7 +58,7 @@ class BatchSums:
 def sum_batches(
     data: memoryview, selection: Selection, bucket_ms: int, on_fault: FaultListener | None = None
 ) -> BatchSums:
-    """CorruptRecordError for bytes that are no whole batches; with `on_fault` it is told, and they do not count."""
+    """CorruptRecordError for bytes that are no whole batches; with `on_fault` it is reported, and they do not count."""
     table = read_table(data, on_fault)
     return _sums(table.chosen(select(table, selection)), bucket_ms)
 

@@ -4,7 +4,7 @@
 
 Memory: all buffers together hold at most `BUFFER_BYTES_MAX`; then the largest becomes a row group. Records whose
 timestamps jump about between many days have at most `OPEN_FILES_MAX` files open; then the one that was written longest
-ago is closed, and its day goes on in another file.
+ago is closed, and its day continues in another file.
 """
 
 from __future__ import annotations

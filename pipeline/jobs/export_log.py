@@ -15,8 +15,8 @@ A wave writes its files under hidden names, then its commit, then gives the file
 So a reader never sees an offset twice, whenever it looks, and one who looks after a run that ended well misses none.
 
 A partition's offsets are exported up to its position, the end of the last committed range. The topic id belongs to it:
-a topic that was deleted and made anew begins at offset 0 with other records, and is refused. Isolation and columns are
-those of the first commit; another choice is another directory.
+a topic that was deleted and created again begins at offset 0 with other records, and is refused. Isolation and columns
+are those of the first commit; another choice is another directory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PART: Final = re.compile(r"topic=[A-Za-z0-9._-]+/date=[0-9-]+/\.?part-[0-9a-z-]
 
 
 class ExportError(OperatorError):
-    """The export cannot go on from what is there; the message says what to do."""
+    """The export cannot continue from what is there; the message says what to do."""
 
 
 class _Value(BaseModel):
@@ -91,7 +91,7 @@ class Commit(_Value):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a partition's export goes on."""
+    """The offset at which a partition's export continues."""
 
     topic_id: str
     end_offset: int

@@ -295,7 +295,7 @@ def _range(tiered: TieredPartition, topic_id: str, first: int, end: int) -> Expo
 
 
 def _lost(planned: Sequence[object], first: int, end: int) -> list[LostSplit]:
-    """What begins within these offsets, so that it is told with their commit."""
+    """Return what begins within these offsets, so that it is reported with their commit."""
     return [split for split in planned if isinstance(split, LostSplit) and first <= split.first_offset < end]
 
 
@@ -304,7 +304,7 @@ def _segment(planned: PlannedSplit) -> object:
 
 
 def _after(extent: PartitionExtent, topic_id: str, done: Position, options: TierOptions) -> int:
-    """Where the export goes on. ExportError, TierError."""
+    """Return the offsets at which the export continues. ExportError, TierError."""
     if done.topic_id != topic_id:
         raise ExportError(
             f"{extent.name}: the topic was deleted and recreated since it was exported (its id was {done.topic_id} and "

@@ -3,7 +3,7 @@
     plan of the table -> [split] headers summed up          every offset once, nothing is decompressed
     table             -> Spark SQL by partition and key     exact; reads every record, so it may be left out
 
-Keys leave the executors as 64-bit hashes: the report tells how records are spread over keys, never which there are.
+Keys leave the executors as 64-bit hashes: the report shows how records are spread over keys, never which there are.
 """
 
 from __future__ import annotations

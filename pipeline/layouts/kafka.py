@@ -1,6 +1,6 @@
 """The layout of Kafka's `LocalTieredStorage`, which the plugins here write: an object for the log, one for each index.
 
-The plugin itself is asked. What no name tells (ends, epochs, timestamps) is read from the indexes and the end of the
+The plugin itself is asked. What no name states (ends, epochs, timestamps) is read from the indexes and the end of the
 log, once for each segment: `remote.survey`.
 """
 

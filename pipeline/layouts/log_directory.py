@@ -1,6 +1,6 @@
 """A broker's log directory (`log.dirs`) as segments: of a broker that is stopped, a copy, or one that runs on.
 
-| of a segment       | is told by                                                                           |
+| of a segment       | is read from                                                                          |
 |--------------------|--------------------------------------------------------------------------------------|
 | offsets            | its name and the next one's: what compaction took away between the two is no gap     |
 | end of the last    | its last whole batch, looked for from the last entry of its offset index on          |

@@ -31,7 +31,7 @@ Question = Callable[[TablePlanner], Awaitable[T]]
 
 
 def catalog_of(options: TierOptions) -> TierCatalog:
-    """Empty; whoever asks again and again keeps it."""
+    """Return an empty catalog; a caller that plans repeatedly keeps it."""
     return TierCatalog(partial(find_stores, options), partial(WORKER.store, options))
 
 

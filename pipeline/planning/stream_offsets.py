@@ -2,8 +2,8 @@
 
     {"topic": {"0": next offset to read, "1": ..., "id": the topic's id}}
 
-The id tells a topic that was deleted and made anew from the one that was read: its offsets begin at 0 again. An offset
-that an older version noted has none, and is taken on trust.
+The id distinguishes a topic that was deleted and created again from the one that was read: its offsets
+begin at 0 again. An offset that an older version noted has none, and is taken on trust.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class TablePlanner:
             extents = [self._of_tier(tiered) for tiered in await self._tiered(None, positions)]
         else:
             extents = await self._live_extents(self._brokers, positions)
-        if positions is None or self._options.fail_on_data_loss:  # else a stream goes on without what is gone
+        if positions is None or self._options.fail_on_data_loss:  # else a stream continues without what was deleted
             self._check_topics({extent.name.topic for extent in extents})
         if positions is None:
             await self._check_asked({extent.name for extent in extents})

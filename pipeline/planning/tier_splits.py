@@ -208,7 +208,7 @@ class TierPlanner:
 
 
 def _pass_over(_: CorruptRecordError) -> None:
-    """Whoever reads the batch will tell."""
+    """The reader of the batch reports the fault."""
 
 
 async def _first_at_or_after(

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """`offset` is the first one that is lacking, None where nothing that can be trusted tells it."""
+    """`offset` is the first one that is lacking, None where nothing that can be trusted states it."""
 
     offset: int | None
     message: str

@@ -7,7 +7,7 @@ Spark plans in a Python process of its own on the driver's machine. `open_desk` 
 has the session: a socket in a directory that its user alone may enter. What was answered well is not asked again.
 
 A desk that does not answer, because its process has ended or all executors are busy, refuses nothing: the first task
-then tells what it cannot read.
+then reports what it cannot read.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Seen:
 
 
 def check_executors(session: SparkSession, options: Mapping[str, str]) -> None:
-    """TierError names the executors that cannot, and what each was told; OptionError."""
+    """Raise TierError, which names the executors that cannot and the error of each; OptionError."""
     ask_executors(session, seen_here(parse(options)))
 
 

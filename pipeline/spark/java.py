@@ -77,7 +77,7 @@ def _wheel_home() -> Path | None:
 
 
 def _shim(home: Path) -> Path:
-    """Made anew for each process: nothing to go stale, nothing that another user could have put there."""
+    """Created for each process: nothing to go stale, nothing that another user could have put there."""
     shim = Path(tempfile.mkdtemp(prefix="tierfetch-java-"))
     atexit.register(shutil.rmtree, shim, ignore_errors=True)
     for entry in home.iterdir():

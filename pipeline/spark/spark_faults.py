@@ -14,7 +14,7 @@ _LAST_ERROR: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exce
 
 
 class JobError(OperatorError):
-    """The job cannot go on; the message is for the person who started it, and holds no secrets."""
+    """The job cannot continue; the message is for the person who started it, and holds no secrets."""
 
 
 @contextmanager

@@ -175,7 +175,7 @@ async def _splits(
 
 
 def _lost(name: TopicPartition, extent: PartitionExtent | None, first: int, upto: int) -> str | None:
-    """What of offsets [first, upto), which were there once, is there no more."""
+    """Return what of offsets [first, upto), which were there once, no longer is."""
     if extent is None:
         return (
             f"{name}, read up to offset {first}, is gone: it was deleted, or the stream is asked for other topics now"

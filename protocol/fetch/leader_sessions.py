@@ -1,9 +1,9 @@
-"""Fetch sessions at their leader (KIP-227): what it remembers of each fetcher, and what it tells it. No I/O.
+"""Fetch sessions at their leader (KIP-227): what it remembers of each fetcher, and what it sends it. No I/O.
 
-News: records, an error, another high watermark or log start than last told, a high watermark that a follower has not
-taken though it was told (its log was opened anew), a diverging epoch, a preferred replica.
+News: records, an error, another high watermark or log start than last sent, a high watermark that a follower has not
+taken though it was sent (its log was reopened), a diverging epoch, a preferred replica.
 After an error, and after a diverging epoch, upon which a follower cuts its log and takes nothing else, the partition is
-told once more, even if nothing changed. A partition that was given records goes to the
+sent once more, even if nothing changed. A partition that was given records goes to the
 end of the order in which the leader reads, so that a size limit starves nobody.
 
 Rest: a partition of which another look would tell nothing new may rest (`LeaderSession.rest`): it is not among those
@@ -58,7 +58,7 @@ class PartitionKey(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class AskedPartition:
-    """A partition of a session, or of one request without: what was asked last, and what was told last; `turn` orders
+    """A partition of a session, or of one request without: what was asked last, and what was sent last; `turn` orders
     the reading. Equal to itself only, so that it is found without its name.
     """
 
@@ -69,7 +69,7 @@ class AskedPartition:
     log_start_offset: int = -1
 
     def tell(self, answer: FetchPartitionResponse, *, is_follower: bool) -> bool:
-        """Take the answer as told; whether it was news."""
+        """Record the answer as sent. Return whether it was news."""
         is_error = answer.error_code is not ErrorCode.none
         is_news = (
             is_error
@@ -114,7 +114,7 @@ class LeaderSession:
     _due: dict[AskedPartition, None] = field(default_factory=dict)
     """The partitions that are not resting."""
     _due_now: Sequence[AskedPartition] | None = None
-    """What `due` has told last, until that changes."""
+    """What `due` returned last, until that changes."""
     _turns: count[int] = field(default_factory=count)
 
     def value(self) -> tuple[bool, int]:
@@ -342,7 +342,7 @@ class FetchSessionCache:
         return _response(news, session.id, node_endpoints)
 
     def throttled(self, context: FetchContext, throttle_ms: int) -> FetchResponse:
-        """Return the response to a request that has to wait: it tells nothing, and begins no session."""
+        """Return the response to a request that has to wait: it reports nothing, and begins no session."""
         session = context.session
         if session is None or session.id == NO_SESSION_ID:
             return FetchResponse((), throttle_time_ms=throttle_ms)
@@ -351,7 +351,7 @@ class FetchSessionCache:
         return FetchResponse((), session_id=session.id, throttle_time_ms=throttle_ms)
 
     def is_told(self, context: FetchContext) -> LeaderSession | None:
-        """After `respond`: the session that goes on from its response, if one does."""
+        """Return, after `respond`, the session that continues from its response, if one does."""
         session = context.session
         if session is None or self._sessions.get(session.id) is not session:
             return None

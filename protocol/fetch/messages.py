@@ -26,7 +26,7 @@ READ_COMMITTED: Final = 1
 
 @value
 class FetchPartition:
-    """What is asked of one partition. -1: not known or not told; `log_start_offset` is the follower's own."""
+    """What is asked of one partition. -1: not known or not sent; `log_start_offset` is the follower's own."""
 
     partition: int
     current_leader_epoch: int = -1

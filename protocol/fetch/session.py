@@ -107,7 +107,7 @@ class FetchSession:
 
     def response_received(self, response: FetchResponse) -> dict[TopicIdPartition, FetchPartitionResponse]:
         """The answers of a response; of an incremental one only those with news. KafkaError if it cannot be used: the
-        next request then asks for everything anew.
+        next request then asks for everything again.
         """
         code = response.error_code
         if code is not ErrorCode.none:

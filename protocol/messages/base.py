@@ -1,6 +1,6 @@
 """What all messages have in common: values with slots, compared by their fields; a request knows its response.
 
-The methods here are shared by all classes, because making them anew for each of some 200 would take a node a tenth of a
+The methods here are shared by all classes, because creating them for each of some 200 would take a node a tenth of a
 second at its start.
 """
 

@@ -29,13 +29,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from ...security.client import ClientIdentity
 from ...security.core.mechanism import SaslClientError
 from ...security.tls import failure
 from ..api import ApiKey, VersionRange
-from ..codec import RequestHeader, correlation_id_of, read_response, write_request
+from ..codec import RequestHeader, correlation_id_of, read_response_to, write_request
 from ..errors import OUTSIDE, ErrorCode, KafkaError, OperatorError
 from ..fetch.arrival import ArrivedAnswer, ArrivingFetchResponse
 from ..fetch.messages import FetchRequest, FetchResponse
@@ -299,7 +299,7 @@ class Connection(StreamProtocol):
         self._watch = self.loop.call_at(deadline_s, self._look_at_deadlines)
 
     def _look_at_deadlines(self) -> None:
-        """Tell whoever has waited too long; who was cancelled waits for nothing."""
+        """Fail the requests that have waited too long; a cancelled one waits for nothing."""
         self._watch = None
         now_s = self.loop.time()
         waiting = [pending for pending in self._pending if not pending.frame.done()]
@@ -312,11 +312,10 @@ class Connection(StreamProtocol):
 
     def _read(self, request: Request[ResponseT], version: int, frame: memoryview | None) -> ResponseT:
         """Return the response in this frame; no frame is none at all. BrokerUnavailableError."""
-        api = ApiKey(request.api_key)
         try:
-            # The codec of an API reads the class that its request is declared with.
-            return cast("ResponseT", None if frame is None else read_response(api, version, frame))
+            return read_response_to(request, version, frame)
         except MalformedMessageError as error:
+            api = ApiKey(request.api_key)
             self._fail(f"bad {api.name} response: {error}")
             raise BrokerUnavailableError(f"{self.peer} sent a bad {api.name} response: {error}") from error
 
@@ -433,7 +432,7 @@ class Connection(StreamProtocol):
             self.on_lost()
 
     def _fail(self, reason: str) -> None:
-        """Close the connection; whoever waits for a response gets the reason."""
+        """Close the connection; requests that wait for a response get the reason."""
         if self._renewal is not None and self._renewal is not asyncio.current_task():
             self._renewal.cancel()
         self._is_renewed.set()

@@ -15,7 +15,7 @@
 | `progress_bytes_min` | - | a large request of which less comes in `progress_window_s` closes its connection |
 | `idle_timeout_s` | connections.max.idle.ms | a connection without a request under way is closed |
 | `receive_timeout_s` | - | a request that began and did not end in time closes its connection |
-| `send_buffer_size` | socket.send.buffer.bytes | the kernel takes no more; None: it decides itself, up to 4 MiB |
+| `send_buffer_size` | socket.send.buffer.bytes | the kernel buffers at most this; None: it decides, up to 4 MiB |
 | `send_timeout_s` | - | a response that does not leave in time closes its connection |
 
 Requests up to `SMALL_REQUEST_SIZE` never wait for memory, and Fetch has memory of its own: produce requests that wait

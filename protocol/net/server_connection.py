@@ -2,7 +2,7 @@
 
     bytes -> FrameAssembler -> request, in the deque `_requests` -> its task: handler -> (its turn) -> transport
 
-| reading | why | goes on when |
+| reading | why | continues when |
 |---|---|---|
 | on | | |
 | paused | `in_flight_max` requests are under way | a response has left |
@@ -91,7 +91,7 @@ class Listener(Protocol):
         """Return the gate of a new connection. RefusedRequestError if it may send nothing."""
 
     def connection_ended(self, connection: ServerConnection) -> None:
-        """The transport is gone and nothing is being sent any more."""
+        """The transport is closed and nothing is being sent any longer."""
 
     def adopt(self, handler: asyncio.Future[None]) -> None:
         """Watch over a handler that outlives its connection."""
@@ -335,7 +335,7 @@ class ServerConnection(StreamProtocol):
         return handle
 
     async def _answer(self, request: _Request, handler: Handler, context: RequestContext, body: object) -> None:
-        """A request's task. A fault of its handler is told when its turn has come."""
+        """A request's task. An error of its handler is logged when its turn has come."""
         try:
             request.response = await handler(context, body)
         except Exception as error:  # noqa: BLE001 - the supervisor of this request
@@ -413,7 +413,7 @@ class ServerConnection(StreamProtocol):
             if self.transport.is_closing():  # asyncio refuses to send a slice then, with a RuntimeError
                 log.info("%s: connection of %s ends: %s", server.listener_name, self.peer, error)
                 return
-            log.exception("%s: connection of %s is closed by a fault of ours", server.listener_name, self.peer)
+            log.exception("%s: connection of %s is closed: internal error", server.listener_name, self.peer)
             self.transport.abort()
         finally:
             self._sender = None
@@ -429,7 +429,7 @@ class ServerConnection(StreamProtocol):
         request.memory.give_back()
 
     def _close_when_answered(self) -> None:
-        """It is to be closed: do so, if nothing is under way any more."""
+        """Close the connection if that is due and no request is under way any longer."""
         if not self._requests and self._sender is None:
             self.transport.close()
 
@@ -452,7 +452,7 @@ class ServerConnection(StreamProtocol):
         finally:
             release_response(response)
 
-    # The end: the transport is gone and nobody sends any more.
+    # The end: the transport is closed and no task sends any longer.
 
     def _end(self) -> None:
         if self._has_ended:

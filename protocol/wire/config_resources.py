@@ -1,4 +1,4 @@
-"""What is told of configs: the numbers of DescribeConfigs and its siblings on the wire, and its answer."""
+"""What responses say of configs: the numbers of DescribeConfigs and its siblings on the wire, and its answer."""
 
 from __future__ import annotations
 

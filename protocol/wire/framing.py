@@ -10,7 +10,7 @@ Rules:
   record bytes are not copied again. `frame()` hands it out as a writable view (a leader stamps offsets in place).
 * A size is checked against the limit before any memory is taken; large frames are mapped, not zeroed, so a peer that
   announces 100 MiB and sends nothing costs address space only.
-* A buffer of which nobody has a view any more is used for the next frame, where the owner wants that: fresh memory
+* A buffer that no view refers to any longer is used for the next frame, where the owner asks for that: fresh memory
   costs as much as filling it.
 * The assembler decides nothing about time: who owns it asks `is_partial` and times it.
 

@@ -13,7 +13,7 @@ Rules:
 * A reader raises `MalformedMessageError` and nothing else, whatever the bytes are.
 * A length from outside is compared with what is left of the frame before anything is made of that length. Every array
   element takes at least one byte, so an array is never longer than the rest of the frame; `elements_max` bounds what
-  a large frame of tiny elements costs, and whoever reads or writes arrays asks `is_step_over` at each element.
+  a large frame of tiny elements costs, and loops over arrays call `is_step_over` at each element.
 * A string is at most `STRING_SIZE_MAX` bytes in every version: what came in a flexible request may have to leave in a
   response that is not flexible.
 * Record bytes are never copied: they come out as views of the frame and go in as parts of their own.
@@ -137,7 +137,7 @@ def _uvarint(value: int) -> bytes:
 
 
 class _Stepped:
-    """Counts the elements that were read or written; whoever derives from it begins with `_step` 0."""
+    """Counts the elements that were read or written; a subclass begins with `_step` 0."""
 
     __slots__ = ("_step",)
 
@@ -422,7 +422,7 @@ class Writer(_Stepped):
         return [*self._parts, self.out]
 
     def finish_frame(self) -> list[Part]:
-        """The same; the first four bytes, which were left free, become the size of all that follows them."""
+        """Finish, and write the size of all that follows into the first four bytes, which were left free."""
         if not self._parts:
             INT32.pack_into(self.out, 0, len(self.out) - INT32.size)
             return [self.out]

@@ -1,10 +1,10 @@
-"""Everything that a `RaftCore` wants done. `step` returns them in the order in which they are to be *begun*.
+"""Everything that a `RaftCore` requests of its shell. `step` returns them in the order in which they are to be *begun*.
 
 Durability is the core's business, not the shell's: an effect is returned only after every `PersistState` decided before
 it was confirmed, so the shell may start all effects of one list at once, each kind in its own order:
 
 * `PersistState`: one after the other;
-* log effects (`LogEffect`, with `InstallSnapshot`): one after the other, completions told in order;
+* log effects (`LogEffect`, with `InstallSnapshot`): one after the other, completions reported in order;
 * `Send`: at once; one request to a peer must not wait for the answer of another;
 * `Reply`: at once; a `ReadRange` or `SnapshotRange` in it is read from disk first;
 * the rest: at once, in order.
@@ -25,7 +25,7 @@ class PersistState:
     """Write and flush `quorum-state`. Confirmed by `StatePersisted`; until then no later effect is returned.
 
     `is_proven`: then take the mark of an unproven voter away, durably, before that. (Were it there again after a power
-    failure, voters whose logs are not empty any more would wait for each other.)"""
+    failure, voters whose logs are no longer empty would wait for each other.)"""
 
     state: ElectionState
     is_proven: bool = False
@@ -153,7 +153,7 @@ class HighWatermarkAdvanced:
 
 @value
 class AppendAccepted:
-    """The batch has its offsets (inclusive), and is in nobody's log yet."""
+    """The batch has its offsets (inclusive), and is in no replica's log yet."""
 
     token: object
     base_offset: int
@@ -186,7 +186,7 @@ class AppendFailed:
 
 @value
 class LeaderChanged:
-    """The leader that this replica knows, itself included; told once for each (leader, epoch)."""
+    """The leader that this replica knows, itself included; reported once for each (leader, epoch)."""
 
     leader: LeaderAndEpoch
 
@@ -202,7 +202,7 @@ class BecameLeader:
 
 @value
 class ResignedLeadership:
-    """This replica leads `epoch` no more."""
+    """This replica resigned leadership of `epoch`."""
 
     epoch: int
     reason: str
@@ -210,7 +210,7 @@ class ResignedLeadership:
 
 @value
 class VotersChanged:
-    """The voter set in effect, committed or not: connections to others are not needed any more."""
+    """The voter set in effect, committed or not: connections to others are no longer needed."""
 
     voters: VoterSet
     kraft_version: int
@@ -235,7 +235,7 @@ class ShutdownCompleted:
 
 @value
 class Fatal:
-    """This replica must stop now and touch its disk no more; the last effect ever."""
+    """This replica must stop now and no longer touch its disk; the last effect."""
 
     reason: str
 

@@ -1,28 +1,28 @@
-"""Who leads: votes asked for, given, counted (KIP-595), pre-votes before them (KIP-996).
+"""Elections: votes are requested, granted and counted (KIP-595), pre-votes before them (KIP-996).
 
 A vote is given once an epoch, to a candidate whose log is at least as up to date as the voter's own: its last record
 has a higher epoch, or the same and it is at least as long. Whether the candidate is in the voter's own voter set is
 *not* asked with dynamic voters: the voter may not have the record yet that made it one (KIP-853).
 
-A pre-vote binds nobody and is refused by whoever still hears a leader, so a replica that is cut off raises no epochs:
+A pre-vote binds no voter, and voters that still have a leader reject it, so a replica that is cut off raises no epochs:
 
     state of the asked      pre-vote of this epoch granted, if the log is up to date
     ----------------------  -------------------------------------------------------------------------------
     LEADER                  never
-    FOLLOWER                before its first fetch from the leader, or when it has reason to doubt the leader
+    FOLLOWER                before its first fetch from the leader, or while the leader is suspect
     others                  always
 
-A voter that began with an empty disk votes for empty logs only, until it has proven its own (`proof`).
+An unproven voter votes for empty logs only (`proof`).
 
 An election that can no longer be won ends at once. A candidate then waits a random time, growing with every election
-lost in a row, before it asks again; a prospective that knew a leader goes back to following it, on probation.
+lost in a row, before it asks again; a prospective that knew a leader follows it again, and still suspects it.
 """
 
 from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
 from .messages import VoteRequest, VoteResponse
-from .proof import ask_later, may_vote_for, on_told, prove
+from .proof import ask_later, end_probation, may_vote_for, on_epoch_reported
 from .replica import Replica
 from .requests import claim_epoch, is_foreign_voter, is_impossible, is_other_cluster
 from .roles import IN_FLIGHT, Candidate, Follower, Leader, Poll, Prospective, Unattached
@@ -51,17 +51,22 @@ def on_vote_request(replica: Replica, token: object, request: VoteRequest) -> No
 
 
 def can_grant_vote(replica: Replica, request: VoteRequest) -> bool:
+    """Return whether to vote for the candidate: once an epoch, and only if its log may hold every committed record."""
+    # A replica that follows a leader of this epoch has seen its election: another winner would be a second leader.
     if not isinstance(replica.role, Unattached | Prospective) or replica.leader_id is not None:
         return False
     if replica.voted_key is not None:
-        return replica.voted_key == request.candidate
+        return replica.voted_key == request.candidate  # a repeated request: the first response may be lost
+    # A committed record is on a majority of the voters, and one of them votes here: refusing shorter logs keeps it.
     return is_up_to_date(request.last, replica.log.last) and may_vote_for(replica, request.last)
 
 
 def can_grant_pre_vote(replica: Replica, request: VoteRequest) -> bool:
+    """Return whether the candidate could win an election here (KIP-996); a grant binds this replica to nothing."""
     role = replica.role
     if isinstance(role, Leader):
         return False
+    # A live leader serves this replica, so the candidate is the one that is cut off: it must not raise the epoch.
     if isinstance(role, Follower) and role.has_fetched and not role.is_leader_suspect:
         return False
     return is_up_to_date(request.last, replica.log.last) and may_vote_for(replica, request.last)
@@ -71,12 +76,12 @@ def grant_vote(replica: Replica, request: VoteRequest) -> None:
     """Remember the vote; the answer waits until it is on disk."""
     deadline_ms = replica.random_election_deadline()
     become_unattached(replica, replica.epoch, voted_key=request.candidate, election_deadline_ms=deadline_ms)
-    prove(replica)
+    end_probation(replica)
 
 
 def on_vote_response(replica: Replica, peer_id: int, request: VoteRequest, response: VoteResponse) -> None:
-    """Anything but a vote is a refusal, errors included: another cluster's voter is no reason to stop (KIP-595)."""
-    on_told(replica, peer_id, response)
+    """Count the response. An error counts as a rejection: a voter of another cluster is no reason to stop (KIP-595)."""
+    on_epoch_reported(replica, peer_id, response)
     poll = _poll_of(replica, request)
     if poll is None:
         return
@@ -101,7 +106,7 @@ def poll_unattached(replica: Replica, role: Unattached) -> None:
 def poll_prospective(replica: Replica, role: Prospective) -> None:
     if is_won(replica, role.poll):
         become_candidate(replica)
-        prove(replica)
+        end_probation(replica)
     elif is_lost(replica, role.poll) or replica.now_ms >= role.election_deadline_ms:
         _give_up(replica, replica.random_backoff_deadline())
     else:
@@ -129,8 +134,11 @@ def is_won(replica: Replica, poll: Poll) -> bool:
 
 
 def is_lost(replica: Replica, poll: Poll) -> bool:
-    """Whether those that may still say yes are too few. Who cannot be reached says nothing, unless others refused:
-    then it is better to wait for a random time than for the dead."""
+    """Return whether a majority can no longer be reached.
+
+    Unreachable voters count as undecided until a voter rejects; from then on it is better to back off for a random time
+    than to wait for them.
+    """
     if not poll.rejected:
         return False
     lost = sum(node.id in poll.rejected or node.id in poll.unreachable for node in replica.voters)

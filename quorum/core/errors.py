@@ -1,4 +1,4 @@
-"""What can go wrong with an append, or with the replica as a whole, for those who use it."""
+"""The errors of an append, and of a replica as a whole."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ...protocol.errors import ErrorCode, KafkaError, OperatorError
 
 
 class NotLeaderError(KafkaError):
-    """This replica does not lead the epoch of the append (any more). Records of it may yet be committed."""
+    """This replica does not lead the epoch of the append, or no longer. The records may still be committed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.not_controller, message)
@@ -20,7 +20,7 @@ class BufferFullError(KafkaError):
 
 
 class UnexpectedOffsetError(KafkaError):
-    """Something else was appended meanwhile; nothing was appended of this."""
+    """Another record was appended first; nothing of this append was."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.request_timed_out, message)

@@ -8,7 +8,7 @@ done: a slow disk starts no election.
     --------------------------  -------------------------------------------------------------------------------
     records                     append, flush, fetch on; high watermark = the leader's, up to what is flushed
     DivergingEpoch              truncate by epochs, flush comes with the next append; fetch on
-    SnapshotId                  download it (`snapshot_fetch`), fetch on behind it
+    SnapshotId                  download it (`snapshot_fetch`), fetch on after it
     another leader or epoch     follow that one
     INCONSISTENT_CLUSTER_ID     stop for good: this log belongs elsewhere
     DUPLICATE_VOTER             again after a quarter of a fetch timeout, and stand for no election: two nodes that
@@ -31,7 +31,7 @@ from ...log.core.epochs import EpochEnd
 from ...protocol.errors import ErrorCode
 from .effects import AppendFetched
 from .messages import BeginQuorumEpochRequest, BeginQuorumEpochResponse, FetchedRecords, FetchRequest, FetchResponse
-from .proof import prove_by_catching_up
+from .proof import end_probation_if_caught_up
 from .replica import Replica
 from .requests import is_other_cluster, leadership_error
 from .roles import Follower, Unattached
@@ -126,8 +126,8 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
     if not isinstance(role, Follower) or role.request != request:
         return
     role.request = None
-    told = response.leader
-    if response.error is not ErrorCode.none or told.epoch != replica.epoch or told.leader_id != replica.leader_id:
+    named = response.leader
+    if response.error is not ErrorCode.none or named.epoch != replica.epoch or named.leader_id != replica.leader_id:
         _take_refusal(replica, role, response.error)
         return
     hear_leader(replica, role)
@@ -137,19 +137,19 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
     if response.snapshot_id is not None:
         begin_download(replica, role, response.snapshot_id)
         return
-    # only now is this log known to be the beginning of the leader's, of which the high watermark tells
+    # Only now is this log known to be a prefix of the leader's, and the high watermark to be valid for it.
     role.leader_high_watermark = max(role.leader_high_watermark, response.high_watermark)
     if isinstance(response.records, FetchedRecords) and response.records.batches:
         _append(replica, role, response.records)
         return
     advance_high_watermark(replica, role)
-    if replica.doubt is not None:
-        _go_on_in_doubt(replica, role)
+    if replica.probation is not None:
+        _continue_on_probation(replica, role)
 
 
-def _go_on_in_doubt(replica: Replica, role: Follower) -> None:
-    prove_by_catching_up(replica, role)
-    if replica.doubt is not None:  # a fetch by nobody is not made to wait
+def _continue_on_probation(replica: Replica, role: Follower) -> None:
+    end_probation_if_caught_up(replica, role)
+    if replica.probation is not None:  # the leader does not park a fetch under no replica key
         role.fetch_at_ms = replica.now_ms + max(replica.config.fetch_max_wait_ms, replica.config.retry_backoff_ms)
 
 
@@ -171,7 +171,7 @@ def on_fetch_failed(replica: Replica, request: FetchRequest) -> None:
 
 
 def on_connection_lost(replica: Replica, peer_id: int) -> None:
-    """The leader's process is most likely gone: do not wait for the fetch timeout. Pre-votes make an error harmless."""
+    """The leader's process is most likely dead: do not wait for the fetch timeout. Pre-votes make an error harmless."""
     role = replica.role
     if not isinstance(role, Follower) or peer_id != replica.leader_id or role.is_leader_suspect:
         return
@@ -225,7 +225,7 @@ def _is_awaited(role: object, request: FetchRequest) -> bool:
 
 
 def _fetch_target(replica: Replica, role: Follower) -> int | None:
-    """The leader; an observer that hears nothing of it, or does not know where it listens, asks others."""
+    """Return the leader; for an observer that gets no response from it, or lacks its endpoint, another peer."""
     is_lost = role.is_leader_suspect or replica.known_leader_endpoint() is None
     if is_lost and not replica.may_stand and role.download is None:
         return replica.random_peer()
@@ -247,9 +247,12 @@ def _fetch_request(replica: Replica, max_wait_ms: int) -> FetchRequest:
 
 
 def _truncate(replica: Replica, diverging: DivergingEpoch) -> None:
+    """Cut the log where it diverges from the leader's. Fail rather than undo what is committed."""
     log = replica.log
     truncation = truncation_for(EpochEnd(diverging.epoch, diverging.end_offset), log.epochs, log.end_offset)
     assert truncation is not None, diverging
+    # A leader's log holds every committed record, so a divergence below the high watermark is no ordinary one: cutting
+    # here would lose acknowledged records, and the next leader might be elected from logs that lack them.
     if truncation.offset < replica.high_watermark:
         replica.fatal_reason = (
             f"leader {replica.leader_id} of epoch {replica.epoch} diverges at {diverging}, below the high watermark "

@@ -22,6 +22,6 @@ def advanced_high_watermark(
 ) -> int:
     """The leader's next high watermark; `voter_end_offsets`: flushed, the leader's own among them if it votes."""
     reached = majority_reached(voter_end_offsets, majority)
-    if reached <= epoch_start_offset:
+    if reached <= epoch_start_offset:  # a majority holds it, but a voter without it may still win (Raft, figure 8)
         return high_watermark
     return max(high_watermark, reached)

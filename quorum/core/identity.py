@@ -73,7 +73,7 @@ def addressee(role: Leader, node: VoterNode) -> ReplicaKey:
     return node.key if asked is None else ReplicaKey(node.id, asked)
 
 
-def on_told(replica: Replica, role: Leader, request: BeginQuorumEpochRequest, error: ErrorCode) -> None:
+def on_confirmed(replica: Replica, role: Leader, request: BeginQuorumEpochRequest, error: ErrorCode) -> None:
     """The listener of a voter has answered."""
     voter = request.voter
     node = None if voter is None else replica.voters.by_id.get(voter.id)

@@ -1,8 +1,8 @@
-"""Leading an epoch: the high watermark moved, voters told and kept in touch (`leader_log`: what is appended).
+"""Leading an epoch: the high watermark moves, and voters learn of the epoch (`leader_log`: what is appended).
 
     rule                                                                                      source
     ----------------------------------------------------------------------------------------  ----------------------
-    the epoch's first record is LeaderChange; appends are taken behind it                     KIP-595
+    the epoch's first record is LeaderChange; appends are taken after it                      KIP-595
     a voter's fetch offset is what it has on disk; the leader's own counts up to its flush    KIP-595, Raft 5.3
     observers, and replicas whose directory is another, never move the high watermark         KIP-853, `identity`
     an append is answered when the high watermark has passed its last record                  KIP-595
@@ -16,7 +16,7 @@ from __future__ import annotations
 from ...protocol.errors import ErrorCode
 from .effects import AppendCompleted
 from .high_watermark import advanced_high_watermark, majority_reached
-from .identity import addressee, on_told
+from .identity import addressee, on_confirmed
 from .leader_fetch import answer_parked
 from .leader_log import begin_epoch, drain_pending
 from .membership import deadlines as voter_change_deadlines
@@ -64,13 +64,14 @@ def deadlines(replica: Replica, role: Leader) -> list[int]:
 
 
 def update_high_watermark(replica: Replica, role: Leader) -> None:
-    """From what each voter has on disk; whoever waits for it is answered."""
+    """Move the high watermark to what a majority of the voters has on disk, and complete the appends below it."""
     if replica.high_watermark == replica.log.end_offset:
         return
     own_id = replica.key.id if replica.is_voter else None
     ends = [
         replica.log.flushed_end_offset if node.id == own_id else position_end(role, node.key) for node in replica.voters
     ]
+    # The leader counts only what it has flushed itself: its own unflushed records may be lost in a crash, too.
     offset = advanced_high_watermark(replica.high_watermark, ends, replica.voters.majority, role.epoch_start_offset)
     if not replica.advance_high_watermark(offset):
         return
@@ -87,7 +88,10 @@ def position_end(role: Leader, key: ReplicaKey) -> int:
 
 
 def _is_out_of_touch(replica: Replica, role: Leader) -> bool:
-    """Voters that fetch put the deadline off: that is looked up when the one that was known has come."""
+    """Return whether no majority of the voters has fetched lately (check-quorum).
+
+    Every fetch moves the deadline, so it is computed again only when the known one has passed.
+    """
     deadline_ms = role.check_quorum_deadline_ms
     if role.checked_voters is replica.voters and (deadline_ms is None or replica.now_ms < deadline_ms):
         return False
@@ -112,7 +116,7 @@ def check_quorum_deadline(replica: Replica, role: Leader) -> int | None:
 
 
 def _announce(replica: Replica, role: Leader) -> None:
-    """Tell voters that this epoch began, until each has answered; again whoever has not fetched for a while."""
+    """Send BeginQuorumEpoch to each voter until it responds, and again once it has not fetched for a while."""
     for node in replica.other_voters:
         voter_id = node.key.id
         at_ms = role.begin_at_ms.setdefault(voter_id, replica.now_ms)
@@ -135,7 +139,7 @@ def on_begin_response(
     role = replica.role
     if not isinstance(role, Leader) or request.epoch != replica.epoch or peer_id not in role.begin_at_ms:
         return
-    on_told(replica, role, request, response.error)
+    on_confirmed(replica, role, request, response.error)
     if response.error is ErrorCode.none:
         role.begin_failures.pop(peer_id, None)
         role.begin_at_ms[peer_id] = replica.now_ms + replica.config.fetch_timeout_ms // 2

@@ -158,8 +158,8 @@ class RaftCore:
 
     def _poll(self) -> None:
         replica = self._replica
-        if replica.doubt is not None:
-            proof.poll_doubt(replica, replica.doubt)
+        if replica.probation is not None:
+            proof.poll_probation(replica, replica.probation)
         if replica.is_shutting_down and resignation.poll_shutdown(replica):
             self._is_stopped = True
             return
@@ -275,8 +275,8 @@ def _on_resign(replica: Replica, event: Resign) -> None:
 
 def _deadlines(replica: Replica) -> list[int]:
     due = _DEADLINES[type(replica.role)](replica, replica.role)
-    if replica.doubt is not None:
-        due += proof.deadlines(replica, replica.doubt)
+    if replica.probation is not None:
+        due += proof.deadlines(replica, replica.probation)
     if replica.is_shutting_down:
         due.append(replica.shutdown_deadline_ms)
     return due

@@ -1,8 +1,8 @@
 """One replica's state that outlives its roles, the way its effects take, and nothing that decides anything.
 
-Effects pass through `emit` in the order in which they were decided. A `PersistState` closes the gate behind it: what is
+Effects pass through `emit` in the order in which they were decided. A `PersistState` closes the gate: what is
 decided after it waits until `StatePersisted` comes. So no vote, request, answer or append leaves before the state that
-it follows from is on disk, and a core that is never told that a state was persisted does nothing more.
+it follows from is on disk, and a core whose state is never reported as persisted does nothing further.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .effects import (
 from .events import RecoveredState
 from .log_view import LogView
 from .messages import PeerRequest, Response
-from .roles import Doubt, Role, Unattached
+from .roles import Probation, Role, Unattached
 from .state import (
     NO_DIRECTORY_ID,
     Chance,
@@ -42,7 +42,7 @@ from .state import (
 from .voters import VoterHistory, VoterNode, VotersAt, VoterSet
 
 NOBODY = ReplicaKey(-1)
-"""Who fetches under this key is served, and counts for nothing."""
+"""The key of a fetcher that is served and counts for nothing."""
 FIRST_BOOTSTRAP_ID = -2
 """Peers below 0 are bootstrap servers: the n-th is -2 - n."""
 
@@ -82,7 +82,6 @@ class Replica:
         "_persisted",
         "chance",
         "config",
-        "doubt",
         "election_attempts",
         "epoch",
         "epochs_claimed_until_ms",
@@ -98,6 +97,7 @@ class Replica:
         "log",
         "now_ms",
         "other_voters",
+        "probation",
         "role",
         "shutdown_deadline_ms",
         "told_leader",
@@ -117,7 +117,7 @@ class Replica:
         self.voters: VoterSet = VoterSet()
         self.other_voters: tuple[VoterNode, ...] = ()
         self.is_voter = self.was_voter = self.is_refused = False
-        self.doubt = Doubt() if recovered.is_unproven else None
+        self.probation = Probation() if recovered.is_unproven else None
         self.high_watermark = max(recovered.high_watermark, recovered.log_start.offset)
         self.epoch = election.epoch
         self.epochs_claimed_until_ms = 0
@@ -188,9 +188,9 @@ class Replica:
             self._held[self._held.index(provisional)] = effect
         self._changing = None
 
-    def end_doubt(self) -> None:
+    def end_probation(self) -> None:
         """Together with the state that this step changes, if it changes one."""
-        self.doubt = None
+        self.probation = None
         if self._changing is not None:
             self._is_proven_with_state = True
         else:
@@ -242,7 +242,7 @@ class Replica:
         self.emit(HighWatermarkAdvanced(offset))
         return True
 
-    # --- who is who
+    # --- identities
 
     @property
     def leader(self) -> LeaderAndEpoch:
@@ -282,12 +282,12 @@ class Replica:
         committed: it may be the only one whose log is long enough (Raft dissertation 4.2.2). Pre-votes keep it from
         disturbing. A voter whose log may lack what it acknowledged must not (`proof`), nor one that a leader rejects
         as another node than the voter."""
-        return self.was_voter and not self.is_refused and (self.doubt is None or self.log.end_offset == 0)
+        return self.was_voter and not self.is_refused and (self.probation is None or self.log.end_offset == 0)
 
     @property
     def fetching_key(self) -> ReplicaKey:
-        """As whom to fetch: as nobody while what this replica has must not count (`proof`)."""
-        return self.config.key if self.doubt is None else NOBODY
+        """The key to fetch under; NOBODY while the position of this replica must not count (`proof`)."""
+        return self.config.key if self.probation is None else NOBODY
 
     def others_that_may_vote(self) -> list[VoterNode]:
         """Also those of older voter sets that may yet be in effect again."""
@@ -308,14 +308,17 @@ class Replica:
         return next((entry.voters.by_id[peer_id].endpoint for entry in entries if peer_id in entry.voters.by_id), None)
 
     def known_leader_endpoint(self) -> Endpoint | None:
-        """Where the leader listens, for whoever asks this replica."""
+        """Return where the leader listens, to be passed on to other nodes; None if that is not known."""
         if self.leader_id == self.config.key.id:
             return self.config.endpoints[0] if self.config.endpoints else None
         return None if self.leader_id is None else self.endpoint_of(self.leader_id)
 
     def random_peer(self) -> int | None:
-        """Somebody who may know who leads. The voters that this replica knows may all be gone, if it was away for long:
-        so bootstrap servers are asked as well, and the leader that others name."""
+        """Return a node that may know the leader, or None.
+
+        The voters that this replica knows may all have been removed while it was down, so the bootstrap servers are
+        candidates too, and the leader that others name.
+        """
         peers = [node.id for node in self.other_voters]
         servers = enumerate(self.config.bootstrap_servers)
         own = {(item.host, item.port) for item in self.config.endpoints}
@@ -333,8 +336,11 @@ class Replica:
         return self.now_ms + timeout_ms + self.chance.randrange(0, timeout_ms)
 
     def random_backoff_deadline(self) -> int:
-        """After the n-th election lost in a row: between `retry_backoff`, in which whoever won can say so, and
-        `retry_backoff * 2^n`, at most the configured maximum."""
+        """Return a deadline after the n-th election lost in a row, in ms of the core's clock.
+
+        It is between `retry_backoff`, in which a winner can announce itself, and `retry_backoff * 2^n`, at most the
+        configured maximum.
+        """
         self.election_attempts += 1
         least_ms = self.config.retry_backoff_ms
         most_ms = min(self.config.election_backoff_max_ms, least_ms << min(self.election_attempts, 16))

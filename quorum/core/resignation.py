@@ -29,7 +29,7 @@ NOT_A_SUCCESSOR = -1
 
 
 def resign(replica: Replica, role: Leader, reason: str) -> None:
-    """Lead no more, and tell the voters who is best placed to."""
+    """Resign leadership, and announce the best successors to the voters."""
     request = EndQuorumEpochRequest(
         cluster_id=replica.config.cluster_id,
         leader_id=replica.key.id,
@@ -104,7 +104,7 @@ def on_shutdown(replica: Replica) -> None:
 
 
 def poll_shutdown(replica: Replica) -> bool:
-    """Whether this replica is done: nobody is left to be told, or it took too long."""
+    """Return whether the shutdown is complete: every voter has responded, or the deadline has passed."""
     role = replica.role
     is_told = not replica.is_awaiting_disk and (not isinstance(role, Resigned) or not role.end_at_ms)
     if is_told or replica.now_ms >= replica.shutdown_deadline_ms:
@@ -113,7 +113,7 @@ def poll_shutdown(replica: Replica) -> bool:
     return False
 
 
-# --- a voter that hears of it
+# --- a voter that receives it
 
 
 def on_end_request(replica: Replica, token: object, request: EndQuorumEpochRequest) -> None:

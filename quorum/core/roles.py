@@ -1,6 +1,6 @@
 """What a replica keeps only while it is in one state. A transition drops the old role and makes a new one.
 
-Plain data; who reads and changes it: `election` (unattached, prospective, candidate), `follower`, `leader`,
+Plain data, read and changed by `election` (unattached, prospective, candidate), `follower`, `leader`,
 `membership`, `resignation`. Deadlines are on the core's clock, in ms.
 """
 
@@ -29,10 +29,12 @@ IN_FLIGHT = -1
 
 
 @dataclass(slots=True)
-class Doubt:
-    """A replica's doubt in its own memory (`proof`), whatever its role. `epochs`: the epochs of other voters, as
-    received since the start; `ask_at_ms`: when to ask one (again). `is_excluded`: a leader's static voters do not
-    include it."""
+class Probation:
+    """The state of an unproven voter (`proof`), which outlives its roles.
+
+    `epochs` are those that other voters have reported since the start; `ask_at_ms` says when to ask one (again).
+    `is_excluded` means that a leader's static voters do not include this replica.
+    """
 
     epochs: dict[int, int] = field(default_factory=dict)
     ask_at_ms: dict[int, int] = field(default_factory=dict)
@@ -124,7 +126,7 @@ class Identity:
 
 @dataclass(slots=True)
 class ReplicaPosition:
-    """What a leader knows of one fetcher. Times -1: never. `directory_id`: of whoever fetched last under this key."""
+    """What a leader knows of one fetcher. Times are -1 for never; `directory_id` is that of its last Fetch."""
 
     end_offset: int = -1
     directory_id: UUID = NO_DIRECTORY_ID
@@ -176,7 +178,7 @@ class VoterChange:
 class Leader:
     """`epoch_start_offset`: of the LeaderChange record, which is decided once `has_begun`.
 
-    `check_quorum_deadline_ms`: when to look who of `checked_voters` is still in touch; None where the leader is the
+    `check_quorum_deadline_ms`: when to check which of `checked_voters` still fetch; None where the leader is the
     majority. `positions`: by the key in the voter set for voters, by their own for observers. `begin_at_ms`: when to
     tell a voter (again) that this epoch began. `pending`: batches that have their offsets, up to `next_offset`, and
     wait for the log. `uncommitted`: (last offset, bytes, token) of appends that wait for the high watermark.
@@ -207,7 +209,7 @@ class Leader:
 
 @dataclass(slots=True)
 class Resigned:
-    """`end_at_ms`: when to tell a voter (again); one that answered is not in it."""
+    """`end_at_ms`: when to send EndQuorumEpoch to a voter (again); voters that responded are not in it."""
 
     state: ClassVar[RaftState] = RaftState.RESIGNED
     election_deadline_ms: int

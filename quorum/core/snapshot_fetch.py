@@ -83,7 +83,7 @@ def on_fetch_snapshot_failed(replica: Replica, request: FetchSnapshotRequest) ->
 
 
 def on_chunk_written(replica: Replica, effect: SnapshotChunkAppend) -> None:
-    """Go on, unless the download was given up meanwhile."""
+    """Fetch the next chunk, unless the download was abandoned meanwhile."""
     role = replica.role
     if not isinstance(role, Follower) or role.download is None or role.download.writing != effect:
         return
@@ -95,7 +95,8 @@ def on_chunk_written(replica: Replica, effect: SnapshotChunkAppend) -> None:
 
 
 def on_snapshot_installed(replica: Replica, event: SnapshotInstalled) -> None:
-    """The log is the snapshot's now, whatever state this replica is in by now."""
+    """Take up the log that begins with the snapshot, whatever state this replica is in by now."""
+    # The leader makes snapshots of committed records only, so the high watermark may move to its end at once.
     replica.log.finish_install(event.snapshot_id, is_installed=True)
     replica.replace_voters(event.voters)
     replica.advance_high_watermark(event.snapshot_id.offset)
@@ -103,7 +104,7 @@ def on_snapshot_installed(replica: Replica, event: SnapshotInstalled) -> None:
 
 
 def on_snapshot_rejected(replica: Replica, snapshot_id: OffsetAndEpoch) -> None:
-    """Most likely it is damaged at the leader; so it is fetched in full again only now and then."""
+    """Try again in half a fetch timeout: the snapshot is probably corrupt on the leader, and is fetched in full."""
     replica.log.finish_install(snapshot_id, is_installed=False)
     end_download(replica)
     if isinstance(replica.role, Follower):

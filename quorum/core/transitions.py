@@ -52,7 +52,7 @@ def start(replica: Replica) -> None:
 def become_unattached(
     replica: Replica, epoch: int, *, voted_key: ReplicaKey | None = None, election_deadline_ms: int | None = None
 ) -> None:
-    """A higher epoch, a vote given in this one, or a pre-vote lost. Without a deadline the one that runs goes on."""
+    """Enter a higher epoch, vote in this one, or give up a pre-vote. Without a deadline the current one stays."""
     assert epoch >= replica.epoch, (epoch, replica.epoch)
     if epoch == replica.epoch:
         assert replica.leader_id is None, f"{replica.leader_id} leads epoch {epoch}"
@@ -66,7 +66,7 @@ def become_unattached(
 
 
 def become_prospective(replica: Replica) -> None:
-    """Ask who would vote for this replica, without a new epoch: whoever still hears a leader refuses (KIP-996)."""
+    """Request pre-votes in the same epoch: voters that still have a leader reject them (KIP-996)."""
     assert replica.may_stand, f"{replica.key} does not vote"
     assert not replica.log.is_installing, f"{replica.key} is about to exchange its log"
     role = Prospective(replica.random_election_deadline(), _new_poll(replica))
@@ -98,7 +98,7 @@ def become_leader(replica: Replica) -> None:
 def become_follower(
     replica: Replica, leader: LeaderAndEpoch, endpoint: Endpoint | None = None, *, fetch_deadline_ms: int | None = None
 ) -> None:
-    """Follow a leader that was just learned of, or again one that was doubted."""
+    """Follow a leader that was just announced, or again one that was suspect."""
     leader_id, epoch = leader.leader_id, leader.epoch
     assert leader_id is not None, leader
     assert leader_id != replica.key.id, f"{leader} is this replica"
@@ -106,9 +106,9 @@ def become_follower(
     is_same_epoch = epoch == replica.epoch
     assert not is_same_epoch or replica.leader_id in (None, leader_id), (leader, replica.leader)
     deadline_ms = replica.fetch_deadline() if fetch_deadline_ms is None else fetch_deadline_ms
-    is_doubted = fetch_deadline_ms is not None
-    role = Follower(deadline_ms, replica.now_ms, replica.now_ms, is_leader_suspect=is_doubted)
-    if not is_doubted:
+    is_suspect = fetch_deadline_ms is not None
+    role = Follower(deadline_ms, replica.now_ms, replica.now_ms, is_leader_suspect=is_suspect)
+    if not is_suspect:
         replica.election_attempts = 0
     if leader_id != replica.leader_id or endpoint is not None:
         replica.leader_endpoint = endpoint
@@ -118,7 +118,7 @@ def become_follower(
 def become_resigned(
     replica: Replica, reason: str, request: EndQuorumEpochRequest | None, election_deadline_ms: int
 ) -> None:
-    """Lead no more, but stay in the epoch until another one shows itself."""
+    """Resign leadership, but stay in the epoch until a higher one appears."""
     assert isinstance(replica.role, Leader), replica.role.state
     end_at_ms = {node.id: replica.now_ms for node in replica.other_voters} if request is not None else {}
     role = Resigned(election_deadline_ms, request, end_at_ms)
@@ -126,7 +126,7 @@ def become_resigned(
 
 
 def learn_leader(replica: Replica, leader: LeaderAndEpoch, endpoint: Endpoint | None) -> None:
-    """Another replica says who leads: take it, where it is news. Contradictions of what is known are not believed."""
+    """Take over the leader that another replica names if it is new; ignore it if it contradicts what is known."""
     if leader.epoch >= EPOCH_MAX:
         return
     if leader.epoch > replica.epoch:
@@ -185,7 +185,7 @@ def _is_legal_exit(replica: Replica, role: Role, epoch: int) -> bool:
 
 
 def _abandon_leadership(replica: Replica, old: Leader, old_epoch: int, reason: str) -> None:
-    """Whoever waits for the old leader is told; appends without a place in the log never get one."""
+    """Answer the requests that wait for this leader; appends without an offset fail."""
     replica.emit(ResignedLeadership(old_epoch, reason))
     for _, _, token in old.uncommitted:
         replica.emit(AppendFailed(token, AppendError.LEADERSHIP_LOST))

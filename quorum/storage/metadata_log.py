@@ -4,8 +4,8 @@
     |--- log start = earliest snapshot's end ---- flushed end -- log end |
 
 * What is appended is whole batches that carry their offsets and epochs: a leader's own and a fetched one's are written
-  the same way. `append` makes them visible, `flush` durable; nobody acknowledges above `flushed_end_offset`.
-* A log that ends below its latest snapshot, or holds a record of another epoch where the snapshot ends, begins anew at
+  the same way. `append` makes them visible, `flush` durable; no replica acknowledges above `flushed_end_offset`.
+* A log that ends below its latest snapshot, or holds a record of another epoch where the snapshot ends, begins again at
   the snapshot's end: the crash came between the snapshot's rename and the end of the truncation.
 * The log begins at 0 or at the end offset of a snapshot (`start_id`). Retention (`metadata.max.retention.*`) moves it
   to the next snapshot's end; segments and snapshots below go, the latest snapshot never.
@@ -199,7 +199,7 @@ class MetadataLog:
     # Changes.
 
     async def append(self, data: bytearray | bytes | memoryview) -> int:
-        """Append whole batches as they are; the log end behind them, visible but not durable yet."""
+        """Append whole batches as they are; return the log end after them, visible but not durable yet."""
         await self._log.append_as_follower(data)
         return self._log.log_end_offset
 
@@ -215,7 +215,7 @@ class MetadataLog:
         return await self._log.truncate_to(offset)
 
     async def begin_at_snapshot(self, snapshot_id: SnapshotId) -> None:
-        """Empty the log; it goes on behind a snapshot that is here."""
+        """Empty the log; it continues after a snapshot that is on this disk."""
         assert snapshot_id in self.snapshots.ids, snapshot_id
         await self._log.truncate_fully_and_start_at(snapshot_id.end_offset)
         await self.snapshots.remove_before(snapshot_id)
@@ -259,7 +259,7 @@ class MetadataLog:
         if following is None:
             raise CorruptFileError(
                 f"{self._log.directory}: the log begins at offset {start}, and no snapshot covers what lies below: "
-                f"restore the snapshot, or remove the directory to have this replica fetch everything anew"
+                f"restore the snapshot, or remove the directory to have this replica fetch everything again"
             )
         await self.snapshots.remove_before(following)
         await self._raise_log_start(following.end_offset)

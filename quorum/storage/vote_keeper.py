@@ -1,6 +1,6 @@
 """The one task that writes `quorum-state` and the mark beside it, in the core's order: PersistState, VoterProven.
 
-A failed write is told as LogFailed, and nothing is written after it.
+A failed write is reported as LogFailed, and nothing is written after it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class VoteKeeper:
     def put(self, effect: PersistState | VoterProven) -> None:
         self._effects.put_nowait(effect)
 
-    async def run(self, voters: Callable[[], VotersAt], tell: Callable[[StatePersisted | LogFailed], None]) -> None:
+    async def run(self, voters: Callable[[], VotersAt], report: Callable[[StatePersisted | LogFailed], None]) -> None:
         """`voters` gives those at the end of the log, which decide about the version of the file."""
         while True:
             effect = await self._effects.get()
@@ -42,6 +42,6 @@ class VoteKeeper:
                 if effect.is_proven:
                     await self.unproven_mark.remove()
             except OSError as error:
-                tell(LogFailed(f"quorum-state could not be written: {error}"))
+                report(LogFailed(f"quorum-state could not be written: {error}"))
                 return
-            tell(StatePersisted(effect.state))
+            report(StatePersisted(effect.state))

@@ -35,7 +35,7 @@ What it costs (n segments; lists are moved by one memmove, which is not counted)
 
 A readable segment is kept packed (`packed.py`), about 270 bytes with all its places; the few others as objects.
 
-Knows no lineage: a segment of a lost leader is here like any other (`lineage.py` tells them apart). Sources: KIP-405,
+Knows no lineage: a segment of a lost leader is here like any other (`lineage.py` separates them). Sources: KIP-405,
 Kafka's `RemoteLogSegmentState`, `RemoteLogMetadataCache`.
 """
 

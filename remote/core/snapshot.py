@@ -12,8 +12,8 @@
     kind 1   = readable segments of the partition before it, each: length uint32, packed
     kind 2   = the end: the count uint32 of sections before it
 
-`end offset` is the next offset to read, and `leader epoch` that of the record before it: whoever continues there gives
-both to the topic's leader, which knows whether its log still has that record. A section holds at most
+`end offset` is the next offset to read, and `leader epoch` that of the record before it: a reader that continues there
+gives both to the topic's leader, which knows whether its log still has that record. A section holds at most
 `ROWS_PER_SECTION` readable segments, so that no step of writing or loading takes long.
 
 What is read comes from a disk: whatever is torn, flipped, of another version or of another topic raises SnapshotError,

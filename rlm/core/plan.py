@@ -335,7 +335,7 @@ def _unneeded_segments(view: PartitionView) -> list[RemoteLogSegmentMetadata]:
     # A deletion that was begun, by this leader or an earlier one, must end: no reader finds the segment.
     unneeded = view.ledger.first_of(RemoteLogSegmentState.DELETE_SEGMENT_STARTED, count)
     # Offsets below the log start are no longer the log's. Nothing that ends at or above it goes for that reason, on
-    # whatever lineage it is: whoever leads next may have that lineage.
+    # whatever lineage it is: the next leader may have that lineage.
     unneeded += view.ledger.first_before(start, count)
     if isr_has_start and _is_tier_emptied(view):
         unneeded += view.ledger.first_of(RemoteLogSegmentState.COPY_SEGMENT_FINISHED, count)

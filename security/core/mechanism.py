@@ -77,5 +77,5 @@ class SaslClientError(PeerError):
 
 
 def invalid_credentials(mechanism: str) -> str:
-    """Return what a client is told that failed, whatever was wrong: neither the user nor the password is named."""
+    """Return the error for a client that failed, whatever was wrong: neither the user nor the password is named."""
     return f"Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}"

@@ -119,7 +119,10 @@ def openness(listener: ListenerSettings, host: str) -> str | None:
         return None
     match listener.protocol:
         case SecurityProtocol.PLAINTEXT:
-            return "no encryption and no authentication: every host that reaches it may read, write and administer"
+            return (
+                "no encryption and no authentication: every host that reaches it may read, write, administer, and pose"
+                " as a node"
+            )
         case SecurityProtocol.SASL_PLAINTEXT:
             return "no encryption: records are readable on the way, and so are the passwords of PLAIN"
         case SecurityProtocol.SSL if listener.tls is not None and listener.tls.client_auth.value != "required":

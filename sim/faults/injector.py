@@ -24,7 +24,7 @@ from typing import Any, Protocol, TypeVar
 
 from ...broker.node import StartError
 from ...protocol.errors import ErrorCode, KafkaError
-from ...quorum.core.errors import QuorumStartError
+from ...quorum import QuorumStartError
 from ..judges.core.events import (
     DiskWiped,
     FaultEvent,

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Final
 
 from ...protocol.topics import CLUSTER_METADATA_TOPIC
+from ...quorum import LeaderAndEpoch, RaftState, ReplicaKey
 from ...quorum.core.roles import Candidate, Role
-from ...quorum.core.state import LeaderAndEpoch, RaftState, ReplicaKey
 from ...quorum.node import QuorumNode
 from ..machine.process import Process
 from .core.events import Observed, ProcessEnded, QuorumEvent, QuorumLeaderElected, VoteCast

@@ -9,7 +9,7 @@ from ...broker.node import Broker, open_broker
 from ...controller.service import ControllerService
 from ...plugins.layout import segment_key
 from ...protocol.topics import TopicIdPartition
-from ...quorum.core.state import RaftState
+from ...quorum import RaftState
 from ...quorum.node import QuorumNode
 from ..judges.core.truth import Tap
 from ..machine.process import Process

@@ -12,7 +12,7 @@ from ...controller.service import ControllerService
 from ...log.partition_log import PartitionLog
 from ...plugins.layout import partition_directory, segment_keys
 from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
-from ...quorum.core.state import RaftState
+from ...quorum import RaftState
 from ...remote.core.ledger import RemoteLogLedger
 from ...remote.core.lineage import covering
 from ...remote.core.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState

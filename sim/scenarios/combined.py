@@ -11,7 +11,7 @@ from ...broker.environment import NodeEnvironment
 from ...broker.node import Broker
 from ...controller.service import ControllerService
 from ...protocol.net.service import Service
-from ...quorum.listener import QuorumListener
+from ...quorum import QuorumListener
 from ..machine.host import Host
 from .controllers import first_failure, format_new
 

@@ -10,9 +10,8 @@ from ...broker.config.dynamic_configs import check_dynamic_configs
 from ...broker.environment import NodeEnvironment
 from ...controller.service import ControllerService, open_controller
 from ...protocol.net.service import Service
+from ...quorum import QuorumListener, ReplicaKey
 from ...quorum.controller_config import ControllerConfig, parse
-from ...quorum.core.state import ReplicaKey
-from ...quorum.listener import QuorumListener
 from ...quorum.node import QuorumNode, open_replica
 from ...quorum.service import QuorumService, open_quorum
 from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id

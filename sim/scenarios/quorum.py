@@ -22,9 +22,15 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
-from ...quorum.core.errors import BufferFullError, NotLeaderError, QuorumFailedError
-from ...quorum.core.state import LeaderAndEpoch, RaftState
-from ...quorum.listener import CommittedBatch, SnapshotContent
+from ...quorum import (
+    BufferFullError,
+    CommittedBatch,
+    LeaderAndEpoch,
+    NotLeaderError,
+    QuorumFailedError,
+    RaftState,
+    SnapshotContent,
+)
 from ...quorum.node import QuorumNode
 from ..faults.hardware import hardware
 from ..faults.injector import FaultInjector

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tierfetch.broker.cluster.view import NewTopic
 from tierfetch.broker.replicas.hosted_partitions import HostedPartitions
-from tierfetch.broker.replicas.partition import Partition, PartitionServices
+from tierfetch.broker.replicas.leadership import PartitionServices
+from tierfetch.broker.replicas.partition import Partition
 from tierfetch.log.core.checkpoints import PARTITION_METADATA, encode_partition_metadata
 from tierfetch.log.core.config import LogConfig
 from tierfetch.log.core.producer_state import AppendOrigin

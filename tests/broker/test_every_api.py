@@ -93,10 +93,9 @@ async def combined_node(base: Path, more: Mapping[str, str] = MappingProxyType({
 
 @asynccontextmanager
 async def scene_of(node: CombinedNode, identity: ClientIdentity | None = None) -> AsyncIterator[Scene]:
-    endpoint = node.controller.config.endpoint
     client = scene_client(identity)
     try:
-        yield await make_scene(client, node.broker.address, Address(endpoint.host, endpoint.port))
+        yield await make_scene(client, node.broker.address, Address("127.0.0.1", node.controller.quorum.server.port))
     finally:
         await client.close()
 

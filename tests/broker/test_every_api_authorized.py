@@ -101,6 +101,8 @@ CASES: Mapping[ApiKey, Case] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: cluster(AclOperation.DESCRIBE),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: cluster(AclOperation.DESCRIBE),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: cluster(AclOperation.ALTER),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: cluster(AclOperation.DESCRIBE_CONFIGS),
+    ApiKey.ALTER_CLIENT_QUOTAS: cluster(AclOperation.ALTER_CONFIGS),
     ApiKey.VOTE: cluster(AclOperation.CLUSTER_ACTION),
     ApiKey.BEGIN_QUORUM_EPOCH: cluster(AclOperation.CLUSTER_ACTION),
     ApiKey.END_QUORUM_EPOCH: cluster(AclOperation.CLUSTER_ACTION),

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, TopicImage
-from tierfetch.broker.core.image_changes import changed_partitions
+from tierfetch.broker.core.image_changes import changed_partitions, changed_steps
 from tierfetch.tests.broker.images import image, partition, topic
 
 LED, FOLLOWED, ELSEWHERE = partition(1, (1, 2)), partition(2, (2, 1)), partition(2, (2, 3))
@@ -87,3 +87,9 @@ def test_dynamic_broker_configs_concern_all_that_is_hosted() -> None:
     after = replace(BEFORE, broker_configs={"default": {"log.retention.ms": "1"}})
     assert looked_at(after) == {"t-0": 1, "t-1": 2, "u-0": 1}
     assert looked_at(replace(BEFORE, broker_configs={})) == {}
+
+
+def test_the_look_at_two_images_is_cut_into_steps() -> None:
+    """Between two steps it has looked at so many partitions, or at one topic."""
+    steps = changed_steps(BEFORE, with_topics(), 1, size=1)
+    assert sum(1 for _ in steps) == len(BEFORE.topics)

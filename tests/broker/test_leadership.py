@@ -89,7 +89,7 @@ async def test_a_deposed_leader_tells_its_log_end_only_once_it_is_flushed_as_wan
 def grow(led: Partition, monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Leadership:
     """Have the leader ask for 2, which is caught up."""
     leadership = led.leader()
-    monkeypatch.setattr(leadership._view, "alter_partition", asked)
+    monkeypatch.setattr(leadership._services.view, "alter_partition", asked)
     leadership.replicas.set_eligible({1: -1, 2: -1})
     leadership.record_fetch(2, FollowerFetch(led.log.log_end_offset))
     assert leadership.replicas.pending_isr == GROWN
@@ -138,7 +138,7 @@ async def test_R3_a_member_that_may_be_in_the_isr_by_now_keeps_what_it_names(
         raise KafkaError(ErrorCode.ineligible_replica, "fenced")
 
     leadership = led.leader()
-    monkeypatch.setattr(leadership._view, "alter_partition", refuse)
+    monkeypatch.setattr(leadership._services.view, "alter_partition", refuse)
     leadership.replicas.set_eligible({1: -1, 2: -1})
     follower = leadership.replicas.followers[2]
     follower.last_caught_up_time_ms = None
@@ -184,7 +184,7 @@ async def test_C9_an_answer_that_an_image_has_overtaken_leaves_the_next_change_p
     alone = replace(alone, replicas=(1, 2, 3))
     partition.note_registration(alone)
     leadership, held = partition.leader(), Held()
-    monkeypatch.setattr(leadership._view, "alter_partition", held)
+    monkeypatch.setattr(leadership._services.view, "alter_partition", held)
     leadership.replicas.set_eligible({1: -1, 2: -1, 3: -1})
     leadership.record_fetch(2, FollowerFetch(0))
     await until(lambda: len(held.answers) == 1)
@@ -207,7 +207,7 @@ async def test_C7_nobody_asks_once_the_leadership_is_over(host: Host, monkeypatc
     """Neither for the change that is pending, nor for one whose answer an image has overtaken."""
     partition = await host.topic("t", 1, 2, 3)
     leadership, held = partition.leader(), Held()
-    monkeypatch.setattr(leadership._view, "alter_partition", held)
+    monkeypatch.setattr(leadership._services.view, "alter_partition", held)
     for isr, number in ((frozenset({1, 2}), 1), (frozenset({1, 3}), 2)):
         leadership.replicas.commit_isr(leadership.isr, leadership.replicas.partition_epoch + 1)
         leadership._alter(isr)
@@ -231,7 +231,7 @@ async def test_C9_a_retry_asks_for_the_incarnation_that_was_caught_up(
     monkeypatch.setattr("tierfetch.broker.replicas.leadership.ALTER_RETRY_MIN_S", 0.001)
     asked = Asked(OSError("no answer"), OSError("no answer"), KafkaError(ErrorCode.ineligible_replica, "not the same"))
     leadership = led.leader()
-    monkeypatch.setattr(leadership._view, "alter_partition", asked)
+    monkeypatch.setattr(leadership._services.view, "alter_partition", asked)
     leadership.replicas.set_eligible({1: 10, 2: 11})
     leadership.record_fetch(2, FollowerFetch(led.log.log_end_offset, broker_epoch=11))
     leadership.replicas.set_eligible({1: 10, 2: 20})
@@ -272,7 +272,7 @@ async def test_D3_a_replica_that_is_lost_is_not_taken_into_the_isr(
     """Though a fetch of it arrives that it sent before it was."""
     leadership = grow(led, monkeypatch, Asked(KafkaError(ErrorCode.ineligible_replica, "no")))
     await until(lambda: leadership.replicas.pending_isr is None)
-    await leadership._view.register(BrokerRegistration(2, "host", 9092))
+    await leadership._services.view.register(BrokerRegistration(2, "host", 9092))
     registration = led.registration
     assert registration is not None
     for directory, is_asked in ((LOST_DIRECTORY, False), (UUID(int=1 << 100), True)):

@@ -148,3 +148,27 @@ def test_a_snapshot_replaces_everything() -> None:
     view.load([[encode_record(registered(2))], [encode_record(topic(UUID(int=8), "v"))]])
     assert list(view.cluster.brokers) == [2]
     assert list(view.cluster.topics) == ["v"]
+
+
+def test_C4_the_image_changes_at_once_when_the_last_step_is_done() -> None:
+    """A topic is never seen with a part of its partitions, however many iterations of the loop its records take."""
+    view = view_of(registered())
+    records = [topic(), *(partition(number) for number in range(9))]
+    steps = view.apply_steps([encode_record(record) for record in records], size=3)
+    seen = []
+    for _ in steps:
+        seen.append(dict(view.cluster.topics))
+    assert len(seen) > 3
+    assert set(map(len, seen)) == {0}
+    assert sorted(view.cluster.topics["t"].partitions) == list(range(9))
+
+
+def test_C4_a_snapshot_that_is_loaded_in_steps_leaves_what_was_there_until_the_end() -> None:
+    view = view_of(registered(), topic(), partition(0))
+    before, metadata = view.cluster, view.metadata
+    other = [topic(UUID(int=8), "v"), *(partition(number, topic_id=UUID(int=8)) for number in range(9))]
+    for _ in view.load_steps([[encode_record(record)] for record in other], size=3):
+        assert view.cluster is before
+        assert view.metadata is metadata
+    assert list(view.cluster.topics) == ["v"]
+    assert sorted(view.cluster.topics["v"].partitions) == list(range(9))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
+from uuid import UUID
 
 import pytest
 from prometheus_client.exposition import generate_latest
@@ -16,8 +17,19 @@ from prometheus_client.registry import Collector
 
 from tierfetch.broker.groups.coordinator import GroupCoordinator
 from tierfetch.broker.groups.settings import CoordinatorSettings
-from tierfetch.broker.metrics import BrokerMetrics, RequestTimes
-from tierfetch.broker.replicas.fetcher_pool import FetcherPool
+from tierfetch.broker.metrics import (
+    PART_SAMPLES,
+    Quantity,
+    RequestTimes,
+    _per_partition,
+    follower_metrics,
+    group_metrics,
+    log_metrics,
+    partition_metrics,
+    process_metrics,
+    server_metrics,
+    tier_metrics,
+)
 from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
 from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.disk.os_disk import OsDisk
@@ -25,7 +37,6 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.net.server import Server
 from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
-from tierfetch.rlm.manager import RemoteLogManager
 from tierfetch.rlm.metrics import CopyLag, RemoteLogCounters
 from tierfetch.tests.broker.hosting import Host, batch
 from tierfetch.tests.broker.requests import context_of
@@ -67,10 +78,10 @@ class Tier:
 class Scrape:
     """The samples of one scrape, through the text format."""
 
-    def __init__(self, metrics: BrokerMetrics) -> None:
+    def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
         class Families(Collector):
             def collect(self) -> Iterator[Metric]:
-                return metrics.families()
+                return families()
 
         self.families = list(text_string_to_metric_families(generate_latest(Families()).decode()))
 
@@ -89,20 +100,24 @@ class Subject:
     def __init__(self, host: Host, disk: OsDisk, tier: Tier | None) -> None:
         self.fetchers = Fetchers()
         self.requests = RequestTimes()
-        server = Server({}, listener_name="PLAINTEXT")
-        self._metrics = BrokerMetrics(
-            host.hosted,
-            cast(FetcherPool, self.fetchers),
-            cast(RemoteLogManager | None, tier),
-            GroupCoordinator(host.view, CoordinatorSettings(), random.Random(1), lambda: 0),
-            new_manager(MemoryDisk()),
-            disk,
-            server,
-            self.requests,
-        )
+        self._hosted, self._tier, self._disk = host.hosted, tier, disk
+        self._groups = GroupCoordinator(host.view, CoordinatorSettings(), random.Random(1), lambda: 0)
+        self._logs = new_manager(MemoryDisk())
+        self._server = Server({}, listener_name="PLAINTEXT")
 
     def scrape(self) -> Scrape:
-        return Scrape(self._metrics)
+        return Scrape(self._families)
+
+    def _families(self) -> Iterator[Metric]:
+        yield from partition_metrics(self._hosted)
+        yield from follower_metrics(self.fetchers)
+        if self._tier is not None:
+            yield from tier_metrics(self._tier, self._hosted)
+        yield from group_metrics(self._groups)
+        yield from log_metrics(self._logs, self._disk)
+        yield from server_metrics(self._server)
+        yield from self.requests.histogram.collect()
+        yield from process_metrics()
 
 
 @pytest.fixture
@@ -233,3 +248,12 @@ async def test_every_metric_is_documented(subject: Subject, host: Host) -> None:
     names = {family.name for family in subject.scrape().families}
     assert len(names) > 20
     assert not {name for name in names if f"`{name}" not in documented}
+
+
+def test_a_family_of_many_partitions_comes_in_parts() -> None:
+    keys = [TopicIdPartition(UUID(int=1), "t", number) for number in range(2 * PART_SAMPLES + 1)]
+    quantity: Quantity[int] = Quantity("tierfetch_size", "How large.", float)
+    parts = list(_per_partition(quantity, ((key, key.partition) for key in keys), lambda _, number: number))
+    assert [len(part.samples) for part in parts] == [PART_SAMPLES, PART_SAMPLES, 1]
+    assert [sample.value for part in parts for sample in part.samples] == list(range(len(keys)))
+    assert [part.samples for part in _per_partition(quantity, (), lambda _, number: number)] == [[]]

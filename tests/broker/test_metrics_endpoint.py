@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from tierfetch.broker import metrics_endpoint
 from tierfetch.broker.metrics_endpoint import MetricsEndpoint
@@ -21,6 +21,8 @@ from tierfetch.security.core.settings import SecurityConfigError
 from tierfetch.tests.broker.waiting import until
 
 HOST = "127.0.0.1"
+BEYOND_SOCKETS = 20_000_000
+"""More bytes than the buffers of a connection hold while its client reads nothing."""
 REQUEST = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
@@ -102,7 +104,7 @@ async def test_silent_peers_keep_no_scrape_out(endpoint: MetricsEndpoint, monkey
 
 async def test_a_peer_that_reads_nothing_counts_as_a_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_endpoint, "SCRAPES_MAX", 1)
-    endpoint = MetricsEndpoint(lambda: [GaugeMetricFamily("large", "x" * 50_000_000, value=1)])
+    endpoint = MetricsEndpoint(lambda: [GaugeMetricFamily("large", "x" * BEYOND_SOCKETS, value=1)])
     await endpoint.start(HOST, 0)
     _, writer = await asyncio.open_connection(HOST, endpoint.port)
     writer.write(REQUEST)
@@ -225,3 +227,30 @@ async def test_an_open_endpoint_says_so(host: str, is_open: bool, caplog: pytest
     await endpoint.start(host, 0)
     await endpoint.close()
     assert ("are open" in caplog.text) is is_open
+
+
+async def test_the_parts_of_a_family_are_one_family() -> None:
+    def families() -> Iterator[Metric]:
+        for number in range(3):
+            part = GaugeMetricFamily("size", "How large.", labels=["name"])
+            part.add_metric([str(number)], number)
+            yield part
+        yield CounterMetricFamily("asked", "How often.", value=1)
+
+    endpoint = MetricsEndpoint(families)
+    await endpoint.start(HOST, 0)
+    try:
+        answer = await exchange(endpoint, REQUEST)
+    finally:
+        await endpoint.close()
+    lines = answer.partition(b"\r\n\r\n")[2].decode().splitlines()
+    assert lines == [
+        "# HELP size How large.",
+        "# TYPE size gauge",
+        'size{name="0"} 0.0',
+        'size{name="1"} 1.0',
+        'size{name="2"} 2.0',
+        "# HELP asked_total How often.",
+        "# TYPE asked_total counter",
+        "asked_total 1.0",
+    ]

@@ -11,12 +11,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from tierfetch.broker.cluster.view import NO_LEADER, PartitionRegistration
+from tierfetch.broker.cluster.view import NO_LEADER, NewTopic, PartitionRegistration
 from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.broker.node import StartError, open_broker
 from tierfetch.broker.peers import bootstrap_settings
 from tierfetch.broker.replicas.manager import ReplicaManager
+from tierfetch.log.core.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.disk.port import Buffer
 from tierfetch.log.keeper.log_directory import HeldLock
 from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -288,3 +291,28 @@ async def test_C4_an_image_makes_a_broker_look_at_what_it_changes_alone(
     await nodes.operator.delete_topic("v")
     await until(lambda: not nodes.hosts(1, "v") and not nodes.hosts(2, "v"))
     assert looked_at[4:] == []
+
+
+LEADERSHIPS = 32
+
+
+async def test_leaderships_of_one_image_wait_for_the_disk_together(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of the epochs is written before all of them are to be: one at a time, they would wait for ever."""
+    await nodes.start(1)
+    write_file, waiting, all_wait = OsDisk.write_file, set[Path](), asyncio.Event()
+
+    async def gated(disk: OsDisk, path: Path, data: Buffer, *, sync: bool = True) -> None:
+        if path.name == LEADER_EPOCH_CHECKPOINT:
+            waiting.add(path)
+            if len(waiting) == LEADERSHIPS:
+                all_wait.set()
+            async with asyncio.timeout(30):
+                await all_wait.wait()
+        await write_file(disk, path, data, sync=sync)
+
+    monkeypatch.setattr(OsDisk, "write_file", gated)
+    await nodes.operator.create_topic(NewTopic("many", -1, -1, ((1,),) * LEADERSHIPS))
+    partitions = nodes[1].hosted.partitions
+    await until(lambda: sum(each.leadership is not None for each in partitions.values()) == LEADERSHIPS)

@@ -21,14 +21,28 @@ class Node:
         self.other: Node | None = None
 
 
+class Clock:
+    """The time that a test sets."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
 @pytest.fixture
-def garbage(monkeypatch: pytest.MonkeyPatch) -> Iterator[GarbageCollection]:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def garbage(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[GarbageCollection]:
     gc.collect()
     gc.freeze()  # what the tests themselves have
     before = len(gc.get_objects(generation=2))
     monkeypatch.setattr(pauses, "COLLECT_MIN", before + 10_000)
     monkeypatch.setattr(pauses, "COLLECT_MAX", before + 100_000)
-    garbage = GarbageCollection()
+    garbage = GarbageCollection(clock)
     garbage.begin()
     yield garbage
     garbage.end()
@@ -47,6 +61,28 @@ def test_few_objects_are_left_alone(garbage: GarbageCollection) -> None:
     garbage.look()
     assert gc.get_freeze_count() == frozen
     assert len(kept) == 900
+
+
+def test_few_objects_are_collected_now_and_then_and_not_frozen(garbage: GarbageCollection, clock: Clock) -> None:
+    """Connections end in cycles: one that was frozen while it lived would never be freed."""
+    frozen = gc.get_freeze_count()
+    one, other = Node(), Node()
+    one.other, other.other = other, one
+    gone = weakref.ref(one)
+    kept = aged(900)
+    clock.now_s = pauses.COLLECT_INTERVAL_S - 1
+    garbage.look()
+    collections = gc.get_stats()[2]["collections"]
+    clock.now_s = pauses.COLLECT_INTERVAL_S
+    garbage.look()
+    assert (gc.get_stats()[2]["collections"], gc.get_freeze_count()) == (collections + 1, frozen)
+    assert gone() is one
+    del one, other
+    clock.now_s = 2 * pauses.COLLECT_INTERVAL_S
+    garbage.look()
+    garbage.look()
+    assert (gc.get_stats()[2]["collections"], gc.get_freeze_count()) == (collections + 2, frozen)
+    assert (gone(), len(kept)) == (None, 900)
 
 
 def test_more_are_collected_and_what_is_left_is_frozen(garbage: GarbageCollection) -> None:
@@ -82,7 +118,7 @@ def test_everything_is_as_before_at_the_end() -> None:
 
 
 def test_a_collection_is_counted_with_its_time() -> None:
-    garbage = GarbageCollection(iter([1.0, 1.25]).__next__)
+    garbage = GarbageCollection(iter([0.0, 1.0, 1.25]).__next__)
     garbage.begin()
     gc.disable()
     try:

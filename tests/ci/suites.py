@@ -46,6 +46,7 @@ def suites(rng: Random) -> tuple[Suite, ...]:
         Suite("check", ("make", "--no-print-directory", "check"), 15 * 60, runs_tests=False),
         make("test", 20 * 60, 6500, may_skip=True),
         make("faults", 15 * 60, 25, decides=False),
+        make("secure", 20 * 60, 60, decides=False),
         make("abuse", 10 * 60, 30),
         make("interop", 20 * 60, 55, decides=False),
         make("exhaustive", 12 * 60, 2, decides=False),

@@ -150,6 +150,7 @@ def test_every_suite_is_a_target_of_make() -> None:
         "check",
         "test",
         "faults",
+        "secure",
         "abuse",
         "interop",
         "exhaustive",

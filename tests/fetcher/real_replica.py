@@ -24,6 +24,7 @@ from tierfetch.log.core.config import LogConfig
 from tierfetch.log.core.epochs import EpochEnd, LeaderEpochCache
 from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.disk.port import Disk
+from tierfetch.log.keeper.log_directory import LogServices
 from tierfetch.log.keeper.manager import LogManager
 from tierfetch.log.keeper.replace_replica import adopt
 from tierfetch.log.keeper.side_directories import AdoptedState
@@ -54,13 +55,15 @@ def manager_on(disk: Disk, node_id: int) -> LogManager:
     config = LogConfig(remote_storage_enable=True, index_interval_bytes=1)
     return LogManager(
         [DIRECTORY],
-        disk,
+        LogServices(
+            disk=disk,
+            rng=Random(node_id),
+            now_ms=lambda: NOW_MS,
+            config_of=lambda topic: config,
+            lock=lambda path: NoLock(),
+        ),
         cluster_id="cluster",
         node_id=node_id,
-        config_of=lambda topic: config,
-        rng=Random(node_id),
-        now_ms=lambda: NOW_MS,
-        lock=lambda path: NoLock(),
     )
 
 

@@ -27,8 +27,6 @@ KNOWN_DIFFERENCES = {
     "produce: no offset at all": "CORRUPT_MESSAGE: our header check comes first",
     "produce: unknown codec": "CORRUPT_MESSAGE where Kafka fails with UNKNOWN_SERVER_ERROR",
     "produce: log append time": "refused; Kafka takes the bit away",
-    "produce: marker of a client": "INVALID_RECORD; Kafka misses the transactional id first",
-    "produce: transaction without producer": "INVALID_RECORD; Kafka misses the transactional id first",
     "produce: the same again": "Kafka answers a duplicate with a log append time, also where records keep theirs",
     "fetch: partition limit -1": "Kafka fails with UNKNOWN_SERVER_ERROR",
     **{

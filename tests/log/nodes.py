@@ -9,6 +9,7 @@ from uuid import UUID
 
 from tierfetch.log.core.config import LogConfig
 from tierfetch.log.disk.port import Disk
+from tierfetch.log.keeper.log_directory import LogServices
 from tierfetch.log.keeper.manager import LogManager
 from tierfetch.log.keeper.upkeep import UpkeepSettings
 from tierfetch.protocol.topics import TopicPartition
@@ -46,16 +47,18 @@ def new_manager(
 ) -> LogManager:
     return LogManager(
         log_dirs,
-        disk,
+        LogServices(
+            disk=disk,
+            rng=Random(seed),
+            now_ms=Clock(),
+            config_of=lambda topic: config or LogConfig(segment_bytes=400),
+            lock=NoLock,
+            free_bytes_min=free_bytes_min,
+        ),
         cluster_id=cluster_id,
         node_id=node_id,
-        config_of=lambda topic: config or LogConfig(segment_bytes=400),
         directory_of=directory_of,
-        rng=Random(seed),
-        now_ms=Clock(),
         upkeep=upkeep or UpkeepSettings(),
-        lock=NoLock,
-        free_bytes_min=free_bytes_min,
     )
 
 

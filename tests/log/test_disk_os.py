@@ -523,6 +523,21 @@ async def test_send_copies_where_the_bytes_cannot_go_as_they_are(
     await file.close()
 
 
+SYNCS = disk_threads.THREADS * disk_threads.SYNCS_EACH
+
+
+async def test_syncs_wait_for_the_device_together(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file system commits at once what is under way at once: a failover of thousands of partitions relies on it."""
+    together = threading.Barrier(16, timeout=10)
+    monkeypatch.setattr(os, "fsync", lambda _: together.wait())
+    for number in range(16):
+        (tmp_path / str(number)).mkdir()
+    await asyncio.gather(*(disk.write_file(tmp_path / str(number) / "file", b"a") for number in range(16)))
+    assert not together.broken
+
+
 # A device that hangs.
 
 
@@ -538,11 +553,11 @@ async def test_a_hanging_device_holds_up_no_separate_directory(
     for name in ("ill", "well"):
         (tmp_path / name).mkdir()
         disk.separate(tmp_path / name, hang_s=None)
-    ill = [await disk.open(tmp_path / "ill" / str(number), create=True) for number in range(disk_threads.THREADS + 1)]
+    ill = [await disk.open(tmp_path / "ill" / str(number), create=True) for number in range(SYNCS + 1)]
     well = await disk.open(tmp_path / "well" / "0", create=True)
     gate = Gate(monkeypatch, "fdatasync")
     hanging = [asyncio.create_task(file.sync()) for file in ill]
-    await gate.entered(disk_threads.THREADS)
+    await gate.entered(SYNCS)
     monkeypatch.undo()
     await well.write(0, b"a")
     await well.sync()
@@ -556,11 +571,11 @@ async def test_a_device_that_hangs_is_given_up(disk: OsDisk, tmp_path: Path, mon
     ill = tmp_path / "ill"
     ill.mkdir()
     disk.separate(ill, hang_s=3600)
-    files = [await disk.open(ill / str(number), create=True) for number in range(disk_threads.THREADS + 1)]
+    files = [await disk.open(ill / str(number), create=True) for number in range(SYNCS + 1)]
     gate = Gate(monkeypatch, "fdatasync")
     assert not disk.has_hung(ill)
     syncing = [asyncio.create_task(file.sync()) for file in files]
-    await gate.entered(disk_threads.THREADS)
+    await gate.entered(SYNCS)
     disk._separate[ill]._hang_s = 0
     outcomes = await asyncio.gather(*syncing, return_exceptions=True)
     assert [getattr(outcome, "errno", None) for outcome in outcomes] == [errno.ETIMEDOUT] * len(files)

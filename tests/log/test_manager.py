@@ -16,6 +16,7 @@ from tierfetch.log.core.config import LogConfig
 from tierfetch.log.core.errors import CorruptFileError
 from tierfetch.log.disk.directory_lock import LogDirectoryLockedError, lock_directory
 from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.keeper.log_directory import LogServices
 from tierfetch.log.keeper.manager import LogManager
 from tierfetch.log.keeper.upkeep import UpkeepSettings
 from tierfetch.log.partition_log import LogLocation, PartitionLog
@@ -845,12 +846,9 @@ async def test_a_directory_that_another_process_uses_is_refused(tmp_path: Path) 
     disk = OsDisk()
     manager = LogManager(
         [tmp_path],
-        disk,
+        LogServices(disk=disk, rng=Random(1), now_ms=lambda: 1, config_of=lambda topic: SMALL),
         cluster_id=CLUSTER_ID,
         node_id=1,
-        config_of=lambda topic: SMALL,
-        rng=Random(1),
-        now_ms=lambda: 1,
     )
     other = await asyncio.create_subprocess_exec(
         sys.executable,

@@ -22,7 +22,7 @@ from tierfetch.log.core.file_names import (
 from tierfetch.log.core.recent_batches import BATCHES_MAX, RecentBatches
 from tierfetch.log.segment.batch_scan import BatchScan, HeaderScan
 from tierfetch.log.segment.open_limit import OpenSegments
-from tierfetch.log.segment.segment import LogSegment
+from tierfetch.log.segment.segment import LogSegment, SegmentExtent
 from tierfetch.log.segment.slices import LogSlice
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import BatchHeader, iter_batches
@@ -42,7 +42,7 @@ async def segment_of(
     segment = LogSegment(
         disk,
         DIRECTORY,
-        base,
+        SegmentExtent.empty(base),
         config=config,
         open_segments=OpenSegments() if open_segments is None else open_segments,
         now_ms=NOW_MS,
@@ -64,13 +64,15 @@ async def reopened(segment: LogSegment, *, open_segments: OpenSegments | None = 
     return LogSegment(
         segment._disk,
         DIRECTORY,
-        segment.base_offset,
+        SegmentExtent(
+            base_offset=segment.base_offset,
+            next_offset=segment.next_offset,
+            size_bytes=segment.size_bytes,
+            has_transaction_index=segment.has_transaction_index,
+        ),
         config=CONFIG,
         open_segments=OpenSegments() if open_segments is None else open_segments,
         now_ms=NOW_MS,
-        size_bytes=segment.size_bytes,
-        next_offset=segment.next_offset,
-        has_transaction_index=segment.has_transaction_index,
     )
 
 

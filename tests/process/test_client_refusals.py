@@ -55,7 +55,8 @@ def test_librdkafka_with_the_consumer_protocol_gets_no_error_and_no_partition(sh
             assert consumer.poll(0.2) is None
             if any("ConsumerGroupHeartbeatRequest not supported by broker" in line for line in seen.lines):
                 break
-        assert (consumer.assignment(), errors) == ([], [])
+        told = [error for error in errors if error.code() != confluent_kafka.KafkaError._TRANSPORT]
+        assert (consumer.assignment(), told) == ([], [])  # a connection may be lost, as to a coordinator that moves
     finally:
         consumer.close()
 

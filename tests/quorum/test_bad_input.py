@@ -356,7 +356,7 @@ async def test_Q9_a_broker_with_the_id_of_a_static_voter_makes_no_majority(
         await down.start()
         await waiting
         await quorum.until(lambda: down.state.records == [b"kept", b"more"])
-        await quorum.until(lambda: f"refuses what node {down.node_id} asks (DUPLICATE_VOTER)" in caplog.text)
+        await quorum.until(lambda: f"rejects the requests of node {down.node_id} (DUPLICATE_VOTER)" in caplog.text)
 
 
 @pytest.mark.slow
@@ -373,7 +373,7 @@ async def test_Q11_a_second_node_with_a_static_voters_configuration_stands_for_n
         double.directory = tmp_path / "double"
         await double.format()
         node = await double.start()
-        await quorum.until(lambda: f"refuses what node {voter.node_id} asks (DUPLICATE_VOTER)" in caplog.text)
+        await quorum.until(lambda: f"rejects the requests of node {voter.node_id} (DUPLICATE_VOTER)" in caplog.text)
         await leader.kill()
         await append_somewhere(quorum, b"more")
         await quorum.until(lambda: voter.state.records == [b"kept", b"more"])

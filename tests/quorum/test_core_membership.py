@@ -11,7 +11,7 @@ from tierfetch.protocol.errors import ErrorCode
 from tierfetch.quorum.core.config import RaftConfig
 from tierfetch.quorum.core.events import RecoveredState
 from tierfetch.quorum.core.messages import AddVoterRequest, RemoveVoterRequest, UpgradeKRaftVersionRequest, VoteResponse
-from tierfetch.quorum.core.proof import on_told
+from tierfetch.quorum.core.proof import on_epoch_reported
 from tierfetch.quorum.core.replica import Replica
 from tierfetch.quorum.core.state import LeaderAndEpoch, RaftState
 
@@ -143,7 +143,7 @@ def test_Q15_what_a_replaced_directory_has_does_not_count_for_the_one_in_its_pla
     assert cluster.run_until(lambda: replaced.core.state is RaftState.LEADER, for_ms=20_000)
     cluster.cut(replaced.id, leader.id)
     cluster.run_until(for_ms=500)
-    assert second.core.log.log_end_offset == replaced.core.log.log_end_offset
+    assert second.core.log_end_offset == replaced.core.log_end_offset
     assert replaced.core.status.high_watermark == 0, "one voter of three"
 
 
@@ -453,7 +453,7 @@ def test_Q15_an_observer_that_missed_the_replacement_of_all_voters_finds_their_l
         cluster.crash(node_id)
     cluster.append(cluster.leader(), b"after")
     cluster.start(9)
-    assert cluster.run_until(lambda: cluster.nodes[9].high_watermark >= cluster.leader().core.log.log_end_offset)
+    assert cluster.run_until(lambda: cluster.nodes[9].high_watermark >= cluster.leader().core.log_end_offset)
 
 
 def test_Q15_a_voter_in_doubt_takes_no_refusal_for_an_epoch() -> None:
@@ -462,10 +462,10 @@ def test_Q15_a_voter_in_doubt_takes_no_refusal_for_an_epoch() -> None:
     replica = Replica(config, RecoveredState(voters=(voters_of([1, 2, 3], 0),), is_unproven=True), Random(1))
     replica.leader_id = 2
     for peer_id, error in ((2, ErrorCode.inconsistent_voter_set), (3, ErrorCode.inconsistent_cluster_id)):
-        on_told(replica, peer_id, VoteResponse(error=error, leader=LeaderAndEpoch(None, -1)))
-    assert replica.doubt is not None
-    assert not replica.doubt.is_excluded
-    assert not replica.doubt.epochs
+        on_epoch_reported(replica, peer_id, VoteResponse(error=error, leader=LeaderAndEpoch(None, -1)))
+    assert replica.probation is not None
+    assert not replica.probation.is_excluded
+    assert not replica.probation.epochs
 
 
 def shuffle(seed: int, rounds: int) -> None:

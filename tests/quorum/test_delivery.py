@@ -8,10 +8,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tierfetch.protocol.fetch.messages import SnapshotId
+from tierfetch.protocol.net.pace import ELEMENTS_PER_ITERATION
+from tierfetch.protocol.wire.stepping import Steps
 from tierfetch.quorum.core.effects import AppendRecords, ControlBatch, KRaftVersionRecord, VotersRecord
 from tierfetch.quorum.core.state import LeaderAndEpoch
 from tierfetch.quorum.core.voters import VotersAt, VoterSet
-from tierfetch.quorum.delivery import Delivery
+from tierfetch.quorum.delivery import RECORD_WEIGHT, Delivery
+from tierfetch.quorum.listener import RECORDS_PER_STEP, CommittedBatch, SnapshotContent
 from tierfetch.quorum.metrics import QuorumMetrics
 from tierfetch.quorum.storage.control_batches import append_bytes
 from tierfetch.quorum.storage.metadata_log import MetadataLog
@@ -194,3 +197,77 @@ async def test_a_damaged_snapshot_stops_it_with_a_reason() -> None:
         await running.settle()
         assert len(running.failures) == 1
         assert path.name in running.failures[0]
+
+
+class Stepwise:
+    """A state machine whose batches and snapshots take more than an iteration's share, and the turns they took."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self.begun = asyncio.Event()
+        self.steps: list[tuple[int, int]] = []
+        """The base offset of the batch, or the offset of the snapshot, and the turn."""
+
+    def on_commit(self, batch: CommittedBatch) -> Steps[None]:
+        yield from self._steps(batch.base_offset)
+
+    def on_load_snapshot(self, snapshot: SnapshotContent) -> Steps[None]:
+        yield from self._steps(snapshot.offset)
+
+    def on_leader_change(self, leader: LeaderAndEpoch) -> None:
+        """It does not matter here."""
+
+    def _steps(self, offset: int) -> Steps[None]:
+        for _ in range(ELEMENTS_PER_ITERATION // (RECORDS_PER_STEP * RECORD_WEIGHT) + 2):
+            self.steps.append((offset, self.turn))
+            self.begun.set()
+            yield
+
+    async def count(self) -> None:
+        while True:
+            await asyncio.sleep(0)
+            self.turn += 1
+
+
+@asynccontextmanager
+async def delivering_stepwise(log: MetadataLog) -> AsyncIterator[tuple[Delivering, Stepwise]]:
+    stepwise = Stepwise()
+    async with delivering(log) as running:
+        running.delivery.listeners = [stepwise, running.state]
+        counting = asyncio.create_task(stepwise.count())
+        try:
+            yield running, stepwise
+        finally:
+            counting.cancel()
+
+
+async def test_others_have_their_turn_while_a_listener_applies_and_nothing_overtakes_it() -> None:
+    async with delivering_stepwise(await log_of(4)) as (running, stepwise):
+        running.delivery.advance(4)
+        running.delivery.leader_changed(THEM)
+        await running.until_applied(4)
+        offsets = [offset for offset, _ in stepwise.steps]
+        assert offsets == sorted(offsets), "a batch begins when the one before it is applied"
+        assert len({turn for _, turn in stepwise.steps}) > 1
+        assert [item.base_offset for item in running.state.batches] == [0, 2]
+
+
+async def test_what_is_applied_in_steps_counts_when_it_is_at_its_end() -> None:
+    async with delivering_stepwise(await log_of(2)) as (running, stepwise):
+        running.delivery.advance(2)
+        await stepwise.begun.wait()
+        assert (running.delivery.applied_offset, running.state.batches) == (0, [])
+        await running.until_applied(2)
+        assert [item.base_offset for item in running.state.batches] == [0]
+
+
+async def test_a_snapshot_is_loaded_in_steps() -> None:
+    disk = new_disk()
+    log = await log_of(6, disk)
+    log.update_high_watermark(6)
+    await cut_snapshot(log, 4)
+    async with delivering_stepwise(log) as (running, stepwise):
+        await running.until_applied(4)
+        assert {offset for offset, _ in stepwise.steps} == {4}
+        assert len({turn for _, turn in stepwise.steps}) > 1
+        assert running.state.snapshots == [(4, 1)]

@@ -57,7 +57,7 @@ class Owned:
             now_ms=lambda: NOW_MS,
             configured=CONFIGURED,
             metrics=self.metrics,
-            tell=self.told.put_nowait,
+            report=self.told.put_nowait,
         )
 
     async def next(self) -> Any:

@@ -280,7 +280,7 @@ async def test_Q9_a_damaged_snapshot_is_fetched_in_vain_until_it_is_whole(
         path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
         observer = quorum.replicas[2]
         await observer.start(observer=True)
-        await quorum.until(lambda: "a fetched snapshot is refused" in caplog.text)
+        await quorum.until(lambda: "the snapshot fetched from the leader is rejected" in caplog.text)
         assert observer.state.records == []
         assert observer.node.log.snapshots.ids == ()
         path.write_bytes(whole)

@@ -56,7 +56,7 @@ async def peers_of(told: Callable[[Any], None], request_timeout_ms: int = 2000) 
         identity=None,
         request_timeout_ms=request_timeout_ms,
         voters=lambda: VotersAt(-1, VoterSet(), 0),
-        tell=told,
+        report=told,
         ended=lambda task: broken.append(task) if not task.cancelled() and task.exception() else None,
     )
     yield peers

@@ -36,6 +36,16 @@ class MemberIdentity:
     group_instance_id: str | None = None
 
 
+def protocol_bytes(protocols: tuple[tuple[str, bytes], ...]) -> int:
+    """Return the size of a member's protocols: names and metadata."""
+    return sum(len(name) + len(metadata) for name, metadata in protocols)
+
+
+def record_bytes(protocols: tuple[tuple[str, bytes], ...], *texts: str | None) -> int:
+    """Return the size of the largest metadata, and of a member's texts."""
+    return max((len(metadata) for _, metadata in protocols), default=0) + sum(len(text or "") for text in texts)
+
+
 # Events.
 
 
@@ -59,6 +69,17 @@ class Join:
     protocols: tuple[tuple[str, bytes], ...]
     needs_known_member_id: bool = False
     can_skip_assignment: bool = False
+
+    @property
+    def protocol_bytes(self) -> int:
+        """The size of all that the member says of its protocols."""
+        return protocol_bytes(self.protocols)
+
+    @property
+    def record_bytes(self) -> int:
+        """The size of the member in its group's record, with the largest of its protocols and without an assignment."""
+        ids = (self.who.member_id or self.new_member_id, self.who.group_instance_id, self.client_id, self.client_host)
+        return record_bytes(self.protocols, *ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -195,7 +195,7 @@ class Group(Rebalancing):
     def _update(self, member: Member, join: Join) -> None:
         if member.join_token is not None:
             self._reply(member.join_token, refused(ErrorCode.rebalance_in_progress, member.member_id))
-        member.protocols = join.protocols
+        self.members.change_protocols(member, join.protocols)
         member.session_timeout_ms = join.session_timeout_ms
         member.rebalance_timeout_ms = join.rebalance_timeout_ms
         member.join_token = join.token
@@ -203,7 +203,7 @@ class Group(Rebalancing):
             member.deadline_ms = None
 
     def _replace_static(self, member: Member, join: Join) -> None:
-        """The same instance came back, under a new member id: the old one is fenced, its place stays its own."""
+        """Replace the member id of an instance that came back: the old id is fenced, the instance keeps its place."""
         self._dismiss(member, ErrorCode.fenced_instance_id)
         old_leader, old_protocols = self.members.leader or UNKNOWN_MEMBER_ID, member.protocols
         self._rebalance.pending_syncs.discard(member.member_id)
@@ -215,9 +215,9 @@ class Group(Rebalancing):
             else:
                 self._maybe_complete_join()
             return
-        member.protocols = join.protocols
+        self.members.change_protocols(member, join.protocols)
         if self.members.select_protocol() != self.protocol_name:
-            member.protocols = old_protocols
+            self.members.change_protocols(member, old_protocols)
             self._update(member, join)
             self._prepare_rebalance()
             return

@@ -15,10 +15,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from ....protocol.errors import ErrorCode
-from .events import MemberIdentity, Token
+from .events import MemberIdentity, Token, protocol_bytes, record_bytes
 from .records import MemberValue
+
+RECORD_MEMBER_BYTES: Final = 22
+"""A member in a record besides its texts, subscription and assignment: lengths and timeouts."""
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Names with the member's metadata, most preferred first."""
@@ -48,6 +52,16 @@ class Member:
     def identity(self) -> MemberIdentity:
         return MemberIdentity(self.member_id, self.group_instance_id)
 
+    @property
+    def protocol_bytes(self) -> int:
+        """The size of its protocols."""
+        return protocol_bytes(self.protocols)
+
+    @property
+    def record_bytes(self) -> int:
+        """Its size in the group's record, with the largest of its protocols and without its assignment."""
+        return record_bytes(self.protocols, self.member_id, self.group_instance_id, self.client_id, self.client_host)
+
     def metadata(self, protocol_name: str | None) -> bytes:
         """Empty for a protocol that it does not speak."""
         return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
@@ -70,6 +84,10 @@ class Membership:
     """See the module's docstring. Members are in the order in which they came."""
 
     leader: str | None = None
+    protocol_bytes: int = 0
+    """The size of all members' protocols."""
+    record_bytes: int = 0
+    """The size of all members in the group's record, each with the largest of its protocols."""
     _members: dict[str, Member] = field(default_factory=dict)
     _static: dict[str, str] = field(default_factory=dict)
     """Member id by instance id."""
@@ -85,6 +103,10 @@ class Membership:
 
     def __getitem__(self, member_id: str) -> Member:
         return self._members[member_id]
+
+    def find(self, member_id: str) -> Member | None:
+        """Return the member with that id."""
+        return self._members.get(member_id)
 
     @property
     def ids(self) -> frozenset[str]:
@@ -107,6 +129,7 @@ class Membership:
     def add(self, member: Member) -> None:
         assert member.member_id not in self._members, member
         self._members[member.member_id] = member
+        self._count(member, 1)
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self._static, member
             self._static[member.group_instance_id] = member.member_id
@@ -115,16 +138,29 @@ class Membership:
 
     def remove(self, member_id: str) -> Member:
         member = self._members.pop(member_id)
+        self._count(member, -1)
         if member.group_instance_id is not None:
             self._static.pop(member.group_instance_id)
         if self.leader == member_id:
             self.leader = next(iter(self._members), None)
         return member
 
+    def change_protocols(self, member: Member, protocols: Protocols) -> None:
+        """A member says anew what it speaks."""
+        self._count(member, -1)
+        member.protocols = protocols
+        self._count(member, 1)
+
+    def _count(self, member: Member, sign: int) -> None:
+        self.protocol_bytes += sign * member.protocol_bytes
+        self.record_bytes += sign * (member.record_bytes + RECORD_MEMBER_BYTES)
+
     def rename_static(self, member: Member, new_member_id: str) -> None:
         """A static member came back under another id: it keeps its place, its assignment and the leadership."""
         assert member.group_instance_id is not None, member
+        self._count(member, -1)
         old_member_id, member.member_id = member.member_id, new_member_id
+        self._count(member, 1)
         self._members = {each.member_id: each for each in self._members.values()}
         self._static[member.group_instance_id] = new_member_id
         if self.leader == old_member_id:

@@ -34,7 +34,7 @@ def describe_client_quotas(quotas: ClientQuotas, request: DescribeClientQuotasRe
     except KafkaError as error:
         return refused(error.code, error.message)
     return DescribeClientQuotasResponse(
-        error_message=None, entries=tuple(_matching(quotas, exact, types, strict=request.strict))
+        error_message="", entries=tuple(_matching(quotas, exact, types, strict=request.strict))
     )
 
 

@@ -26,7 +26,7 @@ from ....controller.image.image import MetadataImage
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.brokers import BrokerHeartbeatRequest
 from ....protocol.topics import TopicIdPartition, TopicPartition
-from ....quorum.listener import CommittedBatch
+from ....quorum import CommittedBatch
 from ...machine.store_events import StoreEvent
 from .history import Send
 from .partition import ReplicaStatus

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ....broker.cluster.view import BrokerRegistration, ClusterImage
-from ....quorum.listener import CommittedBatch
+from ....quorum import CommittedBatch
 from .events import ControllerElected, MetadataChanged, Observed, ProcessEnded
 from .heartbeats import HeartbeatJudge
 from .partition import InvariantViolationError

@@ -20,7 +20,7 @@ from uuid import UUID
 from ....broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration
 from ....controller.core.state import LOST_DIRECTORY
 from ....protocol.topics import TopicIdPartition
-from ....quorum.listener import CommittedBatch
+from ....quorum import CommittedBatch
 from .events import LeaderProgressed, LeaversRequested, MetadataChanged, Observed
 from .heartbeats import HeartbeatJudge
 from .partition import InvariantViolationError, ReplicaStatus

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from ....broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegistration, TopicImage
 from ....controller.image.registrations import PartitionKey
-from ....quorum.listener import CommittedBatch
+from ....quorum import CommittedBatch
 from .events import MetadataChanged, Observed
 from .heartbeats import HeartbeatJudge
 from .partition import InvariantViolationError

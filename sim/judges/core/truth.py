@@ -29,8 +29,7 @@ from ....controller.image.image import MetadataImage
 from ....controller.image.registrations import NO_LEADER, PartitionKey, PartitionRegistration, is_reserved_directory
 from ....controller.records import PartitionChangeRecord, TopicRecord, decode_record
 from ....protocol.topics import TopicIdPartition
-from ....quorum.core.state import LeaderAndEpoch
-from ....quorum.listener import CommittedBatch, SnapshotContent
+from ....quorum import CommittedBatch, LeaderAndEpoch, SnapshotContent
 from .events import ControllerElected, MetadataChanged, UncleanlyElected
 from .judge import Judges
 from .metadata_image import check_change, check_image

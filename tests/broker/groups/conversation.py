@@ -117,14 +117,16 @@ class Coordinator:
             for partition in topic.partitions
         }
 
-    async def join(self, group: str = "g", *, version: int = 9, member: str = "") -> JoinGroupResponse:
+    async def join(
+        self, group: str = "g", *, version: int = 9, member: str = "", metadata: bytes = b"meta"
+    ) -> JoinGroupResponse:
         request = JoinGroupRequest(
             group_id=group,
             session_timeout_ms=10_000,
             rebalance_timeout_ms=10_000,
             member_id=member,
             protocol_type="consumer",
-            protocols=(JoinGroupRequestProtocol(name="range", metadata=b"meta"),),
+            protocols=(JoinGroupRequestProtocol(name="range", metadata=metadata),),
         )
         return await self.ask(request, version)
 

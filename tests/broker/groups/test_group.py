@@ -461,6 +461,11 @@ class AnyGroup(RuleBasedStateMachine):
         self.generation = group.generation_id
         assert group.members.leader in (None, *group.members.ids)
         assert (group.members.leader is None) == (not members)
+        protocols = [len(name) + len(said) for member in members for name, said in member.protocols]
+        assert group.members.protocol_bytes == sum(protocols)
+        ids = [f"{member.member_id}{member.group_instance_id or ''}{member.client_id}/127.0.0.1" for member in members]
+        largest = [max(len(said) for _, said in member.protocols) for member in members]
+        assert group.members.record_bytes == sum(map(len, ids)) + sum(largest) + 22 * len(members)
         waits = [member for member in members if member.join_token is not None]
         assert not waits or group.state is PREPARING
         if group.state in (EMPTY, COMPLETING, STABLE):

@@ -8,15 +8,22 @@ from typing import Any
 
 import pytest
 
+from tierfetch.broker.node import Broker
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
+from tierfetch.protocol.messages.base import Request
 from tierfetch.protocol.net.client import KafkaClient
 from tierfetch.tests.broker.api_scene import TOPIC, Scene, new_topic, produced
 from tierfetch.tests.broker.test_every_api import combined_node, scene_of
 from tierfetch.tests.broker.waiting import until
 
 pytestmark = pytest.mark.slow
+
+
+def has(broker: Broker, key: str) -> bool:
+    """Whether the broker knows a quota with this key."""
+    return any(key in values for _, values in broker.view.image.quotas.items())
 
 
 async def limit(scene: Scene, key: str, value: float | None, **parts: str | None) -> None:
@@ -30,24 +37,23 @@ async def limit(scene: Scene, key: str, value: float | None, **parts: str | None
 async def test_clients_are_throttled_by_the_quotas_that_were_set(tmp_path: Path) -> None:
     async with combined_node(tmp_path) as node, scene_of(node) as scene:
         broker, client = node.broker, KafkaClient(client_id="app", random=Random(1))
-        quotas = broker.view.image.quotas
 
-        async def ask(api: ApiKey, request: Any) -> Any:
-            return await client.request(scene.broker, api, request, timeout_s=30)
+        async def ask(request: Request[Any]) -> Any:
+            return await client.send(scene.broker, request, timeout_s=30)
 
         await limit(scene, "producer_byte_rate", 10, client_id="app")
         await limit(scene, "consumer_byte_rate", 1, user=None)
-        await until(lambda: quotas.has("producer_byte_rate") and quotas.has("consumer_byte_rate"))
-        first = await ask(ApiKey.PRODUCE, produced(scene.topic_ids[TOPIC]))
+        await until(lambda: has(broker, "producer_byte_rate") and has(broker, "consumer_byte_rate"))
+        first = await ask(produced(scene.topic_ids[TOPIC]))
         assert first.topics[0].partitions[0].error_code is ErrorCode.none
         assert first.throttle_time_ms > 0
         await limit(scene, "producer_byte_rate", None, client_id="app")
         await client.close()
         client = KafkaClient(client_id="app", random=Random(2))
         asked = FetchTopic((FetchPartition(0, fetch_offset=0),), topic_id=scene.topic_ids[TOPIC])
-        fetched = await ask(ApiKey.FETCH, FetchRequest(max_wait_ms=0, min_bytes=1, topics=(asked,)))
+        fetched = await ask(FetchRequest(max_wait_ms=0, min_bytes=1, topics=(asked,)))
         assert len(fetched.topics[0].partitions[0].records) > 50, "the first batch is sent whatever its size"
-        throttled = await ask(ApiKey.FETCH, FetchRequest(max_wait_ms=0, min_bytes=1, topics=(asked,)))
+        throttled = await ask(FetchRequest(max_wait_ms=0, min_bytes=1, topics=(asked,)))
         assert throttled.throttle_time_ms > 0
         assert throttled.topics == ()
         await client.close()
@@ -56,7 +62,7 @@ async def test_clients_are_throttled_by_the_quotas_that_were_set(tmp_path: Path)
 async def test_KIP_599_changes_to_topics_are_limited_for_the_client_that_asks_a_broker(tmp_path: Path) -> None:
     async with combined_node(tmp_path) as node, scene_of(node) as scene:
         await limit(scene, "controller_mutation_rate", 1, client_id="every-api")
-        await until(lambda: node.broker.view.image.quotas.has("controller_mutation_rate"))
+        await until(lambda: has(node.broker, "controller_mutation_rate"))
         body = {"timeout_ms": 10_000, "validate_only": False}
         created = await scene.ask(ApiKey.CREATE_TOPICS, {"topics": [new_topic("many", 20)], **body})
         assert [topic.error_code for topic in created.topics] == [ErrorCode.none]

@@ -1,0 +1,62 @@
+"""What the members of groups take: whether one more fits into its group's record, and into this broker's memory.
+
+| what | limit | a JoinGroup beyond it |
+|---|---|---|
+| the members of a group, as one record has them | the record that the group's log takes | GROUP_MAX_SIZE_REACHED |
+| all protocols of all members of all groups of a broker | `GROUPS_BYTES_MAX` | COORDINATOR_NOT_AVAILABLE |
+
+The record has of each member what it says of the protocol that was chosen; before that is known, the largest counts.
+Assignments come on top: a generation whose record is too large fails when its leader assigns, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Final
+
+from ....protocol.errors import ErrorCode
+from .events import Join
+from .membership import RECORD_MEMBER_BYTES
+
+if TYPE_CHECKING:
+    from .group import Group
+
+GROUPS_BYTES_MAX: Final = 256 * 1024 * 1024
+GROUP_BYTES: Final = 4096
+"""A group itself."""
+MEMBER_BYTES: Final = 2048
+"""A member besides its protocols, or an id that was given out."""
+
+
+class GroupMemory:
+    """The bytes that groups hold, by group."""
+
+    def __init__(self, bytes_max: int = GROUPS_BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
+        self.used = 0
+        self._held: dict[Hashable, int] = {}
+
+    def hold(self, group: Hashable, size: int) -> None:
+        """Account for a group as it is now; 0: it is gone."""
+        self.used += size - self._held.pop(group, 0)
+        if size:
+            self._held[group] = size
+
+    def judge(self, group: Group, join: Join, record_bytes_max: int) -> ErrorCode:
+        """Return whether a member may join with what it brings: NONE, or the code that refuses it."""
+        known = group.members.find(join.who.member_id)
+        record_bytes = group.members.record_bytes + join.record_bytes + RECORD_MEMBER_BYTES
+        growth = join.protocol_bytes + (MEMBER_BYTES if known is None else -known.protocol_bytes)
+        if known is not None:
+            record_bytes -= known.record_bytes + RECORD_MEMBER_BYTES
+        if record_bytes > record_bytes_max or join.protocol_bytes > record_bytes_max:
+            return ErrorCode.group_max_size_reached
+        if growth > 0 and self.used + growth > self.bytes_max:
+            return ErrorCode.coordinator_not_available
+        return ErrorCode.none
+
+
+def bytes_of(group: Group) -> int:
+    """Return what a group takes."""
+    members = len(group.members) + len(group.pending_joins)
+    return GROUP_BYTES + members * MEMBER_BYTES + group.members.protocol_bytes
