@@ -50,6 +50,7 @@ from .core.machine import ControllerCore, batches
 from .core.quotas.mutations import MutationClient
 from .core.refusals import refusal
 from .core.state import ControllerResult, KRaftUpgrade, Moment
+from .image.image import may_pause_after
 from .image.registrations import BrokerRegistration
 from .prober import probe_until_decided
 from .records import MetadataRecord, RegisterControllerRecord, decode_record, encode_record
@@ -152,8 +153,9 @@ class ControllerNode:
     def on_commit(self, batch: CommittedBatch) -> Steps[None]:
         # No decision falls between two steps: the worker waits until what it has appended is applied.
         for number, value in enumerate(batch.records, start=1):
-            self.core.replay(decode_record(value).record, batch.last_offset)
-            if number % RECORDS_PER_STEP == 0:
+            record = decode_record(value).record
+            self.core.replay(record, batch.last_offset)
+            if number % RECORDS_PER_STEP == 0 and may_pause_after(record):
                 yield
         self._applied_end = batch.last_offset + 1
         self._committed.set()
