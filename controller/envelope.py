@@ -1,8 +1,8 @@
 """Requests that a broker passes on for a client, wrapped whole in an Envelope (KIP-590).
 
 Brokers forward all administrative requests like this, whatever their own clients speak. The inner request goes to the
-handler that it would have reached by itself, and the client is judged, not the broker. A controller that is no longer
-the active one when it answers says so in the Envelope: the broker then asks another.
+handler that it would have reached by itself, a large one piece by piece, and the client is judged, not the broker. A
+controller that is no longer the active one when it answers says so in the Envelope: the broker then asks another.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from ipaddress import ip_address
 
 from ..protocol.codec import (
     UnsupportedVersionError,
-    read_request_body,
     read_request_header,
-    write_response,
+    response_steps,
 )
 from ..protocol.envelope import joined, principal_of
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.brokers import EnvelopeRequest, EnvelopeResponse
 from ..protocol.net.dispatch import Handler, RequestContext
+from ..protocol.net.gates import body_steps
+from ..protocol.net.pace import exhausted
+from ..protocol.net.slicing import answered
 from ..protocol.wire.framing import SIZE_BYTES
 from ..protocol.wire.primitives import MalformedMessageError
 from .core.refusals import is_from_another
@@ -31,7 +33,7 @@ async def unwrap(
     """The response of an Envelope around a request that one of `handlers` answers."""
     try:
         header, reader = read_request_header(memoryview(envelope.request_data))
-        body = read_request_body(header, reader)
+        body = await exhausted(body_steps(header, reader))
     except UnsupportedVersionError:
         return refused(ErrorCode.unsupported_version)
     except MalformedMessageError:
@@ -56,11 +58,11 @@ async def unwrap(
         client_host=client_host,
         security_protocol=context.security_protocol,
     )
-    response = await handlers[header.api](inner, body)
+    response = await answered(handlers[header.api], inner, body, reader.elements)
     if is_from_another(response):
         return refused(ErrorCode.not_controller)
     assert response is not None, header
-    parts = write_response(header.api, header.api_version, header.correlation_id, response)
+    parts = await exhausted(response_steps(header.api, header.api_version, header.correlation_id, response))
     return EnvelopeResponse(response_data=joined(parts)[SIZE_BYTES:])
 
 

@@ -56,6 +56,7 @@ from .core.machine import ControllerCore, batches
 from .core.quotas.mutations import MutationClient
 from .core.refusals import refusal
 from .core.state import ControllerResult, KRaftUpgrade, Moment
+from .image.image import may_pause_after
 from .image.registrations import BrokerRegistration
 from .prober import Prober
 from .reachability import Reachability, Sight
@@ -183,7 +184,7 @@ class ControllerNode:
             self.core.replay(record, batch.last_offset)
             if isinstance(record, RegisterBrokerRecord | BrokerRegistrationChangeRecord):
                 self._brokers_changed.set()
-            if number % RECORDS_PER_STEP == 0:
+            if number % RECORDS_PER_STEP == 0 and may_pause_after(record):
                 yield
         self._applied_end = batch.last_offset + 1
         self._committed.set()

@@ -3,7 +3,7 @@
     start                                               stop, in this order
     --------------------------------------------------  ---------------------------------------------------------
     listener bound, replica opened (`quorum.service`)   registration ends
-    worker started: requests are decided                leadership handed over, listener closed, log closed
+    worker started: requests are decided                leadership handed over, log closed, listener closed
     replica started, listener accepts                   worker cancelled, jobs that wait are rejected
     this controller registers with the active one
 

@@ -1,10 +1,10 @@
 """A replica of the quorum with its listener: a controller process without what the records mean.
 
-    start                                          stop, the other way round
+    start                                          stop, in this order
     ---------------------------------------------  ------------------------------------------------------
-    listener bound: its port is known              requests under way are answered, at most `CLOSE_DEADLINE_S`
-    replica opened and recovered (see `node`)      leadership handed over, log flushed and closed
-    `begin`: replica started, listener accepts     no new connections
+    listener bound: its port is known              leadership handed over, while the listener still serves
+    replica opened and recovered (see `node`)      log flushed and closed
+    `begin`: replica started, listener accepts     no new requests; the others end, at most `CLOSE_DEADLINE_S`
 
 `open_quorum` returns both, open but silent; `begin` names the appliers of the log, and the handlers of the other
 requests that the same port serves.

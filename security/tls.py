@@ -17,8 +17,6 @@ from .core.principal_mapping import Attribute, distinguished_name
 from .core.settings import ClientAuth, SecurityConfigError, StoreSettings, TlsSettings
 from .keystores import KeyMaterial, load_authorities, load_keys
 
-HANDSHAKE_TIMEOUT_S: Final = 30.0
-
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _VERIFY_MODES: Final = {
     ClientAuth.NONE: ssl.CERT_NONE,

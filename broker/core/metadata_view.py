@@ -4,6 +4,9 @@ The log's image (`controller.image.image`) is one mutable value; a broker's part
 under their hands. So each batch gives a new `ClusterImage` that shares with the one before what the batch did not
 touch. A batch may be of thousands of records and a snapshot of all: they are taken up in steps, and the new image is
 there at once when the last one is done.
+
+ACLs, SCRAM credentials and quotas are not copied: the image has the log's own, which change record by record. ACLs are
+taken up without a pause among them (`may_pause_after`).
 """
 
 from __future__ import annotations
@@ -14,7 +17,13 @@ from typing import Final
 
 from ...controller.core.features import EARLIEST_PENDING_UPLOAD_LEVEL
 from ...controller.image.delta import ConfigResource, ImageDelta
-from ...controller.image.image import BROKER_RESOURCE, METADATA_VERSION, TOPIC_RESOURCE, MetadataImage
+from ...controller.image.image import (
+    BROKER_RESOURCE,
+    METADATA_VERSION,
+    TOPIC_RESOURCE,
+    MetadataImage,
+    may_pause_after,
+)
 from ...controller.image.registrations import BrokerRegistration as RegisteredBroker
 from ...controller.image.registrations import PartitionRegistration as RegisteredPartition
 from ...controller.image.registrations import TopicRegistration
@@ -99,8 +108,9 @@ class MetadataView:
 def _replayed(metadata: MetadataImage, records: Iterable[bytes], size: int) -> Steps[None]:
     """Replay the records into the image."""
     for number, value in enumerate(records, start=1):
-        metadata.replay(decode_record(value).record)
-        if number % size == 0:
+        record = decode_record(value).record
+        metadata.replay(record)
+        if number % size == 0 and may_pause_after(record):
             yield
 
 

@@ -66,6 +66,13 @@ class Interned:
         )
 
 
+def may_pause_after(record: r.MetadataRecord) -> bool:
+    """Return whether requests may see the image between this record of a batch and the next. Not among ACLs: a denial
+    that goes before the permission beside it would let everybody in for a moment.
+    """
+    return not isinstance(record, r.AccessControlEntryRecord | r.RemoveAccessControlEntryRecord)
+
+
 class MetadataImage:
     """One state of the cluster. Look at everything, change nothing but by `replay`."""
 

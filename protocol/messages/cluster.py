@@ -261,7 +261,7 @@ class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
 
 
 @message
-class AlterReplicaLogDirPartitionResult(Message):
+class AlterReplicaLogDirPartitionResult(WithError):
     """Versions 1 to 2."""
 
     partition_index: int

@@ -37,7 +37,7 @@ from ..codec import (
     release_response,
     response_steps,
 )
-from ..errors import OUTSIDE, ErrorCode, KafkaError
+from ..errors import OUTSIDE, ErrorCode, PeerError
 from ..messages.base import Message
 from ..messages.cluster import ApiVersionsResponse
 from ..wire.primitives import MalformedMessageError, Reader
@@ -47,7 +47,7 @@ from .dispatch import CANCELLED_WITH_CONNECTION, Handler, RequestContext, api_ve
 from .gates import Gate, OpenGate, RefusedRequestError, done
 from .pace import exhausted
 from .server_limits import ServerLimits
-from .slicing import SLICED_ELEMENTS_MIN, SPLITS, answered_in_pieces
+from .slicing import SLICED_ELEMENTS_MIN, answered
 from .stream import StreamProtocol
 
 log = logging.getLogger(__name__)
@@ -324,13 +324,10 @@ class ServerConnection(StreamProtocol):
             try:
                 body = await exhausted(steps)
                 memory.hold(reader.elements * ELEMENT_BYTES)
-            except MalformedMessageError as error:
-                self._refuse(str(error))
+            except MalformedMessageError:
+                self.transport.abort()  # at once: what follows it must not begin
                 raise
-            split = SPLITS.get(context.api)
-            if split is None or reader.elements < SLICED_ELEMENTS_MIN:
-                return await handler(context, body)
-            return await answered_in_pieces(handler, split, context, body)
+            return await answered(handler, context, body, reader.elements)
 
         return handle
 
@@ -436,7 +433,7 @@ class ServerConnection(StreamProtocol):
     def _log_failure(self, request: _Request, error: BaseException) -> None:
         """Log the failure of a handler that gave no answer."""
         name = self._server.listener_name
-        if isinstance(error, KafkaError):
+        if isinstance(error, PeerError):
             log.warning("%s: %s of %s is not answered: %s", name, request.api.name, self.peer, error)
         elif isinstance(error, Exception):
             log.error("%s: %s of %s failed", name, request.api.name, self.peer, exc_info=error)

@@ -20,7 +20,7 @@ from ..api import ApiKey
 from ..errors import ErrorCode
 from ..messages.base import Message, ResponseT, replaced
 from ..messages.errors import WithError
-from .dispatch import RequestContext
+from .dispatch import Handler, RequestContext
 from .pace import SLICE_ELEMENTS, pace
 
 SLICED_ELEMENTS_MIN: Final = 200
@@ -68,6 +68,14 @@ SPLITS: Final[Mapping[ApiKey, Split]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Split("topics", "topics", *_PARTITIONS, asks_only=True),
     ApiKey.WRITE_TXN_MARKERS: Split("markers", "markers"),
 }
+
+
+async def answered(handler: Handler, context: RequestContext, request: Message, elements: int) -> Message | None:
+    """Return the response to a request of so many elements: piece by piece if it is large, and its API allows that."""
+    split = SPLITS.get(context.api)
+    if split is None or elements < SLICED_ELEMENTS_MIN:
+        return await handler(context, request)
+    return await answered_in_pieces(handler, split, context, request)
 
 
 async def answered_in_pieces(

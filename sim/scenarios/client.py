@@ -146,6 +146,9 @@ class SimClient:
         if answer.preferred_read_replica in leader.brokers:
             until_s = asyncio.get_running_loop().time() + PREFERRED_S
             self._preferred[partition] = _Preferred(leader.brokers[answer.preferred_read_replica], until_s)
+        elif answer.preferred_read_replica >= 0:  # it came back since: ask for the brokers, as Kafka's clients do
+            self._leaders.pop(partition, None)
+            raise AttemptFailedError(f"{partition}: broker {answer.preferred_read_replica} is not known yet")
         assert isinstance(answer.records, bytes | bytearray | memoryview | None), answer.records
         return Fetched(
             bytes(answer.records or b""),

@@ -9,6 +9,7 @@ from tierfetch.broker.core.metadata_view import DEFAULT_BROKER, MetadataView, kn
 from tierfetch.controller import records as r
 from tierfetch.controller.records import MetadataRecord, encode_record
 from tierfetch.protocol.topics import interned_id
+from tierfetch.security.core.acl import AclOperation, AclPermissionType, PatternType, ResourceType
 
 TOPIC = UUID(int=5)
 DIRECTORY = UUID(int=1000)
@@ -172,3 +173,28 @@ def test_C4_a_snapshot_that_is_loaded_in_steps_leaves_what_was_there_until_the_e
         assert view.metadata is metadata
     assert list(view.cluster.topics) == ["v"]
     assert sorted(view.cluster.topics["v"].partitions) == list(range(9))
+
+
+def test_no_request_sees_acls_of_one_batch_without_each_other() -> None:
+    acls = [
+        r.AccessControlEntryRecord(
+            id_=UUID(int=number),
+            resource_type=ResourceType.TOPIC,
+            resource_name="t",
+            pattern_type=PatternType.LITERAL,
+            principal="User:a",
+            host=f"10.0.0.{number}",
+            operation=AclOperation.READ,
+            permission_type=AclPermissionType.DENY,
+        )
+        for number in range(1, 8)
+    ]
+    view = MetadataView("cluster", "PLAINTEXT")
+    for records in (acls, [r.RemoveAccessControlEntryRecord(id_=acl.id_) for acl in acls]):
+        before = len(list(view.cluster.acls.items()))
+        seen = [
+            len(list(view.cluster.acls.items()))
+            for _ in view.apply_steps([encode_record(record) for record in records], size=3)
+        ]
+        assert set(seen) <= {before}
+    assert list(view.cluster.acls.items()) == []

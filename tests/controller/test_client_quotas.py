@@ -284,6 +284,19 @@ def test_an_older_version_is_let_through_and_told_to_wait() -> None:
     assert old.throttle_ms == 5_000
 
 
+@pytest.mark.parametrize("rate", [0.001, 5e-324])
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_a_wait_is_never_longer_than_a_response_can_say(rate: float, is_strict: bool) -> None:
+    buckets, quotas = MutationQuotas(10.0), limited(rate)
+    owing = quota(buckets, quotas, 0, is_strict=is_strict)
+    owing.charge(3_000)
+    if is_strict:
+        owing = quota(buckets, quotas, 0)
+        with pytest.raises(KafkaError, match="throttling quota"):
+            owing.charge(1)
+    assert owing.throttle_ms == 2**31 - 1
+
+
 def test_nobody_is_limited_without_a_quota() -> None:
     free = quota(MutationQuotas(1.0), ClientQuotas(), 0)
     free.charge(10**9)

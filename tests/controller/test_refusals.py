@@ -180,6 +180,23 @@ async def test_the_request_inside_an_envelope_is_answered_as_if_it_had_come_alon
     assert read_response(ApiKey.DELETE_TOPICS, 6, memoryview(data)).responses[0].name == "t"
 
 
+async def test_a_large_request_inside_an_envelope_is_answered_piece_by_piece() -> None:
+    sizes = []
+
+    async def handle(_: RequestContext, body: DeleteTopicsRequest) -> DeleteTopicsResponse:
+        sizes.append(len(body.topics))
+        return DeleteTopicsResponse(
+            responses=tuple(DeletableTopicResult(name=topic.name, topic_id=UUID(int=0)) for topic in body.topics)
+        )
+
+    values = {"topics": [{"name": f"t{number}", "topic_id": None} for number in range(250)], "timeout_ms": 5}
+    answer = await unwrap(context(), wrapped(ApiKey.DELETE_TOPICS, 6, values), {ApiKey.DELETE_TOPICS: handle})
+    assert sizes == [100, 100, 50]
+    assert answer.response_data is not None
+    responses = read_response(ApiKey.DELETE_TOPICS, 6, memoryview(answer.response_data)).responses
+    assert [response.name for response in responses] == [f"t{number}" for number in range(250)]
+
+
 @pytest.mark.parametrize(
     ("data", "code"),
     [

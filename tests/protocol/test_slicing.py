@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import struct
 from functools import partial
 from typing import Any
@@ -198,3 +199,18 @@ async def test_a_large_group_assignment_is_answered() -> None:
         gate.gates[0].set_result(SyncGroupResponse(error_code=ErrorCode.none, assignment=b""))
         assert (await peer.response(ApiKey.SYNC_GROUP, 4))[0] == 1
         assert gate.requests[0].assignments == (assignment,)
+
+
+async def test_a_large_request_that_cannot_be_read_ends_its_connection_with_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gate = Gate()
+    frame = joined(write_request(RequestHeader(ApiKey.METADATA, 4, 1, "raw"), names(5_000)))[4:-10]
+    async with serving({ApiKey.METADATA: gate}) as server, raw_peer(server.port) as peer:
+        peer.writer.write(struct.pack(">i", len(frame)) + frame)
+        peer.send(ApiKey.METADATA, 4, 2, names(1))
+        assert await peer.is_closed()
+    assert gate.requests == []
+    (record,) = [item for item in caplog.records if item.levelno >= logging.WARNING]
+    assert (record.levelno, record.exc_info) == (logging.WARNING, None)
+    assert "METADATA of 127.0.0.1" in record.getMessage()

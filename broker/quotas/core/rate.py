@@ -80,4 +80,4 @@ def throttle_ms(observed: float, bound: float, measured_ms: int) -> int:
     """Return for how long a client has to wait whose rate is `observed`; 0 up to its `bound`."""
     if observed <= bound:
         return 0
-    return min(THROTTLE_MS_MAX, floor((observed - bound) / bound * measured_ms + 0.5))
+    return floor(min(THROTTLE_MS_MAX, (observed - bound) / bound * measured_ms + 0.5))  # infinite for a tiny bound

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ....log.core.properties import INT32_MAX
 from ....protocol.api import ApiKey
 from ....protocol.errors import ErrorCode, KafkaError
 from ...image.client_quotas import CONTROLLER_MUTATION_RATE, ClientQuotas
@@ -85,7 +86,9 @@ class MutationQuota:
 
     def _note(self) -> None:
         if self._bucket is not None and self._bucket.tokens < 0:
-            self.throttle_ms = max(self.throttle_ms, round(-self._bucket.tokens / self._rate * 1000))
+            # A quota may be as small as a double can be: what the response cannot hold is shortened, as in `rate`.
+            wait_ms = min(INT32_MAX, -self._bucket.tokens / self._rate * 1000)
+            self.throttle_ms = max(self.throttle_ms, round(wait_ms))
 
 
 class MutationQuotas:

@@ -24,6 +24,7 @@ ALICE = ("alice", "")
         (500.1, 500, 2_500, 1),
         (500.1, 500, 2_499, 0),
         (1e18, 1, 10_000, THROTTLE_MS_MAX),
+        (1, 5e-324, 10_000, THROTTLE_MS_MAX),
     ],
 )
 def test_throttle_time(observed: float, bound: float, measured_ms: int, expected: int) -> None:
