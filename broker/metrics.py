@@ -31,6 +31,7 @@ from .environment import NodeDisk
 from .groups.coordinator import GroupCoordinator
 from .groups.core.group_state import GroupState
 from .pauses import PAUSES
+from .replicas.directory_moves import DirectoryMoves
 from .replicas.hosted_partitions import HostedPartitions
 from .replicas.partition import Partition
 
@@ -179,6 +180,12 @@ def partition_metrics(hosted: HostedPartitions) -> Iterator[Metric]:
     yield family
     yield _counter("tierfetch_log_failures", "Logs that failed while they were served.", totals.count)
     yield _counter("tierfetch_log_lost_records", "Records missing in logs opened again.", totals.lost_records)
+
+
+def move_metrics(moves: DirectoryMoves) -> Iterator[Metric]:
+    """Yield the families of the moves of replicas between log directories."""
+    yield _gauge("tierfetch_directory_moves", "Replicas that move between log directories.", moves.count)
+    yield _counter("tierfetch_directory_moves_failed", "Moves between log directories that failed.", moves.failed)
 
 
 def follower_metrics(fetchers: FollowedReplicas) -> Iterator[Metric]:

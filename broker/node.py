@@ -68,6 +68,7 @@ from .metrics import (
     follower_metrics,
     group_metrics,
     log_metrics,
+    move_metrics,
     partition_metrics,
     process_metrics,
     server_metrics,
@@ -77,6 +78,7 @@ from .metrics_endpoint import MetricsEndpoint
 from .peers import FetcherFactory, make_client
 from .quotas.clients import BrokerQuotas
 from .quotas.metrics import quota_families
+from .replicas.directory_moves import DirectoryMoves
 from .replicas.fetcher_pool import FetcherPool
 from .replicas.hosted_partitions import HostedPartitions
 from .replicas.leadership import PartitionServices, monotonic_ms
@@ -108,6 +110,7 @@ class Broker:
     logs: LogManager
     hosted: HostedPartitions
     thin: ThinReplicas
+    moves: DirectoryMoves
     fetchers: FetcherPool
     tier: Tier | None
     groups: GroupCoordinator
@@ -235,6 +238,7 @@ class _Composition:
         stack.push_async_callback(logs.close)
         upkeep = await stack.enter_async_context(AsyncExitStack())
         await logs.identify()
+        self._moves = self._make_moves(logs)
         requests = RequestTimes()
         client = self._make_client()
         stack.push_async_callback(client.close)
@@ -261,6 +265,7 @@ class _Composition:
             logs=logs,
             hosted=self._hosted,
             thin=self._thin,
+            moves=self._moves,
             fetchers=fetchers,
             tier=tier,
             groups=groups,
@@ -315,6 +320,16 @@ class _Composition:
         registration = self._view.image.partition(partition)
         return None if registration is None else registration.directory_of(self._config.node_id)
 
+    def _make_moves(self, logs: LogManager) -> DirectoryMoves:
+        config = self._config
+        return DirectoryMoves(
+            self._hosted,
+            logs,
+            config.node_id,
+            moves_max=config.num_replica_alter_log_dirs_threads or len(config.log_dirs),
+            bytes_per_second=lambda: self._configs.broker_config().replica_alter_log_dirs_io_max_bytes_per_second,
+        )
+
     # The tier.
 
     async def _open_tier(self, client: KafkaClient) -> Tier | None:
@@ -358,6 +373,7 @@ class _Composition:
             warming=dict if warmer is None else (lambda: warmer.progress),
             warm_in_ms=self._thin.warm_in_ms,
             out_of_service=self._hosted.out_of_service,
+            move=self._moves.request,
         )
         services = HandlerServices(
             config=config,
@@ -423,6 +439,7 @@ class _Composition:
                 yield from tier_metrics(broker.tier.manager, broker.hosted)
             yield from group_metrics(broker.groups)
             yield from log_metrics(broker.logs, broker.disk)
+            yield from move_metrics(broker.moves)
             yield from server_metrics(broker.server)
             yield from requests.histogram.collect()
             yield from process_metrics()
@@ -478,6 +495,7 @@ class _Composition:
             None if tier is None else tier.manager,
             groups,
             self._thin,
+            self._moves,
         )
         self._stack.push_async_callback(manager.close)
         await manager.start()

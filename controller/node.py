@@ -31,7 +31,12 @@ from typing import Final, cast
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
-from ..protocol.messages.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ..protocol.messages.brokers import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
 from ..protocol.wire.stepping import Steps
 from ..quorum import (
     BufferFullError,
@@ -44,6 +49,7 @@ from ..quorum import (
 from ..quorum.core.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
 from ..quorum.listener import RECORDS_PER_STEP
 from ..quorum.node import QuorumNode
+from ..security.client import ClientIdentity
 from .core.bootstrap import first_records
 from .core.fast_failover import LOOK_INTERVAL_S, ProbeOutcome, Verdict
 from .core.machine import ControllerCore, batches
@@ -52,8 +58,16 @@ from .core.refusals import refusal
 from .core.state import ControllerResult, KRaftUpgrade, Moment
 from .image.image import may_pause_after
 from .image.registrations import BrokerRegistration
-from .prober import probe_until_decided
-from .records import MetadataRecord, RegisterControllerRecord, decode_record, encode_record
+from .prober import Prober
+from .reachability import Reachability, Sight
+from .records import (
+    BrokerRegistrationChangeRecord,
+    MetadataRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    decode_record,
+    encode_record,
+)
 from .snapshotter import Snapshotter
 
 JOBS_MAX: Final = 10_000
@@ -94,8 +108,11 @@ class ControllerNode:
         registration: RegisterControllerRecord,
         snapshotter: Snapshotter,
         formatted: Sequence[MetadataRecord] = (),
+        identity: ClientIdentity | None = None,
     ) -> None:
-        """`formatted` are the records that formatting has prepared for a new cluster."""
+        """`formatted` are the records that formatting has prepared for a new cluster. `identity` is presented to
+        brokers' listeners with TLS.
+        """
         self.core = core
         self._node = node
         self._rng = rng
@@ -112,6 +129,9 @@ class ControllerNode:
         """The worker, once it was started."""
         self._looking: asyncio.Task[None] | None = None
         """The task that looks for silent brokers while this controller is new."""
+        self._prober = Prober(rng, identity)
+        self._reachability = Reachability()
+        self._brokers_changed = asyncio.Event()
         self._probes: dict[tuple[int, int, int], asyncio.Task[None]] = {}
         """The running probes by epoch of this controller, broker id and epoch of the broker."""
         self._told_until_ms: dict[str, int] = {}
@@ -123,6 +143,13 @@ class ControllerNode:
         worker = asyncio.create_task(self._work(), name="controller")
         worker.add_done_callback(self._worker_ended)
         self._workers.append(worker)
+        if self.core.state.config.fast_failover:
+            reaching = self._prober.keep_reaching(
+                self._reachability, lambda: self.core.state.image, self._brokers_changed
+            )
+            worker = asyncio.create_task(reaching, name="controller-reaches")
+            worker.add_done_callback(self._worker_ended)
+            self._workers.append(worker)
 
     def _worker_ended(self, worker: asyncio.Task[None]) -> None:
         if not worker.cancelled() and not self.failed.done():
@@ -155,6 +182,8 @@ class ControllerNode:
         for number, value in enumerate(batch.records, start=1):
             record = decode_record(value).record
             self.core.replay(record, batch.last_offset)
+            if isinstance(record, RegisterBrokerRecord | BrokerRegistrationChangeRecord):
+                self._brokers_changed.set()
             if number % RECORDS_PER_STEP == 0 and may_pause_after(record):
                 yield
         self._applied_end = batch.last_offset + 1
@@ -166,6 +195,7 @@ class ControllerNode:
         # Elections are reported after the snapshot: until it is loaded, the state before answers.
         yield from self.core.load_snapshot(records, snapshot.offset - 1, RECORDS_PER_STEP)
         self._applied_end = snapshot.offset
+        self._brokers_changed.set()
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
         self._stop_looking()
@@ -211,9 +241,17 @@ class ControllerNode:
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         try:
             self._put(_Job(lambda moment: self._decided(request, moment, client), answer))
-            return cast(ResponseT, await answer)
+            response = cast(ResponseT, await answer)
         except KafkaError as error:
             return refusal(request, error)
+        if isinstance(response, BrokerRegistrationResponse) and isinstance(request, BrokerRegistrationRequest):
+            self._registration_answered(request.broker_id, response.error_code)
+        return response
+
+    def _registration_answered(self, broker_id: int, code: ErrorCode) -> None:
+        """Look again for the incarnation that kept a newcomer from being registered."""
+        if code is ErrorCode.duplicate_broker_registration and self.core.challenged(broker_id) is Verdict.PROBE:
+            self._probe(broker_id)
 
     def _decided(
         self, request: Request[ResponseT], moment: Moment, client: MutationClient | None
@@ -231,9 +269,9 @@ class ControllerNode:
         result = self.core.handle(heartbeat, moment)
         return None if result.records or result.refusal else result.response
 
-    def connection_lost(self, broker_id: int) -> None:
+    def connection_lost(self, broker_id: int, broker_epoch: int) -> None:
         """The connection of a broker's heartbeats has ended: look whether its process is gone."""
-        if self.core.connection_lost(broker_id) is Verdict.PROBE:
+        if self.core.connection_lost(broker_id, broker_epoch) is Verdict.PROBE:
             self._probe(broker_id)
 
     async def _look_for_silent(self) -> None:
@@ -254,19 +292,20 @@ class ControllerNode:
         key = self._epoch, broker_id, broker.epoch
         if key in self._probes:
             return
-        probing = probe_until_decided(broker, self._rng, self._probed)
+        probing = self._prober.until_decided(broker, self._probed)
         task = self._probes[key] = asyncio.create_task(probing, name=f"probe-{broker_id}")
         task.add_done_callback(lambda _: self._probes.pop(key, None))
 
-    async def _probed(self, broker: BrokerRegistration, outcome: ProbeOutcome) -> Verdict:
-        """FENCE once the broker is fenced, or leadership is lost."""
+    async def _probed(self, broker: BrokerRegistration, sight: Sight) -> Verdict:
+        """Return FENCE once the broker is fenced, or leadership is lost."""
         verdict: list[Verdict] = []
+        outcome = self._reachability.outcome(broker, sight)
 
         def decide(moment: Moment) -> ControllerResult[None]:
             found, result = self.core.probed(broker.broker_id, broker.epoch, outcome, moment.now_ms)
             verdict.append(found)
             if found is Verdict.FENCE:
-                _log.warning("broker %d is gone: its listener refuses connections; it is fenced", broker.broker_id)
+                _log.warning("broker %d is gone: its listeners refuse connections; it is fenced", broker.broker_id)
             return result
 
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
@@ -275,6 +314,9 @@ class ControllerNode:
             await answer
         except KafkaError:
             return Verdict.WAIT
+        if outcome is ProbeOutcome.REFUSED and self.core.hears(broker.broker_id):
+            self._reachability.is_alive(broker.broker_id)
+            self._brokers_changed.set()
         return verdict[0]
 
     def _put(self, job: _Job) -> None:

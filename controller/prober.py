@@ -1,77 +1,137 @@
-"""Looks whether a broker's process is gone, when its connection to the controller has ended (see `fast_failover`).
+"""Looks whether a broker's process is there: connects to its listeners, and asks which incarnation answers.
 
-A connect that every listener refuses shows that nobody listens there any more: one alone may be meant for others than
-the controllers, and be refused on the way. A connect that is taken is followed by the question which
-incarnation answers (a tagged field of ApiVersions, which brokers of Apache Kafka do not fill): the registered one
-lives, another one is proof that it does not. Listeners with TLS come last, and are not asked. Anything else shows
-nothing. The decision stays with the core.
+Every address of every listener is tried, one after another, until the registered incarnation answers or an address that
+cannot be asked takes the connect. The question is a tagged field of ApiVersions, which brokers of Apache Kafka do not
+fill. A listener with TLS comes last, and is asked where the controller's own client configuration is for such a one.
+
+What a look shows is decided by `reachability`, and what follows by the core (`fast_failover`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from random import Random
 from typing import Final
+from uuid import UUID
 
+from ..errors import OperatorError
 from ..protocol.errors import OUTSIDE
 from ..protocol.messages.cluster import ApiVersionsRequest
 from ..protocol.net.client import Address, KafkaClient
+from ..security.client import ClientIdentity
 from ..security.principal import SecurityProtocol
-from .core.fast_failover import ProbeOutcome, Verdict
+from .core.fast_failover import LOOK_INTERVAL_S, Verdict
+from .image.image import MetadataImage
 from .image.registrations import BrokerRegistration
+from .reachability import AddressKey, Attempt, Reachability, Sight
 from .records import BrokerEndpoint
 
 PROBE_TIMEOUT_S: Final = 0.25
 PAUSE_S: Final = 0.03
-"""Between two probes: a process that dies closes its sockets one by one."""
+"""Between two probes: a process that dies closes its sockets one by one, a live one sends a heartbeat."""
+AT_ONCE_MAX: Final = 8
+"""Brokers that are looked at together to learn who can be reached."""
+_NO_WAY: Final = frozenset({errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 _QUESTION: Final = ApiVersionsRequest(client_software_name="tierfetch", client_software_version="prober")
 
-Tell = Callable[[BrokerRegistration, ProbeOutcome], Awaitable[Verdict]]
+Tell = Callable[[BrokerRegistration, Sight], Awaitable[Verdict]]
 
 
-async def probe(broker: BrokerRegistration, random: Random) -> ProbeOutcome:
-    """One connect to each of its listeners, as long as they refuse, and one question to the one that does not."""
-    loop, outcome = asyncio.get_running_loop(), ProbeOutcome.NO_PROOF
-    for end_point in sorted(broker.end_points, key=_has_tls):
-        try:
-            async with asyncio.timeout(PROBE_TIMEOUT_S):
-                transport, _ = await loop.create_connection(asyncio.Protocol, end_point.host, end_point.port)
-        except ConnectionRefusedError:
-            outcome = ProbeOutcome.REFUSED
-            continue
-        except OSError:  # a timeout among them
-            return ProbeOutcome.NO_PROOF
-        transport.abort()
+class Prober:
+    """`identity` is what this controller presents to others; None connects in plaintext."""
+
+    def __init__(self, random: Random, identity: ClientIdentity | None = None) -> None:
+        self._random = random
+        self._identity = identity
+
+    async def look(self, broker: BrokerRegistration) -> Sight:
+        """Return what its addresses show."""
+        attempts: dict[AddressKey, Attempt] = {}
+        incarnations: dict[AddressKey, UUID] = {}
+        for end_point in sorted(broker.end_points, key=_has_tls):
+            for address in await _addresses(end_point):
+                if address in attempts:
+                    continue
+                attempts[address] = await _connect(address)
+                if attempts[address] is not Attempt.TAKEN:
+                    continue
+                incarnation = await self._ask(end_point, address)
+                if incarnation is not None:
+                    incarnations[address] = incarnation
+                if incarnation in (None, broker.incarnation_id):
+                    return Sight(attempts, incarnations)
+        return Sight(attempts, incarnations)
+
+    async def until_decided(self, broker: BrokerRegistration, tell: Tell) -> None:
+        """Look as long as the core wants to know more."""
+        while True:
+            if await tell(broker, await self.look(broker)) is not Verdict.PROBE:
+                return
+            await asyncio.sleep(PAUSE_S)
+
+    async def keep_reaching(
+        self, reachability: Reachability, image: Callable[[], MetadataImage], changed: asyncio.Event
+    ) -> None:
+        """Learn who can be reached, for ever: each broker from when it serves until an address takes a connect.
+        `changed` says that there are other brokers.
+        """
+        while True:
+            changed.clear()
+            due = reachability.due(image())
+            for first in range(0, len(due), AT_ONCE_MAX):
+                looks = (self._reach(broker, reachability) for broker in due[first : first + AT_ONCE_MAX])
+                await asyncio.gather(*looks)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_INTERVAL_S if due else None):
+                    await changed.wait()
+
+    async def _reach(self, broker: BrokerRegistration, reachability: Reachability) -> None:
+        reachability.note(broker, await self.look(broker))
+
+    async def _ask(self, end_point: BrokerEndpoint, address: AddressKey) -> UUID | None:
+        """Return the incarnation that answers; None where none is told."""
+        identity, target = None, Address(*address)
         if _has_tls(end_point):
-            return ProbeOutcome.NO_PROOF
-        return await _compare(broker, Address(end_point.host, end_point.port), random)
-    return outcome
+            identity, target = self._identity, Address(end_point.host, end_point.port)  # its certificate has the name
+            if identity is None or identity.protocol != end_point.security_protocol:
+                return None
+        client = KafkaClient(client_id="tierfetch-prober", random=self._random, identity=identity)
+        try:
+            answer = await client.send(target, _QUESTION, timeout_s=PROBE_TIMEOUT_S)
+        except (*OUTSIDE, OperatorError):
+            return None
+        finally:
+            await client.close()
+        return answer.incarnation_id
+
+
+async def _addresses(end_point: BrokerEndpoint) -> list[AddressKey]:
+    """Return all addresses of a listener's name; the name itself, which no connect will reach, where it has none."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            found = await loop.getaddrinfo(end_point.host, end_point.port, type=socket.SOCK_STREAM)
+    except OSError:  # a timeout among them
+        return [(end_point.host, end_point.port)]
+    return [(str(address[0]), end_point.port) for *_, address in found]
+
+
+async def _connect(address: AddressKey) -> Attempt:
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            transport, _ = await loop.create_connection(asyncio.Protocol, *address)
+    except ConnectionRefusedError:
+        return Attempt.REFUSED
+    except OSError as error:  # a timeout among them
+        return Attempt.NO_WAY if error.errno in _NO_WAY else Attempt.SILENT
+    transport.abort()
+    return Attempt.TAKEN
 
 
 def _has_tls(end_point: BrokerEndpoint) -> bool:
-    """Whether the question could not be asked there: a controller has no part in the brokers' TLS."""
     return end_point.security_protocol in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
-
-
-async def _compare(broker: BrokerRegistration, address: Address, random: Random) -> ProbeOutcome:
-    client = KafkaClient(client_id="tierfetch-prober", random=random)
-    try:
-        answer = await client.send(address, _QUESTION, timeout_s=PROBE_TIMEOUT_S)
-    except OUTSIDE:
-        return ProbeOutcome.NO_PROOF
-    finally:
-        await client.close()
-    if answer.incarnation_id is None:
-        return ProbeOutcome.NO_PROOF
-    is_same = answer.incarnation_id == broker.incarnation_id
-    return ProbeOutcome.SAME_INCARNATION if is_same else ProbeOutcome.OTHER_INCARNATION
-
-
-async def probe_until_decided(broker: BrokerRegistration, random: Random, tell: Tell) -> None:
-    """Probe as long as the core wants to know more."""
-    while True:
-        verdict = await tell(broker, await probe(broker, random))
-        if verdict is not Verdict.PROBE:
-            return
-        await asyncio.sleep(PAUSE_S)

@@ -160,6 +160,7 @@ async def open_controller(
     async with AsyncExitStack() as working, AsyncExitStack() as serving:
         formatted = await read_bootstrap(machine.disk, config.metadata_directory)
         registration = _registration(config, machine.rng)
+        identity = open_client(config.security.to_controllers)
         core = ControllerCore(core_config(config).checking(check_broker_configs), machine.rng)
         quorum = await serving.enter_async_context(
             open_quorum(config, machine, credentials=lambda: core.state.image.scram)
@@ -169,6 +170,7 @@ async def open_controller(
             quorum.node,
             machine.rng,
             registration=registration,
+            identity=identity,
             formatted=tuple(decode_record(value).record for value in formatted),
             snapshotter=Snapshotter(
                 quorum.node,
@@ -186,7 +188,7 @@ async def open_controller(
         client = KafkaClient(
             client_id=f"tierfetch-controller-{config.node_id}",
             random=machine.rng,
-            identity=open_client(config.security.to_controllers),
+            identity=identity,
         )
         serving.push_async_callback(client.close)
         timeout_s = config.controller_quorum_request_timeout_ms / 1000
@@ -244,8 +246,8 @@ class ControllerRequests:
         self.controller = service.controller
         self._protocol = int(config.security.controller_protocol)
         self._has_authorizer = gate.authorizer is not None
-        self._brokers: dict[int, int] = {}
-        """The broker whose heartbeats a connection carries, by connection."""
+        self._brokers: dict[int, tuple[int, int]] = {}
+        """The id and epoch of the broker whose heartbeats a connection carries, by connection."""
         of_clients: dict[int, Handler] = dict.fromkeys(OF_CLIENTS, self._handle)
         of_quorum = QuorumHandlers(service.node).table()
         of_clients |= {api: handler for api, handler in of_quorum.items() if api in OF_CLIENTS_TO_THE_QUORUM}
@@ -273,7 +275,8 @@ class ControllerRequests:
         return await self.controller.request(request, client)
 
     async def _heartbeat(self, context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
-        self._brokers[context.connection_id] = request.broker_id
+        if self.controller.core.knows(request.broker_id, request.broker_epoch):
+            self._brokers[context.connection_id] = request.broker_id, request.broker_epoch
         return await self.controller.heartbeat(request)
 
     async def _envelope(self, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
@@ -306,9 +309,9 @@ class ControllerRequests:
         return describe_acls(acls, request, has_authorizer=self._has_authorizer)
 
     def connection_ended(self, connection_id: int) -> None:
-        broker_id = self._brokers.pop(connection_id, None)
-        if broker_id is not None and broker_id not in self._brokers.values():
-            self.controller.connection_lost(broker_id)
+        broker = self._brokers.pop(connection_id, None)
+        if broker is not None and broker not in self._brokers.values():
+            self.controller.connection_lost(*broker)
 
     async def _api_versions(self, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
         state = self.controller.core.state

@@ -32,6 +32,7 @@ from .core.file_names import ADOPTED_FILE, THIN_FILE
 from .core.index import AbortedTransaction
 from .core.producer_state import AppendOrigin
 from .core.producers import PRODUCER_ID_EXPIRATION_MS, ProducerStateManager
+from .core.replica_copy import Copied
 from .disk.port import Buffer
 from .disk.run_to_completion import run_to_completion
 from .replica.appender import Appender, LogAppendInfo
@@ -41,6 +42,7 @@ from .replica.recovery import LogLocation, load
 from .replica.recovery_report import RecoveryReport
 from .replica.replay import producer_snapshot_at
 from .replica.state import LogOffsets, LogState
+from .replica.takeover import CopyRest, Takeover, wait_until_stored
 from .replica.trimming import Trimming
 from .replica.truncation import Truncation
 from .replica.warming import SegmentToWarm, Warming
@@ -286,9 +288,13 @@ class PartitionLog:
         return await self._truncation.truncate_to(offset)
 
     @run_to_completion
-    async def truncate_fully_and_start_at(self, offset: int, *, log_start_offset: int | None = None) -> None:
-        """Empty the log; its next batch is at `offset`. For a tiered log the log start may lie lower."""
-        await self._truncation.truncate_fully_and_start_at(offset, log_start_offset)
+    async def truncate_fully_and_start_at(
+        self, offset: int, *, log_start_offset: int | None = None, producers: bytes | None = None
+    ) -> None:
+        """Empty the log; its next batch is at `offset`. For a tiered log the log start may lie lower. `producers` is
+        the producer state there (`producer_snapshot_at`).
+        """
+        await self._truncation.truncate_fully_and_start_at(offset, log_start_offset, producers)
 
     @run_to_completion
     async def increment_log_start_offset(self, offset: int) -> bool:
@@ -313,19 +319,21 @@ class PartitionLog:
         Both also after a restart.
         """
         state = self._state
-        if state.is_adopted:
-            if state.local_log_start_offset > state.log_start_offset:
-                await state.disk.write_file(state.directory / THIN_FILE, b"")
-                state.is_thin = True
-            await self._forget(ADOPTED_FILE)
-            state.is_adopted = False
+        async with state.gate:
+            if state.is_adopted:
+                if state.local_log_start_offset > state.log_start_offset:
+                    await state.disk.write_file(state.directory / THIN_FILE, b"")
+                    state.is_thin = True
+                await self._forget(ADOPTED_FILE)
+                state.is_adopted = False
 
     @run_to_completion
     async def confirm_warmed(self) -> None:
         """Note that the replica holds enough: it is no longer thin, also after a restart."""
-        if self._state.is_thin:
-            await self._forget(THIN_FILE)
-            self._state.is_thin = False
+        async with self._state.gate:
+            if self._state.is_thin:
+                await self._forget(THIN_FILE)
+                self._state.is_thin = False
 
     async def _forget(self, mark: str) -> None:
         state = self._state
@@ -374,6 +382,68 @@ class PartitionLog:
     async def clean(self, map_bytes_max: int, throttle: Throttle) -> Cleaned:
         """Compact the dirty range: the last record of each key stays. One caller at a time."""
         return await self._cleaner.clean(map_bytes_max, throttle)
+
+    # For a move to another log directory: `log/replica/takeover.py`, `log/keeper/future_logs.py`.
+
+    @property
+    def copied(self) -> Copied:
+        """The log at this instant, as the decisions of a copy need it."""
+        state, segments = self._state, self._state.segments.as_tuple()
+        first_roll_offset = segments[1].base_offset if len(segments) > 1 else None
+        end_offset = state.log_end_offset
+        return Copied(
+            # A truncation to a log start in the middle of a batch leaves a log that ends below its start.
+            min(state.log_start_offset, end_offset),
+            min(state.local_log_start_offset, end_offset),
+            end_offset,
+            state.epochs,
+            first_roll_offset,
+        )
+
+    def begin_copy(self) -> None:
+        """A future log follows this log: compaction keeps every tombstone and marker until `end_copy`."""
+        if not self._state.keeps_deletes:
+            self._state.keeps_deletes = True
+            # A compaction under way may be about to remove one, so it is given up.
+            self._state.removals += 1
+
+    def note_compacted(self, offset: int) -> None:
+        """Compaction has been through everything below `offset` of the log that this one begins to copy."""
+        self._state.clean_end_offset = offset
+
+    def end_copy(self) -> None:
+        """The copy is over."""
+        self._state.keeps_deletes = False
+
+    def hold_at(self, copied_end_offset: int | None) -> None:
+        """What is not below this offset counts as not stored yet (`settled_end_offset`); None: everything counts."""
+        self._state.copied_end_offset = copied_end_offset
+        self._state.notify()
+
+    async def stored(self, end_offset: int) -> None:
+        """Wait until everything below `end_offset` counts as stored, or the log fails or is truncated."""
+        if self._state.copied_end_offset is not None:
+            await wait_until_stored(self._state, end_offset)
+
+    @run_to_completion
+    async def follow_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        """Record, durably, the epoch of the batches that follow, and where it began."""
+        await self._appender.follow_epoch(leader_epoch, start_offset)
+
+    @run_to_completion
+    async def skip_to(self, offset: int) -> None:
+        """Continue at `offset` with a new segment: no batch is left between the log's end and there."""
+        await self._appender.skip_to(offset)
+
+    @run_to_completion
+    async def take_over(
+        self, future: PartitionLog, live: Path, copy_rest: CopyRest, on_taken: Callable[[], None]
+    ) -> bool:
+        """Continue with the files of `future`, renamed to `live`; see `takeover`. False if it has not caught up.
+        OSError and KafkaError leave this log as it was.
+        """
+        takeover = Takeover(self._state, self._appender.pipeline, future._state, future._flusher)
+        return await takeover.run(live, copy_rest, on_taken)
 
     # For the tier.
 
@@ -425,9 +495,7 @@ class PartitionLog:
     def has_unflushed_segments(self) -> bool:
         """Whether a closed segment is not durable yet, or more records than `flush.messages` allows."""
         state = self._state
-        return (
-            state.recovery_point < state.segments.active.base_offset or state.settled_end_offset < state.log_end_offset
-        )
+        return state.recovery_point < state.segments.active.base_offset or state.is_flush_due
 
     async def flush(self) -> None:
         """Make everything durable that was visible when the call began."""

@@ -59,6 +59,10 @@ class ControllerChannel:
         self._turn = 0
         self.unanswered = Unanswered()
 
+    def on_connection_lost(self, lost: Callable[[], None]) -> None:
+        """Have `lost` called whenever a connection to a controller has ended."""
+        self._client.on_lost = lost
+
     async def close(self) -> None:
         await self._client.close()
 

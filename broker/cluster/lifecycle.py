@@ -11,6 +11,10 @@ Any state but LEFT: STALE_BROKER_EPOCH or BROKER_ID_NOT_REGISTERED means that th
 new one is made, under the same intent. A broker that could not be heard for a session timeout was fenced and its next
 heartbeat unfences it, with no memory of ISRs that it left.
 
+When the connection of the heartbeats ends, the next one is sent at once, on a new connection: the controller suspects
+that this process is gone until it hears it. Once for each heartbeat that was answered, so that a controller that resets
+every connection is not flooded.
+
 Registration repeats while another incarnation of the broker has a live session (after kill -9), and until `deadline_s`
 for everything else that may pass; what an operator has to repair (a wrong cluster id, an unsupported feature level) is
 an error at once.
@@ -110,6 +114,8 @@ class BrokerLifecycle:
         self.offline_directories: Callable[[], Sequence[UUID]] = tuple
         """The same; `report` when there are more."""
         self._is_fenced = True
+        self._is_heard = False
+        """The last heartbeat was answered, and its connection has not ended since."""
         self.obstacle = ""
         """Why the controller did not register this broker when it was asked last."""
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -158,6 +164,12 @@ class BrokerLifecycle:
     def controller_changed(self) -> None:
         """The active controller has no heartbeat of this broker yet: send the next heartbeat now."""
         self._wake.set()
+
+    def connection_lost(self) -> None:
+        """The connection of the heartbeats has ended: send the next heartbeat now, if the last one was answered."""
+        if self._is_heard:
+            self._is_heard = False
+            self._wake.set()
 
     def fail(self, reason: str) -> None:
         """Report that this broker cannot continue and must end."""
@@ -289,6 +301,7 @@ class BrokerLifecycle:
             thin_replicas=tuple(self.thin_replicas()),
         )
         response = await self._channel.send(request, timeout_s=self._times.request_timeout_s)
+        self._is_heard = True
         code = response.error_code
         if code in _LOST_REGISTRATION:
             # The same process registers again: its logs are as they were, only the broker epoch is new.

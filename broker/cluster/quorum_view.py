@@ -133,6 +133,7 @@ class QuorumClusterView:
         self.channel = ControllerChannel(make_client(), rng, leader=self._leader, others=self._controllers)
         heartbeats = ControllerChannel(make_client(), rng, leader=self._leader, others=self._controllers)
         self.lifecycle = BrokerLifecycle(heartbeats, rng, self.replayed_offset, times)
+        heartbeats.on_connection_lost(self.lifecycle.connection_lost)
         self._isr_changes = IsrChanges(self.channel, config.node_id, lambda: self.lifecycle.broker_epoch)
         self._directories = DirectoryAssignments(self._assign_directories, rng)
         self._stack.push_async_callback(self.channel.close)

@@ -228,6 +228,10 @@ class ReplicaKeys(PropertyKeys):
     leader_replication_throttled_rate: Annotated[int, Field(ge=0, le=INT64_MAX)] = INT64_MAX
     follower_replication_throttled_rate: Annotated[int, Field(ge=0, le=INT64_MAX)] = INT64_MAX
     """Bytes for each second of the replicas that topics' `*.replication.throttled.replicas` name."""
+    num_replica_alter_log_dirs_threads: PositiveInt | None = None
+    """The number of replicas that move between log directories at the same time; None: one for each directory."""
+    replica_alter_log_dirs_io_max_bytes_per_second: Annotated[int, Field(ge=1, le=INT64_MAX)] = INT64_MAX
+    """Bytes for each second of the replicas that move between log directories of this broker."""
     follower_fetch_last_tiered_offset_enable: Boolean = False
     bootstrap_policy: Annotated[str, BeforeValidator(_policy)] = "tier-first"
     bootstrap_bounded_local_bytes: Unlimited = -1
@@ -406,6 +410,7 @@ DYNAMIC_KEYS = frozenset(
         "thin.replica.warmer.max.bytes.per.second",
         "leader.replication.throttled.rate",
         "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
     }
 ) - {"log.retention.check.interval.ms", "log.retention.hours", "log.retention.minutes", "log.segment.delete.delay.ms"}
 DEFAULT_PROPERTIES: Mapping[str, str] = {

@@ -1,16 +1,22 @@
-"""DescribeLogDirs: what is stored in this broker's log directories."""
+"""DescribeLogDirs: what is stored in this broker's log directories. AlterReplicaLogDirs: it shall be in another one."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from ...log.disk.port import Disk, DiskSpace
 from ...log.keeper.log_directory import LogDirectory
 from ...log.keeper.manager import LogManager
-from ...protocol.errors import ErrorCode
+from ...log.partition_log import PartitionLog
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.extensions import NOT_THIN, NOT_WARMED
 from ...protocol.messages.cluster import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -21,15 +27,25 @@ from ...protocol.net.dispatch import RequestContext
 from ...protocol.topics import TopicPartition
 from ..replicas.warmer import WarmingProgress
 
+INVALID_OFFSET_LAG: Final = -1
 UNKNOWN_SPACE: Final = DiskSpace(-1, -1)
 """The answer while the disk does not respond."""
 
+_log = logging.getLogger(__name__)
+
+
+def cannot_move(name: TopicPartition, _: str) -> None:
+    """Raise an error: no replica can move."""
+    raise KafkaError(ErrorCode.log_dir_not_found, f"{name} cannot be moved here")
+
 
 class LogDirHandler:
-    """Sizes in bytes of what is local; a partition's lag is its distance to its high watermark.
+    """Sizes in bytes of what is local; a partition's lag is its distance to its high watermark, that of a future log
+    its distance to the end of the current one.
 
     `warming` returns what is being filled from the tier now, `warm_in_ms` the thin replicas with the longest time until
     each is warm, and `out_of_service` the replicas whose log does not let them serve.
+    `move` begins to move a replica to the log directory of a path, and raises KafkaError.
     """
 
     def __init__(
@@ -40,12 +56,41 @@ class LogDirHandler:
         warming: Callable[[], Mapping[TopicPartition, WarmingProgress]] = dict,
         warm_in_ms: Callable[[], Mapping[TopicPartition, int]] = dict,
         out_of_service: Callable[[], Collection[TopicPartition]] = tuple,
+        move: Callable[[TopicPartition, str], None] = cannot_move,
     ) -> None:
         self._logs = logs
         self._disk = disk
         self._warming = warming
         self._warm_in_ms = warm_in_ms
         self._out_of_service = out_of_service
+        self._move = move
+
+    async def alter_replica_log_dirs(
+        self, _: RequestContext, request: AlterReplicaLogDirsRequest
+    ) -> AlterReplicaLogDirsResponse:
+        """Begin the moves; DescribeLogDirs shows how far each is."""
+        results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+        for directory in request.dirs:
+            for topic in directory.topics:
+                for number in topic.partitions:
+                    code = self._begin_move(TopicPartition(topic.name, number), directory.path)
+                    results.setdefault(topic.name, []).append(
+                        AlterReplicaLogDirPartitionResult(partition_index=number, error_code=code)
+                    )
+        return AlterReplicaLogDirsResponse(
+            results=tuple(
+                AlterReplicaLogDirTopicResult(topic_name=topic, partitions=tuple(partitions))
+                for topic, partitions in results.items()
+            )
+        )
+
+    def _begin_move(self, name: TopicPartition, path: str) -> ErrorCode:
+        try:
+            self._move(name, path)
+        except KafkaError as error:
+            _log.warning("%s is not moved to %s: %s", name, path, error.message)
+            return error.code
+        return ErrorCode.none
 
     async def describe_log_dirs(self, _: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
         """All partitions for null, else those asked for that are here."""
@@ -58,6 +103,9 @@ class LogDirHandler:
     async def _directory(self, directory: LogDirectory, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
         topics: dict[str, list[DescribeLogDirsPartition]] = {}
         warming, warm_in_ms, out_of_service = self._warming(), self._warm_in_ms(), self._out_of_service()
+        for name in sorted(directory.futures):
+            if wanted is None or name in wanted:
+                topics.setdefault(name.topic, []).append(self._future(name, directory.futures[name]))
         for name in sorted({*directory.logs, *directory.failures}):
             if wanted is None or name in wanted:
                 log = directory.logs.get(name)
@@ -73,6 +121,8 @@ class LogDirHandler:
                         is_out_of_service=log is None or name in out_of_service,
                     )
                 )
+        for topic, partitions in topics.items():
+            topics[topic] = sorted(partitions, key=lambda partition: partition.partition_index)
         try:
             space = await self._disk.space(directory.path)
         except OSError:
@@ -80,7 +130,22 @@ class LogDirHandler:
         return DescribeLogDirsResult(
             error_code=ErrorCode.none if directory.offline is None else ErrorCode.kafka_storage_error,
             log_dir=str(directory.path),
-            topics=tuple(DescribeLogDirsTopic(name=topic, partitions=tuple(parts)) for topic, parts in topics.items()),
+            topics=tuple(
+                DescribeLogDirsTopic(name=topic, partitions=tuple(parts)) for topic, parts in sorted(topics.items())
+            ),
             total_bytes=space.total_bytes,
             usable_bytes=space.usable_bytes,
+        )
+
+    def _future(self, name: TopicPartition, future: PartitionLog) -> DescribeLogDirsPartition:
+        current = next((directory.logs[name] for directory in self._logs.directories if name in directory.logs), None)
+        return DescribeLogDirsPartition(
+            partition_index=name.partition,
+            partition_size=future.size_bytes,
+            offset_lag=INVALID_OFFSET_LAG if current is None else current.log_end_offset - future.log_end_offset,
+            is_future_key=True,
+            warming_bytes_left=NOT_WARMED,
+            warming_bytes_per_second=0,
+            warm_in_ms=NOT_THIN,
+            is_out_of_service=False,
         )

@@ -97,6 +97,7 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: users.describe_scram,
         ApiKey.DESCRIBE_CLIENT_QUOTAS: users.describe_quotas,
         ApiKey.DESCRIBE_ACLS: users.describe_acls,
+        ApiKey.ALTER_REPLICA_LOG_DIRS: services.log_dirs.alter_replica_log_dirs,
         ApiKey.DESCRIBE_LOG_DIRS: services.log_dirs.describe_log_dirs,
         **_group_handlers(services),
         **_forwarded(services),

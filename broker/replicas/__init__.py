@@ -14,5 +14,6 @@ thin_replicas          tracks which replicas are thin: they joined the ISR with 
 warmer                 fills thin replicas from the tier in the background.
 damaged_logs           reopens a damaged log, or puts it aside and fetches it again.
 failed_logs            takes replicas whose log failed out of the ISR, and back when they can append again.
+directory_moves        moves replicas between the log directories of the broker (AlterReplicaLogDirs, KIP-113).
 replica_directories    reports where replicas are stored to the controller (AssignReplicasToDirs, KIP-858).
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from ...log.core.epochs import LeaderEpochCache
 from ...log.keeper.manager import LogManager
@@ -70,8 +70,13 @@ class FollowedPartition:
     def is_never_in_isr(self) -> bool:
         return self._partition.is_never_in_isr
 
-    def append(self, records: memoryview) -> Awaitable[object]:
-        return self._partition.log.append_as_follower(records)
+    async def append(self, records: memoryview) -> None:
+        """Append, and wait while the log moves: what the leader sees fetched has to be where the controller counts on
+        it.
+        """
+        log = self._partition.log
+        appended = await log.append_as_follower(records)
+        await log.stored(appended.last_offset + 1)
 
     async def truncate_to(self, offset: int) -> None:
         await self._partition.log.truncate_to(offset)

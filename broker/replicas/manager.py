@@ -51,6 +51,7 @@ from ..cluster.topic_config import TopicConfigs
 from ..cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
 from ..core.image_changes import STEP_PARTITIONS, Changes, changed_steps
 from .damaged_logs import DamagedLogs
+from .directory_moves import DirectoryMoves
 from .failed_logs import NO_EPOCH, FailedLogs
 from .fetcher_pool import FetcherPool
 from .followed_partition import FollowedPartition
@@ -97,6 +98,7 @@ class ReplicaManager:
         tier: RemoteLogManager | None,
         roles: RoleListener,
         thin: ThinReplicas,
+        moves: DirectoryMoves,
     ) -> None:
         self._hosted = hosted
         self._services = services
@@ -108,7 +110,9 @@ class ReplicaManager:
         self._roles: dict[TopicPartition, _Role] = {}
         self._changed = asyncio.Event()
         self._failed = FailedLogs(logs, services.node_id, services.rng, self._changed.set, hosted.log_failures)
-        self._directories = ReplicaDirectories(services.view, logs, services.node_id)
+        self._directories = ReplicaDirectories(services.view, logs, services.node_id, moves.promised)
+        self._moves = moves
+        moves.report = self._directories.report_in_use
         self._damaged = DamagedLogs(logs, services.node_id)
         self._without_log_start: set[TopicIdPartition] = set()
         """To be led, as soon as their log start is known."""
@@ -124,6 +128,7 @@ class ReplicaManager:
         """Returns once the present image is applied."""
         self._services.view.subscribe(lambda old, new: self._changed.set())
         await self._apply(self._hosted.image)
+        self._moves.resume()
         self._tasks = [
             asyncio.create_task(self._follow_images(), name="replica-manager"),
             asyncio.create_task(self._tick(), name="isr-timer"),
@@ -134,6 +139,7 @@ class ReplicaManager:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._moves.close()
         self._failed.close()
         await _change([partition.partition for partition in self._hosted.partitions.values()], self._let_go)
 
@@ -174,6 +180,7 @@ class ReplicaManager:
             await self._delete_stray(stray, image)
         await _change(wanted, lambda key: self._supervised(key, self._set_up(key, wanted[key])))
         self._applied = image
+        self._moves.on_image()
 
     async def _changes(self, image: ClusterImage) -> Changes:
         """What to look at: at the start everything, then what is different, and what has to be tried again."""
@@ -214,6 +221,7 @@ class ReplicaManager:
             self._strays.discard(name)
             return
         _log.warning("%s is no longer assigned to this broker: deleting its log", name)
+        await self._moves.stop(name)
         try:
             topic_id = await self._logs.topic_id_of(name)
             # Before the log goes: only its directory still knows the topic id, and the objects would stay for ever.
@@ -432,6 +440,7 @@ class ReplicaManager:
         partition = self._hosted.partitions[key.topic_partition]
         is_leader = partition.leadership is not None
         is_tiered = is_leader or partition.log.config.remote_storage_enable
+        await self._moves.stop(key.topic_partition)
         await self._let_go(key)
         # Noted durably before the log goes: after a crash in between, the log itself leads to the deletion again.
         if self._tier is not None and is_tiered and key.topic_id not in image.topic_names:

@@ -7,6 +7,8 @@
 |                                                         | the partition without a leader if it is the last member,   |
 |                                                         | and raises the leader epoch if it led; nothing else moves  |
 | the same, in a directory that is offline                | nothing: the heartbeat says so                             |
+| moves to another directory, and has caught up there    | that directory, from now on (`promised`): the switch waits |
+|                                                         | for the controller to know it, see `directory_moves`       |
 | serves again, and may lead a partition that nobody leads| its directory once more: Apache Kafka's controllers elect  |
 |                                                         | by where the replica lay before the request                |
 
@@ -16,6 +18,7 @@ reported last stands for the image until the image says the same.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from uuid import UUID
 
 from ...controller.core.state import LOST_DIRECTORY
@@ -25,12 +28,15 @@ from ..cluster.view import NO_LEADER, ClusterView, PartitionRegistration
 
 
 class ReplicaDirectories:
-    """The directories of the replicas of broker `node_id`."""
+    """The directories of the replicas of broker `node_id`. `promised` are those that replicas are about to be in."""
 
-    def __init__(self, view: ClusterView, logs: LogManager, node_id: int) -> None:
+    def __init__(
+        self, view: ClusterView, logs: LogManager, node_id: int, promised: Mapping[TopicIdPartition, UUID]
+    ) -> None:
         self._view = view
         self._logs = logs
         self._node_id = node_id
+        self._promised = promised
         self._reported: dict[TopicIdPartition, UUID] = {}
         """What the image has not confirmed yet."""
         self._were_lost: set[TopicIdPartition] = set()
@@ -44,6 +50,8 @@ class ReplicaDirectories:
     def report_in_use(self, key: TopicIdPartition, registration: PartitionRegistration) -> None:
         """The replica serves from where its log is open."""
         directory_id = self._logs.directory_id_of(key.topic_partition)
+        if directory_id is not None:
+            directory_id = self._promised.get(key, directory_id)
         is_kept = len(registration.directories) > 0 or key in self._were_lost
         if directory_id is None or not is_kept:
             return

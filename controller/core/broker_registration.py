@@ -9,6 +9,7 @@ the new incarnation counts as the old one:
 | the same incarnation (a retry) | nothing changes; fenced or not stays as it was |
 | a directory is missing | leave every ISR, also as the last member, unless known to lie in one that is there |
 | the broker was unregistered meanwhile | the same, measured by the directories of its replicas |
+| the same, and its session is not over | refused where an ISR would be left empty |
 | stopped uncleanly, or cleanly | leave every ISR but as the last member; a fenced broker leads nothing |
 
 Whoever goes on leading does so under a new leader epoch: the broker first loses the leadership.
@@ -44,12 +45,20 @@ from .state import ControllerResult, ControllerState, Moment, find_duplicates
 
 
 def register_broker(
-    state: ControllerState, request: BrokerRegistrationRequest, moment: Moment, *, is_succeeded: bool = False
+    state: ControllerState,
+    request: BrokerRegistrationRequest,
+    moment: Moment,
+    *,
+    is_succeeded: bool = False,
+    is_fenced_lately: bool = False,
 ) -> ControllerResult[BrokerRegistrationResponse]:
     """BrokerRegistration. The broker's epoch is the offset of the first record. `is_succeeded`: the incarnation that is
-    registered has ended, whatever its session says."""
+    registered has ended, whatever its session says. `is_fenced_lately`: it was fenced less than a session ago.
+    """
     try:
         _check_registration(state, request, moment, is_succeeded)
+        if is_succeeded or is_fenced_lately:
+            _check_empties_no_isr(state, request)
     except KafkaError as error:
         return ControllerResult([], BrokerRegistrationResponse(error_code=error.code), refusal=error.message)
     before = state.image.brokers.get(request.broker_id)
@@ -124,6 +133,28 @@ def _check_incarnation(
             ErrorCode.duplicate_broker_registration,
             f"broker {request.broker_id} is registered and alive as incarnation {before.incarnation_id}; if that"
             " process has ended, try again when its session is over",
+        )
+
+
+def _check_empties_no_isr(state: ControllerState, request: BrokerRegistrationRequest) -> None:
+    """Without the directories of the one before, only the end of its session lets a newcomer leave a last ISR: the
+    only copy may be on a process that lives after all.
+    """
+    broker_id = request.broker_id
+    before = state.image.brokers.get(broker_id)
+    if before is None or before.incarnation_id == request.incarnation_id:
+        return
+    is_lost = _is_lost(before, broker_id, request.log_dirs)
+    emptied = [
+        key
+        for key in state.image.indexes.with_broker_in_isr(broker_id)
+        if (registration := state.image.registration(key)).isr == (broker_id,) and is_lost(registration)
+    ]
+    if emptied:
+        raise KafkaError(
+            ErrorCode.duplicate_broker_registration,
+            f"broker {broker_id} registers without a directory of incarnation {before.incarnation_id}, the only in-sync"
+            f" replica of {state.image.name(emptied[0])}: it is registered when the session of that one is over",
         )
 
 

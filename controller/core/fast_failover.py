@@ -5,11 +5,15 @@ reset it. So the controller looks at once, by connecting to the broker's listene
 
 | seen | means |
 |---|---|
-| connection refused by every listener, twice in a row | nobody listens there: proof |
-| an answer by another incarnation | the registered one is gone: proof |
+| every address refuses, one that this controller had reached among them | nobody listens there: a sign |
+| another incarnation answers at an address where the registered one did | the registered one is gone: a sign |
+| two signs in a row, and no heartbeat since | proof |
 | an answer by the same incarnation | alive: no more looking |
 | a timeout, an unreachable host, a reset after accept | nothing |
+| a refusal by addresses that never took a connect (NAT, port maps; `reachability`) | nothing |
 | anything, looking for a registration that is over | nothing |
+
+A live broker sends a heartbeat as soon as its connection ends: the pause between two looks gives it the time.
 
 Even with proof a broker is fenced only by a controller that hears most of them:
 
@@ -35,10 +39,18 @@ While its session lasts, the end of the connection on which a broker was heard s
 before, or with the controller before (one process may be both), has none here: for one session timeout a new controller
 looks by itself for who is silent, as soon as it hears most of them.
 
-A broker that was started again fences nobody: it asks to be registered itself, which its old registration would forbid
-until the session ends. Where the connection on which that one was heard has ended, and the new incarnation has bound
-its listener, it has taken its place, and need not wait; also one of two, or all at once: that they are heard shows that
-the network is whole.
+A broker that was started again asks to be registered, which its old registration forbids until the session ends. It
+need not wait where there is proof that the old process is gone and it listens at one of that one's addresses; also one
+of two, or all at once: no majority is needed, as it speaks for itself. A request alone proves nothing, since two live
+processes can advertise one address; it has the old one looked for again.
+
+| the registered incarnation | a newcomer with its id |
+|---|---|
+| has a live connection, or was heard since it ended | DUPLICATE_BROKER_REGISTRATION |
+| has lost its connection, no proof | the same, and its listeners are looked at again |
+| proof, another address | the same |
+| proof, and an ISR would be left empty (a directory is missing) | the same, until a session timeout is over |
+| proof | registered |
 
 Pure: the shell makes the connections and reports.
 """
@@ -52,7 +64,7 @@ from typing import Final
 
 from ..image.image import MetadataImage
 
-REFUSALS_NEEDED: Final = 2
+SIGNS_NEEDED: Final = 2
 PROBES_MAX: Final = 8
 """Connects after one lost connection; a broker that starts again is seen by then, or its session decides."""
 LOOK_INTERVAL_S: Final = 0.5
@@ -80,7 +92,8 @@ class Verdict(Enum):
 @dataclass(slots=True)
 class _Suspicion:
     epoch: int
-    refusals: int = 0
+    signs: int = 0
+    """They came in a row."""
     probes: int = 0
 
 
@@ -96,21 +109,35 @@ class FastFailover:
     _disconnected: dict[int, int] = field(default_factory=dict)
     """Epochs of brokers whose heartbeats have lost their connection, and were not heard of since."""
     _suspected: dict[int, _Suspicion] = field(default_factory=dict)
+    _gone: dict[int, int] = field(default_factory=dict)
+    """Epochs of brokers whose processes are proven to be gone."""
     _fenced_at_ms: dict[int, int] = field(default_factory=dict)
 
     def begin(self, image: MetadataImage, now_ms: int) -> None:
         """This controller became active, or stood still: it knows nothing about who lives."""
         self._began_ms = now_ms
-        for known in (self._heard, self._disconnected, self._suspected):
+        for known in (self._heard, self._disconnected, self._suspected, self._gone):
             known.clear()
         self._fenced_at_ms |= {broker.broker_id: now_ms for broker in image.brokers.values() if broker.fenced}
 
-    def connection_lost(self, image: MetadataImage, broker_id: int) -> Verdict:
-        """The connection of a broker's heartbeats has ended."""
+    def connection_lost(self, image: MetadataImage, broker_id: int, epoch: int) -> Verdict:
+        """The connection of the heartbeats of a broker in that epoch has ended."""
         broker = image.brokers.get(broker_id)
         if not self.is_enabled or broker is None or broker.fenced or broker_id not in self._heard:
             return Verdict.WAIT
-        self._disconnected[broker_id] = broker.epoch
+        if broker.epoch != epoch:
+            return Verdict.WAIT
+        self._disconnected[broker_id] = epoch
+        self._suspected[broker_id] = _Suspicion(epoch)
+        return Verdict.PROBE
+
+    def challenged(self, image: MetadataImage, broker_id: int) -> Verdict:
+        """A newcomer was refused because of this broker: look again where its connection has ended without proof."""
+        broker = image.brokers.get(broker_id)
+        if broker is None or broker.fenced or broker_id in self._suspected or self._gone.get(broker_id) == broker.epoch:
+            return Verdict.WAIT
+        if self._disconnected.get(broker_id) != broker.epoch:
+            return Verdict.WAIT
         self._suspected[broker_id] = _Suspicion(broker.epoch)
         return Verdict.PROBE
 
@@ -144,25 +171,32 @@ class FastFailover:
             case ProbeOutcome.SAME_INCARNATION:
                 self._acquit(broker_id)
                 return Verdict.WAIT
-            case ProbeOutcome.OTHER_INCARNATION:
-                suspicion.refusals = REFUSALS_NEEDED
-            case ProbeOutcome.REFUSED:
-                suspicion.refusals += 1
+            case ProbeOutcome.OTHER_INCARNATION | ProbeOutcome.REFUSED:
+                suspicion.signs += 1
             case ProbeOutcome.NO_PROOF:
-                suspicion.refusals = 0
-        if suspicion.refusals < REFUSALS_NEEDED:
+                suspicion.signs = 0
+        if suspicion.signs < SIGNS_NEEDED:
             return self._look_again(broker_id, suspicion)
         del self._suspected[broker_id]
+        self._gone[broker_id] = epoch
         return self._judge(image, broker_id, now_ms)
 
     def is_succeeded(self, image: MetadataImage, broker_id: int, addresses: Collection[tuple[str, int]]) -> bool:
-        """Whether another incarnation, which listens at `addresses` and asks to be registered, has taken the place of
-        the one that is.
+        """Return whether another incarnation, which listens at `addresses` and asks to be registered, takes the place
+        of one whose process is proven to be gone.
         """
         broker = image.brokers.get(broker_id)
-        if broker is None or broker.fenced or self._disconnected.get(broker_id) != broker.epoch:
+        if broker is None or broker.fenced or self._gone.get(broker_id) != broker.epoch:
             return False
         return any((item.host, item.port) in addresses for item in broker.end_points)
+
+    def is_fenced_lately(self, broker_id: int, now_ms: int) -> bool:
+        """Return whether the session of a fenced broker might not be over yet."""
+        return broker_id in self._fenced_lately(now_ms)
+
+    def hears(self, broker_id: int) -> bool:
+        """Return whether the last that is known of the broker is a heartbeat."""
+        return broker_id in self._heard and broker_id not in self._disconnected
 
     def heard(self, broker_id: int) -> None:
         """A heartbeat came."""
@@ -173,6 +207,7 @@ class FastFailover:
         """It is alive after all."""
         self._suspected.pop(broker_id, None)
         self._disconnected.pop(broker_id, None)
+        self._gone.pop(broker_id, None)
 
     def _look_again(self, broker_id: int, suspicion: _Suspicion) -> Verdict:
         if suspicion.probes < PROBES_MAX:

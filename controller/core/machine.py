@@ -222,8 +222,14 @@ class ControllerCore:
         if isinstance(request, BrokerHeartbeatRequest):
             self.observe(request, moment)
         decide = HANDLERS[ApiKey(request.api_key)]
-        if isinstance(request, BrokerRegistrationRequest) and self._is_succeeded(request):
-            result = decide(self.state, request, moment, is_succeeded=True)
+        if isinstance(request, BrokerRegistrationRequest) and self._failover is not None:
+            result = decide(
+                self.state,
+                request,
+                moment,
+                is_succeeded=self._is_succeeded(self._failover, request),
+                is_fenced_lately=self._failover.is_fenced_lately(request.broker_id, moment.now_ms),
+            )
         else:
             result = decide(self.state, request, moment)
         return cast(ControllerResult[ResponseT], result)
@@ -248,8 +254,7 @@ class ControllerCore:
         """A heartbeat came. To be called when it arrives if it may have to wait for being decided."""
         for key in observe_heartbeat(self.state, request, moment):
             self._may_lead(key, (request.broker_id,))
-        broker = self.state.image.brokers.get(request.broker_id)
-        if self._failover is not None and broker is not None and broker.epoch == request.broker_epoch:
+        if self._failover is not None and self.knows(request.broker_id, request.broker_epoch):
             self._failover.heard(request.broker_id)
 
     def written(self, result: ControllerResult[object], last_offset: int) -> None:
@@ -259,12 +264,15 @@ class ControllerCore:
 
     # Failing brokers.
 
-    def _is_succeeded(self, request: BrokerRegistrationRequest) -> bool:
-        """A broker that started again on the port of one whose connection has ended need not wait for its session."""
-        if self._failover is None:
-            return False
+    def _is_succeeded(self, failover: FastFailover, request: BrokerRegistrationRequest) -> bool:
+        """Return whether a broker takes the place of one that is proven to be gone."""
         addresses = [(item.host, item.port) for item in request.listeners]
-        return self._failover.is_succeeded(self.state.image, request.broker_id, addresses)
+        return failover.is_succeeded(self.state.image, request.broker_id, addresses)
+
+    def knows(self, broker_id: int, broker_epoch: int) -> bool:
+        """Return whether this is the identity of a registered broker; a heartbeat's sender may be anybody."""
+        broker = self.state.image.brokers.get(broker_id)
+        return broker is not None and broker.epoch == broker_epoch
 
     def on_pause(self, now_ms: int) -> None:
         """This process stood still, so that silence says nothing about brokers: all begin anew, and none is fenced
@@ -274,9 +282,19 @@ class ControllerCore:
         if self._failover is not None:
             self._failover.begin(self.state.image, now_ms)
 
-    def connection_lost(self, broker_id: int) -> Verdict:
-        """The connection of a broker's heartbeats has ended: PROBE its listener, or WAIT."""
-        return Verdict.WAIT if self._failover is None else self._failover.connection_lost(self.state.image, broker_id)
+    def connection_lost(self, broker_id: int, epoch: int) -> Verdict:
+        """The connection of the heartbeats of a broker in that epoch has ended: PROBE its listeners, or WAIT."""
+        if self._failover is None:
+            return Verdict.WAIT
+        return self._failover.connection_lost(self.state.image, broker_id, epoch)
+
+    def challenged(self, broker_id: int) -> Verdict:
+        """A newcomer was refused because of this broker: PROBE its listeners, or WAIT."""
+        return Verdict.WAIT if self._failover is None else self._failover.challenged(self.state.image, broker_id)
+
+    def hears(self, broker_id: int) -> bool:
+        """Return whether the last that this active controller knows of the broker is a heartbeat."""
+        return self._failover is not None and self._failover.hears(broker_id)
 
     def look_for_silent(self, now_ms: int) -> list[int] | None:
         """Brokers to probe that this new controller does not hear; None once it need not look by itself any more."""

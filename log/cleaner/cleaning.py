@@ -131,6 +131,7 @@ class CleanerPass:
             dict(state.producers.entries),
             now_ms=state.now_ms(),
             delete_retention_ms=state.config.delete_retention_ms,
+            keeps_deletes=state.keeps_deletes,
         )
         before_bytes = after_bytes = 0
         in_range = [segment for segment in segments if segment.base_offset < offset_map.end_offset]

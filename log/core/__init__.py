@@ -10,6 +10,7 @@ producer_snapshot  encodes and decodes the `.snapshot` files.
 index              encodes and searches the offset, time and transaction indexes.
 segment_indexes    grows the offset and time index of a segment entry by entry.
 recent_batches     remembers where the last batches of the active segment lie.
+replica_copy       decides how a future log follows the log that it will replace (KIP-113).
 retention          decides which local segments may be deleted.
 free_space         decides when clients' records are refused for want of room.
 checkpoints        encodes and decodes the checkpoint files of a log directory.

@@ -10,6 +10,7 @@
 | `<name>.deleted`, `.cleaned`, `.swap`, `.tmp` | left by an interrupted deletion, compaction, atomic write |
 | `<topic>-<partition>` | a partition's directory |
 | the same, cut if too long, with `.<32 hex digits>` and `-delete` or `-stray` | goes; another incarnation's |
+| the same, whole, with `.<32 hex digits>-future` | will take the place of the log in another log directory |
 | `<32 hex digits of the name's hash>.adopt/<topic>-<partition>` | is being built, to take the place of the live one |
 """
 
@@ -37,12 +38,13 @@ THIN_FILE: Final = "thin"
 UNSYNCED_FILE: Final = "unsynced"
 DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
+FUTURE_SUFFIX: Final = "-future"
 ADOPT_SUFFIX: Final = ".adopt"
 NAME_BYTES_MAX: Final = 255
 
 _SEGMENT_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
 _PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
-_MARKED_DIRECTORY = re.compile(r"(.+?)\.[0-9a-f]{32}(-delete|-stray)")
+_MARKED_DIRECTORY = re.compile(r"(.+?)\.[0-9a-f]{32}(-delete|-stray|-future)")
 _ADOPTION_DIRECTORY = re.compile(r"[0-9a-f]{32}\.adopt")
 
 
@@ -60,7 +62,7 @@ def parse_offset_file(name: str) -> tuple[int, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryName:
-    """A partition's directory; `marker` is one of the two suffixes, or empty for the live one.
+    """A partition's directory; `marker` is one of the three suffixes, or empty for the live one.
 
     The topic of a long name with `-delete` or `-stray` may have lost its end.
     """
@@ -88,6 +90,16 @@ def marked_directory(directory: Path, unique: str, marker: str) -> Path:
     tail = f"-{partition}.{unique}{marker}"
     name = topic[: NAME_BYTES_MAX - len(tail)] + tail
     assert _MARKED_DIRECTORY.fullmatch(name), name
+    return directory.with_name(name)
+
+
+def future_directory(directory: Path, unique: str) -> Path:
+    """The sibling of a partition's directory in which its future log is; `unique` is 32 hex digits. ValueError for a
+    topic whose name is too long, as Kafka does not cut it.
+    """
+    name = f"{directory.name}.{unique}{FUTURE_SUFFIX}"
+    if len(name) > NAME_BYTES_MAX:
+        raise ValueError(f"the topic name is too long: {name} has more than {NAME_BYTES_MAX} bytes")
     return directory.with_name(name)
 
 

@@ -5,6 +5,7 @@ log_directory          is one log directory: its owner, its logs, its checkpoint
 directory_checkpoints  writes where each log begins, and up to where it is flushed, committed and compacted.
 upkeep                 flushes, checkpoints, trims, compacts, probes and removes in the background.
 replace_replica        replaces a replica by one that was rebuilt from the tier (bootstrap rule 4).
+future_logs            moves a log to another log directory, by way of a future log.
 side_directories       builds directories beside a partition's own, and resolves them after a crash.
 damage                 puts a damaged log aside without deleting a byte.
 removals               keeps deleted directories for `file.delete.delay.ms`, and deleted logs until their readers end.

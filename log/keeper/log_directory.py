@@ -10,8 +10,9 @@
 | the offset checkpoints | see `directory_checkpoints` |
 
 Subdirectories at start: a partition's is opened; one marked `-delete` is removed; `.adopt` is resolved by
-`side_directories`; `-stray` (another incarnation of a topic) and foreign ones are left alone. A log that cannot be
-opened is a failure of that partition alone, with its error in `failures`; its checkpoint entries stay.
+`side_directories`, `-future` by `future_logs`; `-stray` (another incarnation of a topic) and foreign ones are left
+alone. A log that cannot be opened is a failure of that partition alone, with its error in `failures`; its checkpoint
+entries stay. A future log has its partition's checkpoint entries here: the current log is in another directory.
 
 A directory whose disk no longer accepts writes goes offline (`probe`, `take_offline`): all its partitions have failed
 from then on, and nothing in it is touched until the next start.
@@ -22,9 +23,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+from collections import ChainMap
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -45,7 +47,7 @@ from ..core.checkpoints import (
 )
 from ..core.config import LogConfig
 from ..core.errors import CorruptFileError
-from ..core.file_names import DELETE_SUFFIX, parse_directory
+from ..core.file_names import DELETE_SUFFIX, FUTURE_SUFFIX, marked_directory, parse_directory
 from ..core.free_space import FreeSpace
 from ..disk.directory_lock import lock_directory
 from ..disk.durable_directory import make_directory_durably
@@ -54,7 +56,7 @@ from ..partition_log import LogLocation, PartitionLog
 from ..segment.open_limit import OpenSegments
 from .directory_checkpoints import DirectoryCheckpoints
 from .removals import Removals
-from .side_directories import resolve_adoptions
+from .side_directories import promote_futures, resolve_adoptions
 
 logger = logging.getLogger(__name__)
 
@@ -89,14 +91,21 @@ class LogServices:
 
 
 class LogDirectory:
-    """One log directory, and the keeper of its logs: `logs` are open, those in `failures` could not be opened."""
+    """One log directory, and the keeper of its logs: `logs` are open, those in `failures` could not be opened, and
+    `futures` follow logs of other directories, whose place they will take.
+    """
 
-    def __init__(self, path: Path, services: LogServices) -> None:
+    def __init__(
+        self, path: Path, services: LogServices, directory_of: Callable[[TopicPartition], UUID | None] = lambda _: None
+    ) -> None:
+        """`directory_of` is the directory in which the cluster has this node's replica, None if it does not know."""
         self.path = path
+        self._directory_of = directory_of
         self.directory_id = UUID(int=0)
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.failures: dict[TopicPartition, KafkaError] = {}
-        self.checkpoints = DirectoryCheckpoints(services.disk, path, self.logs, self.failures)
+        self.futures: dict[TopicPartition, PartitionLog] = {}
+        self.checkpoints = DirectoryCheckpoints(services.disk, path, ChainMap(self.logs, self.futures), self.failures)
         self.previous_broker_epoch = NO_BROKER_EPOCH
         """The broker epoch of the previous run; -1 unless that run shut down cleanly."""
         self.offline: str | None = None
@@ -151,6 +160,7 @@ class LogDirectory:
         # A killed process may not have synced: names that were read must not disappear in a later crash.
         await disk.sync_directory(self.path)
         await resolve_adoptions(disk, self.path)
+        await promote_futures(disk, self.path, lambda name: self._directory_of(name) == self.directory_id)
         await self._open_logs(is_clean)
         await self.checkpoints.save_all()
         self._is_open = True
@@ -186,7 +196,8 @@ class LogDirectory:
                 )
 
         try:
-            await for_each(list(self.logs.values()), close_one, at_once=OPENINGS_MAX, weight=LOG_WEIGHT)
+            logs = [*self.logs.values(), *self.futures.values()]
+            await for_each(logs, close_one, at_once=OPENINGS_MAX, weight=LOG_WEIGHT)
             await self.checkpoints.save_all()
             # The marker makes the next start skip recovery, so one unsaved log forbids it for all.
             if not unsaved and not self.failures:
@@ -215,7 +226,7 @@ class LogDirectory:
         """Return whether the disk of a directory that is online hangs, or has failed a log."""
         return self.offline is None and (
             self._services.disk.has_hung(self.path)
-            or any(log.failure is not None for log in self.logs.values())
+            or any(log.failure is not None for log in (*self.logs.values(), *self.futures.values()))
             or any(isinstance(error.__cause__, OSError) for error in self.failures.values())
         )
 
@@ -243,8 +254,11 @@ class LogDirectory:
         self.offline = reason
         logs = list(self.logs.values())
         self.logs.clear()
+        futures = list(self.futures.values())
+        self.futures.clear()
         for log in logs:
             self.failures[log.topic_partition] = self.offline_error()
+        for log in (*logs, *futures):
             with suppress(OSError):
                 await log.abandon()
         self.removals.logs += logs
@@ -257,23 +271,8 @@ class LogDirectory:
 
         An error is added to `failures`, and raised.
         """
-        services = self._services
-        location = LogLocation(
-            topic_partition=partition,
-            directory=self.path / str(partition),
-            disk=services.disk,
-            config=services.config_of(partition.topic),
-            keeper=self,
-            open_segments=services.open_segments,
-            now_ms=services.now_ms,
-            is_clean=is_clean,
-            recovery_point=self.checkpoints.recovery_point(partition),
-            log_start_offset=self.checkpoints.log_start_offset(partition),
-            high_watermark=self.checkpoints.high_watermark(partition),
-            clean_end_offset=self.checkpoints.clean_end_offset(partition),
-        )
         try:
-            log = await PartitionLog.open(location)
+            log = await PartitionLog.open(self._location(partition, self.path / str(partition), is_clean=is_clean))
         except KafkaError as error:
             self.failures[partition] = error
             raise
@@ -285,6 +284,47 @@ class LogDirectory:
         self.logs[partition] = log
         return log
 
+    async def open_future(
+        self, partition: TopicPartition, path: Path, *, is_new: bool = False, is_clean: bool = False
+    ) -> PartitionLog:
+        """Open the future log in `path`, and add it to `futures`. Raise what opening a log raises."""
+        location = self._location(partition, path, is_clean=is_clean)
+        if is_new:
+            # An entry of an earlier log of the partition here says nothing of this one.
+            location = replace(location, recovery_point=0, log_start_offset=None, high_watermark=0, clean_end_offset=0)
+        log = self.futures[partition] = await PartitionLog.open(location)
+        return log
+
+    async def drop_future(self, partition: TopicPartition, unique: str) -> None:
+        """Delete the future log of a partition, if there is one here. After an OSError the next start has it again."""
+        log = self.futures.pop(partition, None)
+        if log is None:
+            return
+        path, going = log.directory, marked_directory(self.path / str(partition), unique, DELETE_SUFFIX)
+        await self.removals.abandon(log)
+        await self._services.disk.rename(path, going)
+        await self._services.disk.sync_directory(self.path)
+        self.removals.add_directory(going, self._services.config_of(partition.topic).file_delete_delay_ms)
+        if self.checkpoints.may_have_entry(partition):
+            await self.checkpoints.save_all()
+
+    def _location(self, partition: TopicPartition, path: Path, *, is_clean: bool) -> LogLocation:
+        services = self._services
+        return LogLocation(
+            topic_partition=partition,
+            directory=path,
+            disk=services.disk,
+            config=services.config_of(partition.topic),
+            keeper=self,
+            open_segments=services.open_segments,
+            now_ms=services.now_ms,
+            is_clean=is_clean,
+            recovery_point=self.checkpoints.recovery_point(partition),
+            log_start_offset=self.checkpoints.log_start_offset(partition),
+            high_watermark=self.checkpoints.high_watermark(partition),
+            clean_end_offset=self.checkpoints.clean_end_offset(partition),
+        )
+
     async def _open_logs(self, is_clean: bool) -> None:
         async def open_one(partition: TopicPartition) -> None:
             try:
@@ -292,11 +332,24 @@ class LogDirectory:
             except OUTSIDE as error:
                 logger.error("the log of %s is not available: %s", partition, error)
 
-        await for_each(await self._list_logs(), open_one, at_once=OPENINGS_MAX, weight=LOG_WEIGHT)
+        partitions, futures = await self._list_logs()
+        await for_each(partitions, open_one, at_once=OPENINGS_MAX, weight=LOG_WEIGHT)
+        for partition, path in futures:
+            await self._open_future_again(partition, path, is_clean)
 
-    async def _list_logs(self) -> list[TopicPartition]:
-        """Return the partitions whose logs are here; remove the rest of deleted ones."""
-        partitions = []
+    async def _open_future_again(self, partition: TopicPartition, path: Path, is_clean: bool) -> None:
+        """Open the future log that an earlier process has left; remove one that cannot be used."""
+        try:
+            if partition not in self.futures and partition not in {*self.logs, *self.failures}:
+                await self.open_future(partition, path, is_clean=is_clean)
+                return
+        except KafkaError as error:
+            logger.error("%s cannot be used and is removed, request the move again: %s", path, error)
+        await self._services.disk.remove_tree(path)
+
+    async def _list_logs(self) -> tuple[list[TopicPartition], list[tuple[TopicPartition, Path]]]:
+        """Return the partitions whose logs are here, and the future logs; remove the rest of deleted ones."""
+        partitions, futures = [], []
         for entry in await self._services.disk.list_directory(self.path):
             name = parse_directory(entry.name) if entry.is_directory else None
             if name is None:
@@ -304,6 +357,8 @@ class LogDirectory:
                     logger.warning("%s is not a partition directory and is left alone", self.path / entry.name)
             elif name.marker == DELETE_SUFFIX:
                 await self._services.disk.remove_tree(self.path / entry.name)
+            elif name.marker == FUTURE_SUFFIX:
+                futures.append((name.topic_partition, self.path / entry.name))
             elif name.marker:
                 logger.warning(
                     "%s belongs to an earlier topic of that name and is left alone: remove it if not needed",
@@ -311,7 +366,7 @@ class LogDirectory:
                 )
             elif name.topic_partition.topic != CLUSTER_METADATA_TOPIC:
                 partitions.append(name.topic_partition)
-        return partitions
+        return partitions, futures
 
     async def _identify(self, cluster_id: str, node_id: int) -> None:
         """Read `meta.properties`, or write it for a new directory, or complete one of an older Kafka."""

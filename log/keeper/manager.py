@@ -3,7 +3,8 @@ meanwhile; closed at the end.
 
     identify -> load -> [create | delete | adopt | reopen] -> close
 
-* A partition is in one directory: the one that had the fewest partitions when it was created.
+* A partition is in one directory: the one that was requested for it (`prefer`), else the one that had the fewest
+  partitions when it was created. `future_logs` moves it to another one.
 * A log is named after its topic and identified by its topic id. A directory with another id belongs to another
   incarnation: it is moved to `-stray` and kept for an operator, never mixed with the new topic's data.
 * A deleted log's directory is moved to `-delete`, durably and with its checkpoint entries, before `delete` returns; its
@@ -45,6 +46,8 @@ from .upkeep import LogUpkeep, UpkeepSettings
 logger = logging.getLogger(__name__)
 
 DEFAULT_UPKEEP: Final = UpkeepSettings()
+PREFERENCES_MAX: Final = 10_000
+"""The number of partitions without a log whose requested directory is remembered; beyond it the oldest is forgotten."""
 TRIAL_BYTES_MIN: Final = 4096
 TRIAL_BYTES_MAX: Final = 4 * 1024 * 1024
 """The size of one follower fetch."""
@@ -65,11 +68,13 @@ class LogManager:
     ) -> None:
         assert log_dirs, "a node needs a log directory"
         self.services = services
-        self.directories = tuple(LogDirectory(path, services) for path in log_dirs)
+        self.directories = tuple(LogDirectory(path, services, directory_of) for path in log_dirs)
         self.upkeep = LogUpkeep(self.directories, upkeep)
         self._directory_of = directory_of
         self._cluster_id = cluster_id
         self._node_id = node_id
+        self._preferred: dict[TopicPartition, LogDirectory] = {}
+        """The directories that were requested for partitions without a log."""
         self._placing: dict[TopicPartition, LogDirectory] = {}
         """The partitions that are being created, and their directories."""
         self._locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
@@ -126,6 +131,20 @@ class LogManager:
                 return directory.directory_id
         return None
 
+    def future_of(self, partition: TopicPartition) -> tuple[LogDirectory, PartitionLog] | None:
+        """Return the partition's future log, and its directory; None without one."""
+        for directory in self.directories:
+            if partition in directory.futures:
+                return directory, directory.futures[partition]
+        return None
+
+    def prefer(self, partition: TopicPartition, directory: LogDirectory) -> None:
+        """Create the log of a partition there, when it is created."""
+        self._preferred.pop(partition, None)
+        if len(self._preferred) >= PREFERENCES_MAX:
+            del self._preferred[next(iter(self._preferred))]
+        self._preferred[partition] = directory
+
     def get(self, partition: TopicPartition) -> PartitionLog | None:
         """Return the partition's log, or None. Raise KAFKA_STORAGE_ERROR, with the remedy, if it failed to open."""
         for directory in self.directories:
@@ -164,6 +183,28 @@ class LogManager:
                 other = seen.setdefault(partition, directory)
                 if other is not directory:
                     seen[partition] = await self._choose_directory(partition, other, directory)
+        await self._resolve_futures(frozenset(seen))
+
+    async def _resolve_futures(self, partitions: frozenset[TopicPartition]) -> None:
+        """Keep one future log of each partition with a current log, which may be in a directory that is offline."""
+        is_any_offline = any(directory.offline is not None for directory in self.directories)
+        resolved: set[TopicPartition] = set()
+        for directory in self.directories:
+            for partition in list(directory.futures):
+                if partition in resolved:
+                    await directory.drop_future(partition, self.unique())
+                elif partition not in partitions and not is_any_offline:
+                    await self._put_future_aside(directory, partition)
+                resolved.add(partition)
+
+    async def _put_future_aside(self, directory: LogDirectory, partition: TopicPartition) -> None:
+        """Move a future log without its current log to `-stray`: it may be incomplete, and the only copy."""
+        log = directory.futures.pop(partition)
+        aside = marked_directory(directory.path / str(partition), self.unique(), STRAY_SUFFIX)
+        logger.error("%s has no current log, and may be incomplete: it is moved to %s", log.directory, aside.name)
+        await directory.removals.abandon(log)
+        await self.services.disk.rename(log.directory, aside)
+        await self.services.disk.sync_directory(directory.path)
 
     async def _start_offline(self, directory: LogDirectory, error: OSError) -> None:
         """Mark a directory as offline and continue without it; raise the error if it is the first directory."""
@@ -228,10 +269,12 @@ class LogManager:
                     stored_id,
                     topic_id,
                 )
+                await self._drop_futures(partition)
                 await self.put_aside(directory, partition, STRAY_SUFFIX)
             log = self.get(partition)
             if log is None:
                 log = await self._create(directory, partition, topic_id)
+                self._preferred.pop(partition, None)
             elif log.topic_id is None:
                 await log.assign_topic_id(topic_id)
             log.update_config(self.services.config_of(partition.topic))
@@ -241,6 +284,9 @@ class LogManager:
     async def delete(self, partition: TopicPartition) -> None:
         """Delete a partition's log, if there is one; the deletion is durable when this returns."""
         async with self.changing(partition) as directory:
+            self._preferred.pop(partition, None)
+            # First: without its current log it would be an incomplete replica.
+            await self._drop_futures(partition)
             if directory.offline is not None:
                 directory.failures.pop(partition, None)
                 return
@@ -290,11 +336,18 @@ class LogManager:
             usable = [directory for directory in self.directories if directory.offline is None]
             if not usable:
                 raise self.directories[0].offline_error()
-            directory = self._placing[partition] = min(usable, key=self._load_of)
+            directory = self._preferred.get(partition) or usable[0]
+            if directory.offline is not None or partition not in self._preferred:
+                directory = min(usable, key=self._load_of)
+            self._placing[partition] = directory
             try:
                 yield directory
             finally:
                 del self._placing[partition]
+
+    async def _drop_futures(self, partition: TopicPartition) -> None:
+        for directory in self.directories:
+            await directory.drop_future(partition, self.unique())
 
     def _load_of(self, directory: LogDirectory) -> int:
         placing = sum(other is directory for other in self._placing.values())

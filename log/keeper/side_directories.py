@@ -15,11 +15,15 @@
 A sibling that does not become the replica is removed. Its `.log` completes it: it is created last, when all the rest,
 the log start included, is durable; the live directory is moved away only after that. Before a new sibling is built, the
 one of an earlier attempt is removed.
+
+A `-future` directory becomes the replica at the start if the cluster counts on it: the controller is asked to only when
+it has everything that is acknowledged (`takeover`). Any other one continues to follow the current log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -35,6 +39,7 @@ from ..core.epochs import EpochEntry
 from ..core.file_names import (
     ADOPTED_FILE,
     DELETE_SUFFIX,
+    FUTURE_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SNAPSHOT_SUFFIX,
@@ -47,6 +52,8 @@ from ..core.file_names import (
 )
 from ..core.producers import ProducerStateManager
 from ..disk.port import Disk
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +141,18 @@ async def _resolve(disk: Disk, log_directory: Path, holder: Path) -> None:
 async def _is_whole(disk: Disk, sibling: Path) -> bool:
     names: Iterable[str] = (entry.name for entry in await disk.list_directory(sibling))
     return any(name.endswith(LOG_SUFFIX) for name in names)
+
+
+async def promote_futures(disk: Disk, log_directory: Path, is_counted_on: Callable[[TopicPartition], bool]) -> None:
+    """Make the future logs live that the cluster counts on, unless the switch had come so far already."""
+    for entry in await disk.list_directory(log_directory):
+        name = parse_directory(entry.name)
+        if name is None or name.marker != FUTURE_SUFFIX or not is_counted_on(name.topic_partition):
+            continue
+        live = log_directory / str(name.topic_partition)
+        if not await disk.exists(live):
+            logger.warning(
+                "%s takes the place of the current log, as the controller has recorded", log_directory / entry.name
+            )
+            await disk.rename(log_directory / entry.name, live)
+            await disk.sync_directory(log_directory)

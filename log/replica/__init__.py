@@ -12,5 +12,6 @@ recovery         opens a partition's directory: it repairs what a crash may leav
 recovery_report  holds what recovery found.
 replay           rebuilds producer state from the newest usable snapshot and the batches after it.
 staged_segment   writes a segment beside a log before it becomes part of it.
+takeover         switches to a copy of the log that is in another log directory.
 warming          puts a segment from the tier in front of the local log.
 """

@@ -200,6 +200,24 @@ class Appender:
             state.leader_epoch_floor = leader_epoch
             await self._save_new_epochs([(leader_epoch, state.next_offset)])
 
+    async def follow_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        """Record, durably, that the batches from the log's end on are of this epoch, which began at `start_offset`."""
+        state = self._state
+        async with state.gate:
+            state.check_usable()
+            await self._save_new_epochs([(leader_epoch, start_offset)])
+
+    async def skip_to(self, offset: int) -> None:
+        """Begin a new segment at `offset`, which becomes the log's end: compaction has left nothing in between."""
+        state = self._state
+        async with state.gate:
+            await self.pipeline.drain()
+            state.check_usable()
+            assert offset > state.log_end_offset, (state.topic_partition, state.log_end_offset, offset)
+            await self._roll(offset)
+            state.log_end_offset = offset
+            state.notify()
+
     def _fail_writes(self, error: BaseException) -> BaseException:
         return self._fail_append(error, self.pipeline.queued_bytes)
 

@@ -33,8 +33,7 @@ class Flusher:
     @property
     def is_due(self) -> bool:
         """Whether `flush.messages` or more records are not durable; checked after each append."""
-        state = self._state
-        return state.log_end_offset - state.recovery_point >= state.config.flush_messages
+        return self._state.is_flush_due
 
     async def flush_locked(self, target: int) -> None:
         """Flush up to `target`; the caller holds `flush_lock`. Raise KAFKA_STORAGE_ERROR if a sync fails."""

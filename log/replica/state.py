@@ -11,7 +11,8 @@ Offsets, and what holds after every change:
 * `high_watermark`: records below it are committed. It rises; only a truncation lowers it. The high watermark and the
   last stable offset may be below the local log start, where no look-up uses them.
 * `recovery_point`: everything below it was flushed.
-* `settled_end_offset`: the offset after the last record that counts as stored here under `flush.messages`.
+* `settled_end_offset`: the offset after the last record that counts as stored here: under `flush.messages`, and in the
+  future log too while the controller may count on that one.
 
 Locks: the structure (segments, epochs, producer state, roll, truncation, removal) changes only under `gate`; files of
 closed segments and snapshots change only under `flush_lock`, taken after the gate. Appends wait for the gate, so
@@ -79,7 +80,7 @@ class LogOffsets(NamedTuple):
     log_end_offset: int
     recovery_point: int
     settled_end_offset: int
-    """The log end, unless `flush.messages` or more records below it are not durable yet."""
+    """The log end, unless `flush.messages` or more records below it are not durable yet, or not in the future log."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -117,6 +118,10 @@ class LogState:
     """Callbacks that run once, when the log fails; not when it is closed."""
     leader_epoch_floor: int = 0
     """The lowest leader epoch whose appends are accepted: lower leaders decided before the leadership changed."""
+    copied_end_offset: int | None = None
+    """The offset up to which the log's future log has it, while the controller may count on that one (`takeover`)."""
+    keeps_deletes: bool = False
+    """Whether compaction keeps every tombstone and marker: a future log may have what they delete, and lack them."""
     read_limit: int | None = None
     """The offset at or above which no read begins while a truncation waits for readers; None without one."""
     removals: int = 0
@@ -147,7 +152,13 @@ class LogState:
 
     @property
     def settled_end_offset(self) -> int:
-        return min(self.log_end_offset, self.recovery_point + self.config.flush_messages - 1)
+        settled = min(self.log_end_offset, self.recovery_point + self.config.flush_messages - 1)
+        return settled if self.copied_end_offset is None else min(settled, self.copied_end_offset)
+
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether `flush.messages` or more records are not durable."""
+        return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
     @property
     def first_unstable_offset(self) -> int | None:

@@ -62,8 +62,12 @@ class Truncation:
                     await self._cut(offset)
             return state.log_end_offset
 
-    async def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None) -> None:
-        """Empty the log; the next batch is at `offset`. The log start is `offset` unless a lower one is given."""
+    async def truncate_fully_and_start_at(
+        self, offset: int, log_start_offset: int | None, producers: bytes | None
+    ) -> None:
+        """Empty the log; the next batch is at `offset`. The log start is `offset` unless a lower one is given.
+        `producers` is the producer state there in the `.snapshot` format, None if there are no producers.
+        """
         state = self._state
         assert log_start_offset is None or log_start_offset <= offset, (offset, log_start_offset)
         async with state.gate, state.flush_lock:
@@ -71,6 +75,10 @@ class Truncation:
             state.check_usable()
             async with state.all_or_failed():
                 await self._start_at(offset, offset if log_start_offset is None else log_start_offset)
+                if producers is not None:
+                    state.producers = ProducerStateManager.from_snapshot(producers, offset)
+                    state.snapshots.stage(offset, producers)
+                    await state.snapshots.save()
 
     async def _cut(self, offset: int) -> None:
         state = self._state
@@ -107,6 +115,9 @@ class Truncation:
         state.high_watermark = min(state.high_watermark, offset)
         state.recovery_point = min(state.recovery_point, offset)
         state.clean_end_offset = min(state.clean_end_offset, offset)
+        if state.copied_end_offset is not None:
+            # The future log still has what was cut: what comes in its place is not copied yet.
+            state.copied_end_offset = min(state.copied_end_offset, offset)
         state.epochs.truncate_from_end(offset)
 
     async def _start_at(self, offset: int, log_start_offset: int) -> None:

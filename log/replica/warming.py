@@ -86,6 +86,7 @@ class _Building:
     def __init__(self, state: LogState, source: SegmentToWarm) -> None:
         self._state = state
         self._source = source
+        self._directory = state.directory
         self._end_offset = state.segments.first_base_offset
         self._epochs = LeaderEpochCache(state.epochs.range(source.base_offset, self._end_offset))
         self._log_start_offset = state.log_start_offset
@@ -194,7 +195,8 @@ class _Building:
     def _still_fits(self) -> bool:
         state = self._state
         return (
-            state.segments.first_base_offset == self._end_offset
+            state.directory == self._directory
+            and state.segments.first_base_offset == self._end_offset
             and state.log_start_offset < self._end_offset
             and state.epochs.range(self._source.base_offset, self._end_offset) == self._epochs.entries
         )

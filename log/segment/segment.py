@@ -495,6 +495,18 @@ class LogSegment:
         if file is not None:
             await file.close()
 
+    async def relocate(self, directory: Path) -> None:
+        """Note that the directory of the log was renamed: what is open is opened again under the new name, as others
+        are given the path of an open file. OSError.
+        """
+        self._directory = directory
+        if self.is_active:
+            renamed, self._file = self._file, await self._disk.open(self.path)
+            assert renamed is not None, self
+            await renamed.close()
+        elif self.can_park:
+            await self.park()
+
     async def set_aside(self) -> list[Path]:
         """Rename the log, then its indexes, to `.deleted`: for the log it is a removal. Return the new names.
 

@@ -47,6 +47,10 @@ class ProducerSnapshots:
     def stage(self, offset: int, snapshot: bytes | ProducerSnapshot) -> None:
         self._staged[offset] = snapshot
 
+    def relocate(self, directory: Path) -> None:
+        """Note that the directory of the log was renamed."""
+        self._directory = directory
+
     async def save(self) -> None:
         """Write every staged snapshot, durably."""
         for offset in sorted(self._staged):

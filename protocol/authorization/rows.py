@@ -163,6 +163,7 @@ ROWS: Final[Mapping[ApiKey, Row]] = {
     ),
     ApiKey.CREATE_ACLS: _cluster(AclOperation.ALTER, whole.create_acls),
     ApiKey.DELETE_ACLS: _cluster(AclOperation.ALTER, whole.delete_acls),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _cluster(AclOperation.ALTER, whole.alter_replica_log_dirs),
     ApiKey.DESCRIBE_LOG_DIRS: _cluster(AclOperation.DESCRIBE, whole.coded(cluster.DescribeLogDirsResponse(results=()))),
     ApiKey.ELECT_LEADERS: _cluster(AclOperation.ALTER, whole.elect_leaders),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _cluster(

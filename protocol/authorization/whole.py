@@ -177,3 +177,22 @@ def elect_leaders(request: topics.ElectLeadersRequest, code: ErrorCode) -> topic
             for topic in request.topic_partitions or ()
         ),
     )
+
+
+def alter_replica_log_dirs(
+    request: cluster.AlterReplicaLogDirsRequest, code: ErrorCode
+) -> cluster.AlterReplicaLogDirsResponse:
+    """Deny each partition."""
+    return cluster.AlterReplicaLogDirsResponse(
+        results=tuple(
+            cluster.AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=tuple(
+                    cluster.AlterReplicaLogDirPartitionResult(partition_index=number, error_code=code)
+                    for number in topic.partitions
+                ),
+            )
+            for directory in request.dirs
+            for topic in directory.topics
+        )
+    )

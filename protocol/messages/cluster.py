@@ -258,3 +258,51 @@ class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
 
     api_key: ClassVar[int] = 35
     topics: tuple[DescribableLogDirTopic, ...] | None
+
+
+@message
+class AlterReplicaLogDirPartitionResult(Message):
+    """Versions 1 to 2."""
+
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.none
+
+
+@message
+class AlterReplicaLogDirTopicResult(Message):
+    """Versions 1 to 2."""
+
+    topic_name: str
+    partitions: tuple[AlterReplicaLogDirPartitionResult, ...]
+
+
+@message
+class AlterReplicaLogDirsResponse(Message):
+    """Versions 1 to 2."""
+
+    throttle_time_ms: int = 0
+    results: tuple[AlterReplicaLogDirTopicResult, ...]
+
+
+@message
+class AlterReplicaLogDirTopic(Message):
+    """Versions 1 to 2."""
+
+    name: str
+    partitions: tuple[int, ...] = ()
+
+
+@message
+class AlterReplicaLogDir(Message):
+    """Versions 1 to 2."""
+
+    path: str
+    topics: tuple[AlterReplicaLogDirTopic, ...]
+
+
+@message
+class AlterReplicaLogDirsRequest(Request[AlterReplicaLogDirsResponse]):
+    """Versions 1 to 2."""
+
+    api_key: ClassVar[int] = 34
+    dirs: tuple[AlterReplicaLogDir, ...]

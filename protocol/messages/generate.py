@@ -56,6 +56,7 @@ FAMILIES: Final[Mapping[str, tuple[str, tuple[ApiKey, ...]]]] = {
             ApiKey.DESCRIBE_CLUSTER,
             ApiKey.UPDATE_FEATURES,
             ApiKey.DESCRIBE_LOG_DIRS,
+            ApiKey.ALTER_REPLICA_LOG_DIRS,
         ),
     ),
     "configs": (

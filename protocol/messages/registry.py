@@ -35,6 +35,7 @@ MESSAGES: Final[Mapping[ApiKey, tuple[str, str, str]]] = {
     ApiKey.DELETE_ACLS: ("security", "DeleteAclsRequest", "DeleteAclsResponse"),
     ApiKey.DESCRIBE_CONFIGS: ("configs", "DescribeConfigsRequest", "DescribeConfigsResponse"),
     ApiKey.ALTER_CONFIGS: ("configs", "AlterConfigsRequest", "AlterConfigsResponse"),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: ("cluster", "AlterReplicaLogDirsRequest", "AlterReplicaLogDirsResponse"),
     ApiKey.DESCRIBE_LOG_DIRS: ("cluster", "DescribeLogDirsRequest", "DescribeLogDirsResponse"),
     ApiKey.SASL_AUTHENTICATE: ("security", "SaslAuthenticateRequest", "SaslAuthenticateResponse"),
     ApiKey.CREATE_PARTITIONS: ("topics", "CreatePartitionsRequest", "CreatePartitionsResponse"),

@@ -57,6 +57,8 @@ class KafkaClient:
         self._random = random
         self._limits = limits or ClientLimits()
         self._identity = identity
+        self.on_lost: Callable[[], None] | None = None
+        """Called when a connection that was established has ended."""
         self._brokers: dict[Address, _Broker] = {}
 
     async def send(
@@ -127,6 +129,7 @@ class KafkaClient:
             broker.not_before_s = loop.time() + self._backoff_s(broker.failures)
             broker.failures += 1
             raise
+        broker.connection.on_lost = self.on_lost
         broker.failures = 0
         broker.last_failure = ""
         return broker.connection

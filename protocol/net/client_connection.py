@@ -143,6 +143,8 @@ class Connection(StreamProtocol):
         """It looks not later than the first deadline of those that wait."""
         self._renewal: asyncio.Task[None] | None = None
         """Renews the session, or sleeps until it is time to."""
+        self.on_lost: Callable[[], None] | None = None
+        """Called when the connection has ended, for whatever reason."""
         self._is_renewed = asyncio.Event()
         self._is_renewed.set()
 
@@ -426,6 +428,8 @@ class Connection(StreamProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._fail(str(exc) if exc else "the broker closed the connection")
+        if self.on_lost is not None:
+            self.on_lost()
 
     def _fail(self, reason: str) -> None:
         """Close the connection; requests that wait for a response get the reason."""

@@ -70,6 +70,8 @@ class Sockets(Protocol):
 
     async def create_connection(self, factory: Any, host: str, port: int) -> Any: ...
 
+    def addresses(self, host: str, port: int) -> Any: ...
+
 
 class SimHandle(asyncio.TimerHandle):
     """A callback that waits for its turn. Without asyncio's constructor, which costs more than all the rest."""
@@ -428,6 +430,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._refuse_tls(ssl)
         return await self._network().create_connection(protocol_factory, host, port)
 
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
+        return self._network().addresses(host, port)
+
     def _network(self) -> Sockets:
         if self.sockets is None:
             raise NotSimulatedError("this loop has no network")
@@ -442,9 +447,6 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def run_in_executor(self, *_: Any) -> NoReturn:  # type: ignore[override]
         _refuse("run_in_executor: a thread")
-
-    async def getaddrinfo(self, *_: Any, **__: Any) -> NoReturn:
-        _refuse("getaddrinfo: real name resolution")
 
     async def getnameinfo(self, *_: Any, **__: Any) -> NoReturn:
         _refuse("getnameinfo: real name resolution")

@@ -180,6 +180,11 @@ async def describe_cluster(_: Scene, ask: Ask) -> None:
         )
 
 
+@question(ApiKey.ALTER_REPLICA_LOG_DIRS)
+async def alter_replica_log_dirs(_: Scene, ask: Ask) -> None:
+    await ask({"dirs": [{"path": "/no/such/directory", "topics": [{"name": TOPIC, "partitions": [0, 9]}]}]})
+
+
 @question(ApiKey.DESCRIBE_LOG_DIRS)
 async def describe_log_dirs(_: Scene, ask: Ask) -> None:
     await ask({"topics": [{"topic": TOPIC, "partitions": [0, 1, 9]}]})

@@ -77,6 +77,27 @@ async def test_a_new_controller_hears_it_at_once(controllers: FakeControllers) -
         await life.close()
 
 
+async def test_C1_a_lost_connection_is_followed_by_a_heartbeat_at_once(controllers: FakeControllers) -> None:
+    controllers.will(BEAT, heartbeat(fenced=False))
+    life = BrokerLifecycle(controllers, Random(1), lambda: 44, LifecycleTimes(heartbeat_interval_s=3600.0))
+    try:
+        await life.register(IDENTITY, -1)
+        await life.serve()
+        before = len(controllers.bodies(BEAT))
+        life.connection_lost()
+        await controllers.until(lambda: len(controllers.bodies(BEAT)) > before)
+        assert len(controllers.bodies(BEAT)) == before + 1
+        controllers.will(BEAT, ControllerUnavailableError("reset"))
+        life.connection_lost()
+        await controllers.until(lambda: len(controllers.bodies(BEAT)) > before + 1)
+        for _ in range(10):
+            life.connection_lost()  # nothing was answered since: the next attempt is the interval's
+            await asyncio.sleep(1)
+        assert len(controllers.bodies(BEAT)) == before + 2
+    finally:
+        await life.close()
+
+
 async def test_C1_registration_waits_for_the_session_of_the_killed_incarnation(
     life: BrokerLifecycle, controllers: FakeControllers, caplog: pytest.LogCaptureFixture
 ) -> None:

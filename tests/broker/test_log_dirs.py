@@ -25,7 +25,7 @@ def handler(
         TopicPartition("a", 1): SimpleNamespace(size_bytes=20, high_watermark=9, log_end_offset=5),
         TopicPartition("a", 0): SimpleNamespace(size_bytes=10, high_watermark=5, log_end_offset=5),
     }
-    directory = SimpleNamespace(path=Path("/d"), logs=logs, failures=failures or {}, offline=offline)
+    directory = SimpleNamespace(path=Path("/d"), logs=logs, futures={}, failures=failures or {}, offline=offline)
     return LogDirHandler(SimpleNamespace(directories=(directory,)), disk or MemoryDisk(), **conditions)
 
 

@@ -14,7 +14,7 @@ from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.log.keeper.manager import LogManager
 from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
 
-HOME, OFFLINE = UUID(int=1 << 100), UUID(int=2 << 100)
+HOME, OFFLINE, OTHER = UUID(int=1 << 100), UUID(int=2 << 100), UUID(int=3 << 100)
 KEY = TopicIdPartition(UUID(int=5), "t", 0)
 
 
@@ -27,9 +27,10 @@ class Reports:
 
     def __init__(self) -> None:
         self.made: list[UUID] = []
+        self.promised: dict[TopicIdPartition, UUID] = {}
         view = SimpleNamespace(assign_directory=lambda _, directory_id: self.made.append(directory_id))
         logs: Any = SimpleNamespace(offline_directory_ids=(OFFLINE,), directory_id_of=lambda _: HOME)
-        self.directories = ReplicaDirectories(cast(ClusterView, view), cast(LogManager, logs), 2)
+        self.directories = ReplicaDirectories(cast(ClusterView, view), cast(LogManager, logs), 2, self.promised)
 
 
 @pytest.fixture
@@ -85,3 +86,12 @@ def test_what_is_not_hosted_is_forgotten(reports: Reports) -> None:
     reports.directories.forget(TopicPartition("t", 0))
     reports.directories.report_lost(KEY, registered(HOME))
     assert reports.made == [LOST_DIRECTORY, LOST_DIRECTORY]
+
+
+def test_D4_a_replica_that_moves_is_reported_where_it_is_about_to_be(reports: Reports) -> None:
+    reports.promised[KEY] = OTHER
+    for _ in range(2):
+        reports.directories.report_in_use(KEY, registered(HOME))
+    reports.promised.clear()
+    reports.directories.report_in_use(KEY, registered(OTHER))
+    assert reports.made == [OTHER, HOME]

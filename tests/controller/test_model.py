@@ -104,8 +104,14 @@ class ControllerModel(RuleBasedStateMachine):
         before = {key: self.now(key) for key in led}
         epoch = self.cluster.epochs.get(broker, -1)
         self.is_registering = True
-        self.cluster.register(broker, log_dirs=[directory(broker, self.directories[broker])])
+        answer = self.cluster.register(broker, log_dirs=[directory(broker, self.directories[broker])])
         self.is_registering = False
+        if answer["error_code"] is ErrorCode.duplicate_broker_registration:
+            assert wipe
+            assert any(before[key].isr == (broker,) for key in led), "refused though no ISR would be left empty"
+            assert {key: self.now(key) for key in led} == before
+            self.directories[broker] -= 1  # nobody has seen the new one
+            return
         assert self.cluster.epochs[broker] > epoch
         for key in led:
             isr = self.now(key).isr
@@ -171,7 +177,7 @@ class ControllerModel(RuleBasedStateMachine):
 
     @rule(broker=brokers, outcomes=st.lists(st.sampled_from(ProbeOutcome), max_size=3))
     def lose_connection(self, broker: int, outcomes: list[ProbeOutcome]) -> None:
-        if self.cluster.core.connection_lost(broker) is Verdict.PROBE:
+        if self.cluster.core.connection_lost(broker, self.cluster.epochs[broker]) is Verdict.PROBE:
             self.probe(broker, outcomes)
 
     @rule(heard=st.sets(brokers), outcomes=st.lists(st.sampled_from(ProbeOutcome), max_size=3))
@@ -187,8 +193,8 @@ class ControllerModel(RuleBasedStateMachine):
         for outcome in outcomes:
             _, result = self.cluster.core.probed(broker, epoch, outcome, self.cluster.now_ms)
             self.cluster.take(result)
-        refused = ProbeOutcome.REFUSED
-        has_proof = ProbeOutcome.OTHER_INCARNATION in outcomes or (refused, refused) in pairwise(outcomes)
+        signs = {ProbeOutcome.REFUSED, ProbeOutcome.OTHER_INCARNATION}
+        has_proof = any(signs.issuperset(pair) for pair in pairwise(outcomes))
         if self.cluster.image.brokers[broker].fenced and not was_fenced:
             assert has_proof, "a live broker was fenced"
             since_ms = self.cluster.now_ms - CONFIG.session_timeout_ms

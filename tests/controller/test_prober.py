@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,20 +15,37 @@ import pytest
 from tierfetch.broker.handlers.versions import VersionsHandler
 from tierfetch.cli.processes import free_ports
 from tierfetch.controller import prober
-from tierfetch.controller.core.fast_failover import ProbeOutcome, Verdict
+from tierfetch.controller.core.fast_failover import Verdict
 from tierfetch.controller.image.registrations import BrokerRegistration
+from tierfetch.controller.prober import Prober
+from tierfetch.controller.reachability import Attempt, Reachability, Sight
 from tierfetch.controller.records import BrokerEndpoint
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.server import Server
 
+LOOPBACK = "127.0.0.1"
 INCARNATION = UUID(int=4711)
+OTHER = UUID(int=4712)
 BROKER = BrokerRegistration(1, 7, INCARNATION, fenced=False)
 
 
-def broker_on(port: int) -> BrokerRegistration:
-    return replace(
-        BROKER, end_points=(BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=port, security_protocol=0),)
-    )
+def broker_on(port: int, host: str = LOOPBACK) -> BrokerRegistration:
+    return replace(BROKER, end_points=(BrokerEndpoint(name="PLAINTEXT", host=host, port=port, security_protocol=0),))
+
+
+async def look(broker: BrokerRegistration) -> Sight:
+    return await Prober(random.Random(1)).look(broker)
+
+
+def give_two_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resolve a name to two, whatever this machine's resolver says."""
+    loop = asyncio.get_running_loop()
+
+    async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
+        addresses = ["::1", LOOPBACK] if host == "two.addresses" else [host]
+        return [(socket.AF_UNSPEC, socket.SOCK_STREAM, 0, "", (address, port)) for address in addresses]
+
+    monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
 
 
 class _View:
@@ -35,70 +54,108 @@ class _View:
     image = SimpleNamespace(features={})
 
 
-@pytest.mark.parametrize(
-    ("answering", "outcome"),
-    [
-        (INCARNATION, ProbeOutcome.SAME_INCARNATION),
-        (UUID(int=4712), ProbeOutcome.OTHER_INCARNATION),
-        (None, ProbeOutcome.NO_PROOF),
-    ],
-    ids=["the registered one", "another one", "a broker that does not tell"],
-)
-async def test_C1_who_answers_is_asked_which_incarnation_it_is(answering: UUID | None, outcome: ProbeOutcome) -> None:
-    versions = VersionsHandler(_View(), lambda: [ApiKey.API_VERSIONS], lambda: 1, answering)
+async def serving(incarnation: UUID | None) -> Server:
+    versions = VersionsHandler(_View(), lambda: [ApiKey.API_VERSIONS], lambda: 1, incarnation)
     server = Server({ApiKey.API_VERSIONS: versions.api_versions}, listener_name="PLAINTEXT")
-    await server.start("127.0.0.1", 0)
+    await server.start(LOOPBACK, 0)
+    return server
+
+
+@pytest.mark.parametrize(
+    "answering", [INCARNATION, OTHER, None], ids=["the registered one", "another one", "a broker that does not tell"]
+)
+async def test_C1_who_answers_is_asked_which_incarnation_it_is(answering: UUID | None) -> None:
+    server = await serving(answering)
+    address = (LOOPBACK, server.port)
     try:
-        assert await prober.probe(broker_on(server.port), random.Random(1)) is outcome
+        sight = await look(broker_on(server.port))
+        assert sight == Sight({address: Attempt.TAKEN}, {} if answering is None else {address: answering})
     finally:
         await server.close(deadline_s=1)
 
 
-async def test_C1_silence_after_accept_proves_nothing_and_a_refusal_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_C1_silence_after_accept_tells_nothing_and_a_refusal_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prober, "PROBE_TIMEOUT_S", 0.05)
-    server = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(asyncio.Protocol, LOOPBACK, 0)
     port = server.sockets[0].getsockname()[1]
-    assert await prober.probe(broker_on(port), random.Random(1)) is ProbeOutcome.NO_PROOF
+    assert await look(broker_on(port)) == Sight({(LOOPBACK, port): Attempt.TAKEN})
     server.close()
     await server.wait_closed()
-    assert await prober.probe(broker_on(port), random.Random(1)) is ProbeOutcome.REFUSED
+    assert await look(broker_on(port)) == Sight({(LOOPBACK, port): Attempt.REFUSED})
 
 
-async def test_C1_a_listener_that_refuses_is_no_refusal_where_another_one_takes_the_connect() -> None:
+async def test_C1_every_listener_is_tried_until_one_answers() -> None:
     """Of several, one may be meant for clients elsewhere: nobody listens there on this machine."""
-    versions = VersionsHandler(_View(), lambda: [ApiKey.API_VERSIONS], lambda: 1, INCARNATION)
-    server = Server({ApiKey.API_VERSIONS: versions.api_versions}, listener_name="INTERNAL")
-    await server.start("127.0.0.1", 0)
+    server = await serving(INCARNATION)
     (closed,) = free_ports(1)
-    both = [broker_on(port).end_points[0] for port in (closed, server.port)]
-    for end_points in (both, both[::-1]):
-        broker = replace(BROKER, end_points=tuple(end_points))
-        assert await prober.probe(broker, random.Random(1)) is ProbeOutcome.SAME_INCARNATION
+    one, two = (broker_on(port).end_points[0] for port in (closed, server.port))
+    sight = await look(replace(BROKER, end_points=(one, two)))
+    assert sight.attempts == {(LOOPBACK, closed): Attempt.REFUSED, (LOOPBACK, server.port): Attempt.TAKEN}
+    assert await look(replace(BROKER, end_points=(two, one))) == Sight(
+        {(LOOPBACK, server.port): Attempt.TAKEN}, {(LOOPBACK, server.port): INCARNATION}
+    )
     await server.close(deadline_s=1)
-    assert await prober.probe(broker, random.Random(1)) is ProbeOutcome.REFUSED
-    assert await prober.probe(BROKER, random.Random(1)) is ProbeOutcome.NO_PROOF
+    sight = await look(replace(BROKER, end_points=(one, two)))
+    assert set(sight.attempts.values()) == {Attempt.REFUSED}
+    assert await look(BROKER) == Sight()
+
+
+async def test_C1_every_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    give_two_addresses(monkeypatch)
+    server = await serving(INCARNATION)
+    broker = broker_on(server.port, "two.addresses")
+    six, four = ("::1", server.port), (LOOPBACK, server.port)
+    sight = await look(broker)
+    assert sight.attempts[four] is Attempt.TAKEN
+    assert sight.attempts[six] in (Attempt.REFUSED, Attempt.NO_WAY), "as this machine has IPv6 or not"
+    assert sight.incarnations == {four: INCARNATION}
+    await server.close(deadline_s=1)
+    sight = await look(broker)
+    assert sight.attempts[four] is Attempt.REFUSED
+    assert sight.attempts.keys() == {six, four}
+
+
+async def test_C1_a_name_that_is_unknown_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def getaddrinfo(*_: Any, **__: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "no such host")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    assert await look(broker_on(9092, "nowhere")) == Sight({("nowhere", 9092): Attempt.SILENT})
+
+
+async def test_C1_reaching_goes_on_until_the_broker_takes_a_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prober, "LOOK_INTERVAL_S", 0.01)
+    (port,) = free_ports(1)
+    table, broker = Reachability(), broker_on(port)
+    image: Any = SimpleNamespace(brokers={1: broker})
+    looked, reached = asyncio.Event(), asyncio.Event()
+    note = table.note
+
+    def noted(broker: BrokerRegistration, sight: Sight) -> None:
+        note(broker, sight)
+        (reached if sight.attempts[LOOPBACK, port] is Attempt.TAKEN else looked).set()
+
+    monkeypatch.setattr(table, "note", noted)
+    reaching = asyncio.create_task(Prober(random.Random(1)).keep_reaching(table, lambda: image, asyncio.Event()))
+    async with asyncio.timeout(5):
+        await looked.wait()
+        assert table.due(image) == [broker]
+        server = await asyncio.get_running_loop().create_server(asyncio.Protocol, LOOPBACK, port)
+        await reached.wait()
+    assert table.due(image) == []
+    reaching.cancel()
+    server.close()
 
 
 async def test_C1_a_decided_probe_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """While it goes on, the next lost connection of this broker is not looked at."""
+    (port,) = free_ports(1)
 
-    async def refused(*_: object) -> ProbeOutcome:
-        return ProbeOutcome.REFUSED
-
-    async def tell(_: BrokerRegistration, outcome: ProbeOutcome) -> Verdict:
-        told.append(outcome)
+    async def tell(_: BrokerRegistration, sight: Sight) -> Verdict:
+        told.append(sight)
         return Verdict.PROBE if len(told) < 2 else Verdict.WAIT
 
-    told: list[ProbeOutcome] = []
-    pauses: list[float] = []
-    sleep = asyncio.sleep
-
-    async def note(delay_s: float) -> None:
-        pauses.append(delay_s)
-        await sleep(0)
-
-    monkeypatch.setattr(prober, "probe", refused)
-    monkeypatch.setattr(prober.asyncio, "sleep", note)
-    await prober.probe_until_decided(BROKER, random.Random(1), tell)
-    assert told == [ProbeOutcome.REFUSED] * 2
-    assert pauses == [prober.PAUSE_S]
+    told: list[Sight] = []
+    monkeypatch.setattr(prober, "PAUSE_S", 0.001)
+    await Prober(random.Random(1)).until_decided(broker_on(port), tell)
+    assert told == [Sight({(LOOPBACK, port): Attempt.REFUSED})] * 2

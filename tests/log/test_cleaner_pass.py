@@ -112,6 +112,22 @@ async def test_a_tombstone_stays_until_its_horizon_and_goes_then() -> None:
     assert [record.key for record in await uncommitted_view(log)] == [b"b", b"x"]
 
 
+async def test_D4_a_tombstone_stays_while_the_log_is_copied_and_a_compaction_that_had_begun_is_given_up() -> None:
+    clock = Clock()
+    log = await filled(MemoryDisk(), put("a", "1"), put("b", "1"), put("a", None), clock=clock)
+    await clean(log)
+    log.begin_copy()
+    await cleaned_again(log, clock, COMPACT.delete_retention_ms)
+    assert [record.key for record in await uncommitted_view(log)][:2] == [b"b", b"a"]
+    log.end_copy()
+    removals = log._state.removals
+    log.begin_copy()
+    assert log._state.removals == removals + 1
+    log.end_copy()
+    await cleaned_again(log, clock, 0)
+    assert [record.key for record in await uncommitted_view(log)] == [b"b", b"x"]
+
+
 async def cleaned_again(log: PartitionLog, clock: Clock, after_ms: int) -> None:
     clock.now_ms += after_ms
     await History(log).apply([put("x", str(clock.now_ms))])

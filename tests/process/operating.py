@@ -65,7 +65,7 @@ def check_same_logs(cluster: LocalCluster, topic: str) -> None:
 
 async def _ask(cluster: LocalCluster, api: ApiKey, body: dict[str, Any]) -> Any:
     async with Admin([Address("127.0.0.1", cluster.port(broker)) for broker in cluster.broker_ids]) as admin:
-        return await admin.ask(api, request_of(api, body))
+        return await admin.send(request_of(api, body))
 
 
 def ask(cluster: LocalCluster, api: ApiKey, body: dict[str, Any]) -> Any:

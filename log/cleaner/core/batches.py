@@ -103,6 +103,8 @@ class BatchCleaner:
     producers: Mapping[int, ProducerStateEntry]
     now_ms: int
     delete_retention_ms: int
+    keeps_deletes: bool = False
+    """Whether no tombstone or marker is removed, whatever its delete horizon."""
     kept_aborted: list[AbortedTransaction] = field(default_factory=list)
     """The entries for the transaction index of the new segment; the writer of the segment takes them."""
 
@@ -121,7 +123,7 @@ class BatchCleaner:
 
     def is_past_horizon(self, header: BatchHeader) -> bool:
         horizon_ms = delete_horizon_of(header)
-        return horizon_ms is not None and horizon_ms <= self.now_ms
+        return horizon_ms is not None and horizon_ms <= self.now_ms and not self.keeps_deletes
 
     def remains(self, header: BatchHeader, original: Buffer, *, had_records: bool) -> Buffer | None:
         """Return the header of a batch without records if it is its producer's last one, else None."""

@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import patch
 from uuid import NAMESPACE_OID, uuid5
 
-from tierfetch.controller import prober
+from tierfetch.controller import reachability
 from tierfetch.controller.core import (
     alter_partition,
     broker_changes,
@@ -184,20 +184,20 @@ def impatient_session() -> Iterator[None]:
 
 @planted(
     "a mere disconnect is taken for proof",
-    file="controller/prober.py",
+    file="controller/reachability.py",
     scenario="cluster",
     faults=(FaultKind.DISCONNECT,),
     fast_failover=(True,),
 )
 def any_failure_is_a_refusal() -> Iterator[None]:
-    original = prober.probe
+    original = reachability.Reachability.outcome
 
-    async def probe(broker: Any, random: Any) -> fast_failover.ProbeOutcome:
-        outcome = await original(broker, random)
-        is_failure = outcome is fast_failover.ProbeOutcome.NO_PROOF
-        return fast_failover.ProbeOutcome.REFUSED if is_failure else outcome
+    def outcome(self: Any, broker: Any, sight: Any) -> fast_failover.ProbeOutcome:
+        found = original(self, broker, sight)
+        is_failure = found is fast_failover.ProbeOutcome.NO_PROOF
+        return fast_failover.ProbeOutcome.REFUSED if is_failure else found
 
-    with patch.object(prober, "probe", probe):
+    with patch.object(reachability.Reachability, "outcome", outcome):
         yield
 
 
@@ -210,7 +210,7 @@ def any_failure_is_a_refusal() -> Iterator[None]:
     fast_failover=(True,),
 )
 def one_refusal() -> Iterator[None]:
-    with patch.object(fast_failover, "REFUSALS_NEEDED", 1):
+    with patch.object(fast_failover, "SIGNS_NEEDED", 1):
         yield
 
 

@@ -1,0 +1,332 @@
+"""Moves replicas between the log directories of this broker while they serve (AlterReplicaLogDirs, KIP-113, KIP-858).
+
+A move is a task; `log/keeper/future_logs.py` has the steps and what a crash in each leaves. Its states:
+
+| state     | what holds                                        | left by                                              |
+|-----------|---------------------------------------------------|------------------------------------------------------|
+| WAITING   | no future log: enough moves are under way, or the | the future log is created: COPYING                   |
+|           | image still has the replica in the destination    |                                                      |
+| COPYING   | the future log follows, at the configured rate    | it has caught up: PROMISED                           |
+| PROMISED  | the destination is reported; what is not in the   | the image has the destination: SWITCHED              |
+|           | future log counts as not stored                   | the future log must restart, or a log fails:         |
+|           |                                                   | WITHDRAWN                                            |
+| WITHDRAWN | the current directory is reported; the same       | the image has the destination no longer: COPYING     |
+| SWITCHED  | the future log is the log, the old one is deleted | -                                                    |
+
+Invariant: whatever directory the controller has for the replica, it has every acknowledged record:
+`log/replica/takeover.py` holds the rest back. So a future log is created, restarted or dropped only while the image
+does not name its directory.
+
+| failure | effect |
+|---|---|
+| the future log fails; its disk dies, fills or hangs | the move ends, the current log is as it was |
+| the current log fails | the move waits until it is open again |
+| its directory goes offline | the move ends, the future log stays: the next start continues it |
+| another destination is requested, or the current directory | the future log is dropped; then the new move begins |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from ...log.core.file_names import future_directory
+from ...log.core.replica_copy import Restart
+from ...log.keeper.future_logs import advance, create_future, drop_future, pending_step, switch
+from ...log.keeper.log_directory import LogDirectory
+from ...log.keeper.manager import LogManager
+from ...log.partition_log import PartitionLog
+from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
+from ...protocol.topics import TopicIdPartition, TopicPartition
+from ..cluster.view import PartitionRegistration
+from .hosted_partitions import HostedPartitions
+
+LOOK_AGAIN_S: Final = 0.1
+"""The time in s after which a move that waits looks again; what it mostly waits for wakes it earlier."""
+MIN_UNIQUE: Final = "0" * 32
+
+_log = logging.getLogger(__name__)
+
+Report = Callable[[TopicIdPartition, PartitionRegistration], None]
+"""Reports to the controller where a replica is, see `ReplicaDirectories.report_in_use`."""
+
+
+@dataclass(slots=True, eq=False)
+class _Move:
+    """One move; `destination` changes if another one is requested meanwhile."""
+
+    key: TopicIdPartition
+    destination: LogDirectory
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+
+class DirectoryMoves:
+    """The moves of broker `node_id`. `bytes_per_second` returns the present limit of all of them together."""
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        logs: LogManager,
+        node_id: int,
+        *,
+        moves_max: int,
+        bytes_per_second: Callable[[], int],
+    ) -> None:
+        self.promised: dict[TopicIdPartition, UUID] = {}
+        """The directories that replicas are about to be in, to be reported in place of those that they are in."""
+        self.report: Report = lambda _, __: None
+        self.failed = 0
+        """The number of moves that ended without success since the start."""
+        self._hosted = hosted
+        self._logs = logs
+        self._node_id = node_id
+        self._slots = asyncio.Semaphore(moves_max)
+        self._bytes_per_second = bytes_per_second
+        self._debt_bytes = 0.0
+        """What was copied and exceeds the rate up to `_paid_at_s`, on the loop's clock."""
+        self._paid_at_s = 0.0
+        self._moves: dict[TopicPartition, _Move] = {}
+
+    @property
+    def count(self) -> int:
+        """The number of moves that wait or are under way."""
+        return len(self._moves)
+
+    def resume(self) -> None:
+        """Continue the moves that the process before has left."""
+        for partition in list(self._hosted.partitions.values()):
+            found = self._logs.future_of(partition.partition.topic_partition)
+            if found is not None:
+                self._begin(partition.partition, found[0])
+
+    def on_image(self) -> None:
+        """The image has changed: a move may wait for that."""
+        for move in self._moves.values():
+            move.changed.set()
+
+    def request(self, name: TopicPartition, path: str) -> None:
+        """Begin to move a replica to the log directory of that path. KafkaError as Apache Kafka's broker has it."""
+        destination = self._destination(name, path)
+        partition = self._hosted.partitions.get(name)
+        if partition is None:
+            if name in self._hosted.failures:
+                raise KafkaError(ErrorCode.kafka_storage_error, f"{name} is offline: {self._hosted.failures[name]}")
+            self._logs.prefer(name, destination)
+            if self._hosted.image.partition(name) is None:
+                raise KafkaError(ErrorCode.unknown_topic_or_partition, f"there is no partition {name}")
+            raise KafkaError(ErrorCode.replica_not_available, f"{name} is not on this broker, or not yet set up")
+        move = self._moves.get(name)
+        if move is not None:
+            move.destination = destination
+            move.changed.set()
+            return
+        if name in destination.logs:
+            return
+        offline = [str(directory.path) for directory in self._logs.directories if directory.offline is not None]
+        if offline:
+            # One of them may have a future log of the partition: there must never be two.
+            raise KafkaError(
+                ErrorCode.kafka_storage_error, f"{name} is not moved while {', '.join(offline)} is offline"
+            )
+        self._begin(partition.partition, destination)
+
+    async def stop(self, name: TopicPartition) -> None:
+        """Stop the move of a partition whose log is about to be deleted or closed. The future log stays."""
+        move = self._moves.pop(name, None)
+        if move is not None and move.task is not None:
+            move.task.cancel()
+            await asyncio.gather(move.task, return_exceptions=True)
+            self.promised.pop(move.key, None)
+
+    async def close(self) -> None:
+        """Stop all moves; the next start continues them."""
+        for name in list(self._moves):
+            await self.stop(name)
+
+    def _destination(self, name: TopicPartition, path: str) -> LogDirectory:
+        for directory in self._logs.directories:
+            if path in (str(directory.path), str(directory.path.absolute())):
+                break
+        else:
+            raise KafkaError(ErrorCode.log_dir_not_found, f"{path} is not in log.dirs of broker {self._node_id}")
+        try:
+            future_directory(directory.path / str(name), MIN_UNIQUE)
+        except ValueError as error:
+            raise KafkaError(ErrorCode.invalid_topic_exception, str(error)) from error
+        if directory.offline is not None:
+            raise directory.offline_error()
+        return directory
+
+    def _begin(self, key: TopicIdPartition, destination: LogDirectory) -> None:
+        move = self._moves[key.topic_partition] = _Move(key, destination)
+        move.task = asyncio.create_task(self._run(move), name=f"move-{key.topic_partition}")
+
+    # One move.
+
+    async def _run(self, move: _Move) -> None:
+        name = move.key.topic_partition
+        try:
+            async with self._slots:
+                while not await self._turn(move):
+                    pass
+        except OUTSIDE as error:
+            self.failed += 1
+            _log.error(
+                "%s is not moved to %s, and stays where it is; check the disk, then request the move again: %s",
+                name,
+                move.destination.path,
+                describe(error),
+            )
+            await self._give_up(move)
+        except Exception:  # noqa: BLE001 - the supervisor of this move
+            self.failed += 1
+            _log.exception("internal error in the move of %s to %s: it ends", name, move.destination.path)
+            await self._give_up(move)
+        finally:
+            if self._moves.get(name) is move:
+                del self._moves[name]
+
+    async def _turn(self, move: _Move) -> bool:
+        """Make one step; return whether the move is complete."""
+        name = move.key.topic_partition
+        current = self._current(move)
+        if current is None:
+            self.promised.pop(move.key, None)
+            await self._wait(move)
+            return False
+        found = self._logs.future_of(name)
+        if found is not None and found[0] is not move.destination:
+            await self._withdraw(move, found[0])
+            await drop_future(self._logs, name)
+            return False
+        if name in move.destination.logs:
+            return True
+        if move.destination.offline is not None or (found is not None and found[1].failure is not None):
+            reason = move.destination.offline or f"the future log has failed: {found and found[1].failure}"
+            raise KafkaError(ErrorCode.kafka_storage_error, reason)
+        if found is None:
+            if self._is_named(move, move.destination):
+                self._report(move)
+                await self._wait(move)
+                return False
+            future = await create_future(self._logs, name, move.destination)
+            self._debt_bytes += future.size_bytes
+            _log.info("%s is being moved from %s to %s", name, current.directory.parent, move.destination.path)
+            return False
+        return await self._follow(move, current, found[1])
+
+    async def _follow(self, move: _Move, current: PartitionLog, future: PartitionLog) -> bool:
+        is_held = move.key in self.promised or self._is_named(move, move.destination)
+        if is_held:
+            current.hold_at(future.offsets.settled_end_offset)
+            if isinstance(pending_step(current, future), Restart):
+                await self._withdraw(move, move.destination)
+        else:
+            current.hold_at(None)
+        if not is_held and not self._may_copy():
+            await self._wait(move)
+            return False
+        copied_bytes = await advance(current, future)
+        if is_held:
+            current.hold_at(future.offsets.settled_end_offset)
+        if copied_bytes is not None:
+            self._debt_bytes += copied_bytes
+            # The disk may answer at once: other tasks run between two steps in any case.
+            await asyncio.sleep(0)
+            return False
+        if move.key not in self.promised:
+            # The hold comes first: the controller may count on the destination before the report is answered.
+            current.hold_at(future.offsets.settled_end_offset)
+            self.promised[move.key] = move.destination.directory_id
+            self._report(move)
+        if self._is_counted_there(move) and await switch(self._logs, move.key.topic_partition):
+            _log.info("%s was moved to %s", move.key.topic_partition, move.destination.path)
+            self.promised.pop(move.key, None)
+            return True
+        await self._wait_for_records(move, current)
+        return False
+
+    async def _give_up(self, move: _Move) -> None:
+        """Drop the future log, unless the directory of the current log is offline: then it may be of use."""
+        name = move.key.topic_partition
+        try:
+            if any(name in directory.logs for directory in self._logs.directories):
+                await self._withdraw(move, move.destination)
+                await drop_future(self._logs, name)
+        except OUTSIDE as error:
+            _log.warning("%s: the copy in %s is left for the next start: %s", name, move.destination.path, error)
+
+    async def _withdraw(self, move: _Move, destination: LogDirectory) -> None:
+        """Report the current directory again, and hold until the image no longer has the replica in `destination`."""
+        self.promised.pop(move.key, None)
+        while self._is_named(move, destination) and self._is_hosted(move):
+            self._report(move)
+            await self._wait(move)
+        with suppress(KafkaError):
+            log = self._logs.get(move.key.topic_partition)
+            if log is not None:
+                log.hold_at(None)
+
+    # What it goes by.
+
+    def _current(self, move: _Move) -> PartitionLog | None:
+        """Return the open log; None while it is failed. KAFKA_STORAGE_ERROR if its directory is offline."""
+        name = move.key.topic_partition
+        for directory in self._logs.directories:
+            if name in directory.logs:
+                log = directory.logs[name]
+                return log if log.failure is None and log.log_start_known and self._is_hosted(move) else None
+            if name in directory.failures and directory.offline is not None:
+                raise directory.offline_error()
+        return None
+
+    def _is_hosted(self, move: _Move) -> bool:
+        partition = self._hosted.partitions.get(move.key.topic_partition)
+        return partition is not None and partition.partition == move.key
+
+    def _registration(self, move: _Move) -> PartitionRegistration | None:
+        return self._hosted.image.partition(move.key.topic_partition)
+
+    def _is_named(self, move: _Move, directory: LogDirectory) -> bool:
+        """Return whether the image has the replica in `directory`."""
+        registration = self._registration(move)
+        return registration is not None and registration.directory_of(self._node_id) == directory.directory_id
+
+    def _is_counted_there(self, move: _Move) -> bool:
+        """Return whether the controller knows the destination, or knows no directories at all."""
+        registration = self._registration(move)
+        return registration is not None and (not registration.directories or self._is_named(move, move.destination))
+
+    def _report(self, move: _Move) -> None:
+        registration = self._registration(move)
+        if registration is not None and self._is_hosted(move):
+            self.report(move.key, registration)
+
+    # Waiting.
+
+    async def _wait(self, move: _Move) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_AGAIN_S):
+                await move.changed.wait()
+        move.changed.clear()
+
+    async def _wait_for_records(self, move: _Move, current: PartitionLog) -> None:
+        """Wait until the log has changed, or the image."""
+        current.listeners.append(move.changed.set)
+        try:
+            await self._wait(move)
+        finally:
+            current.listeners.remove(move.changed.set)
+
+    def _may_copy(self) -> bool:
+        """Return whether the moves together are within the rate that is configured now."""
+        now_s = asyncio.get_running_loop().time()
+        paid_bytes = (now_s - self._paid_at_s) * self._bytes_per_second()
+        self._debt_bytes, self._paid_at_s = max(0.0, self._debt_bytes - paid_bytes), now_s
+        return self._debt_bytes == 0

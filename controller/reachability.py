@@ -1,0 +1,108 @@
+"""Which brokers this controller can reach, and what a look at a broker's listeners shows about its process.
+
+A refused connect says that nobody listens, or that something on the way (a port map, NAT, a firewall that rejects)
+refuses this controller alone. Only an address that has taken a connect from this controller under the same registration
+tells the two apart. So each controller, active or not, connects to every broker once it serves, and keeps what it
+reached: leadership moves, often because the controller died together with a broker.
+
+| state of a registration | event | next |
+|---|---|---|
+| unknown | it is unfenced | due: looked at until one of its addresses takes a connect |
+| due | another incarnation answers at an address | that address is somebody else's: still due |
+| due | an address takes a connect | reached, by that address |
+| reached | it is alive although its addresses refuse | due again |
+| any | another epoch, or fenced, or gone | forgotten |
+
+| a look at a reached broker | shows |
+|---|---|
+| every address refuses, one that was reached among them | REFUSED |
+| an address that was reached answers as the registered incarnation | SAME_INCARNATION |
+| it answers as another one | OTHER_INCARNATION |
+| anything else: an address that is silent, none that was reached | NO_PROOF |
+
+An address to which this machine has no way (no IPv6, say) is left out: no packet left it, so it shows nothing.
+Invariant: REFUSED and OTHER_INCARNATION rest on an address that belonged to that broker epoch. Pure; a controller that
+starts again knows nothing, and learns it again by connecting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from uuid import UUID
+
+from .core.fast_failover import ProbeOutcome
+from .image.image import MetadataImage
+from .image.registrations import BrokerRegistration
+
+AddressKey = tuple[str, int]
+"""A numeric host, as a name was resolved, and a port."""
+
+
+class Attempt(Enum):
+    """What became of one connect."""
+
+    TAKEN = auto()
+    REFUSED = auto()
+    NO_WAY = auto()
+    """This machine has no route or no address of that family."""
+    SILENT = auto()
+    """A timeout, or any other error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The result of one look: an attempt for each address, and the incarnations that answered there."""
+
+    attempts: Mapping[AddressKey, Attempt] = field(default_factory=dict)
+    incarnations: Mapping[AddressKey, UUID] = field(default_factory=dict)
+
+
+class Reachability:
+    """The table of one controller, for as long as its process lives."""
+
+    def __init__(self) -> None:
+        self._reached: dict[int, tuple[int, frozenset[AddressKey]]] = {}
+        """The broker epoch, and the addresses that took a connect, by broker id."""
+
+    def due(self, image: MetadataImage) -> list[BrokerRegistration]:
+        """Return the brokers that serve and were not reached yet; forget registrations that are over."""
+        serving = {broker_id: broker for broker_id, broker in image.brokers.items() if not broker.fenced}
+        self._reached = {
+            broker_id: entry
+            for broker_id, entry in self._reached.items()
+            if broker_id in serving and serving[broker_id].epoch == entry[0]
+        }
+        return [broker for broker_id, broker in sorted(serving.items()) if broker_id not in self._reached]
+
+    def note(self, broker: BrokerRegistration, sight: Sight) -> None:
+        """Take up a look at a broker that serves."""
+        own = {
+            address
+            for address, attempt in sight.attempts.items()
+            if attempt is Attempt.TAKEN
+            and sight.incarnations.get(address, broker.incarnation_id) == broker.incarnation_id
+        }
+        if own:
+            self._reached[broker.broker_id] = broker.epoch, frozenset(own) | self._addresses(broker)
+
+    def is_alive(self, broker_id: int) -> None:
+        """Take up that a broker whose addresses refused is alive: they refuse this controller alone."""
+        self._reached.pop(broker_id, None)
+
+    def outcome(self, broker: BrokerRegistration, sight: Sight) -> ProbeOutcome:
+        """Return what a look shows of the process that registered (see the module)."""
+        reached = self._addresses(broker)
+        answered = {sight.incarnations[address] for address in reached & sight.incarnations.keys()}
+        if broker.incarnation_id in sight.incarnations.values():
+            return ProbeOutcome.SAME_INCARNATION
+        if answered:
+            return ProbeOutcome.OTHER_INCARNATION
+        tried = {address: attempt for address, attempt in sight.attempts.items() if attempt is not Attempt.NO_WAY}
+        is_refused = all(attempt is Attempt.REFUSED for attempt in tried.values())
+        return ProbeOutcome.REFUSED if is_refused and reached & tried.keys() else ProbeOutcome.NO_PROOF
+
+    def _addresses(self, broker: BrokerRegistration) -> frozenset[AddressKey]:
+        epoch, addresses = self._reached.get(broker.broker_id, (-1, frozenset[AddressKey]()))
+        return addresses if epoch == broker.epoch else frozenset()
