@@ -96,6 +96,7 @@ CASES: Mapping[ApiKey, Case] = {
     ApiKey.CREATE_ACLS: cluster(AclOperation.ALTER),
     ApiKey.DELETE_ACLS: cluster(AclOperation.ALTER),
     ApiKey.DESCRIBE_LOG_DIRS: cluster(AclOperation.DESCRIBE),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: cluster(AclOperation.ALTER),
     ApiKey.ELECT_LEADERS: cluster(AclOperation.ALTER),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: cluster(AclOperation.ALTER),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: cluster(AclOperation.DESCRIBE),

@@ -59,7 +59,7 @@ def test_few_objects_are_left_alone(garbage: GarbageCollection) -> None:
     frozen = gc.get_freeze_count()
     kept = aged(900)
     garbage.look()
-    assert gc.get_freeze_count() == frozen
+    assert gc.get_freeze_count() <= frozen  # what was frozen before may have been freed meanwhile
     assert len(kept) == 900
 
 
@@ -75,7 +75,8 @@ def test_few_objects_are_collected_now_and_then_and_not_frozen(garbage: GarbageC
     collections = gc.get_stats()[2]["collections"]
     clock.now_s = pauses.COLLECT_INTERVAL_S
     garbage.look()
-    assert (gc.get_stats()[2]["collections"], gc.get_freeze_count()) == (collections + 1, frozen)
+    assert gc.get_stats()[2]["collections"] == collections + 1
+    assert gc.get_freeze_count() <= frozen
     assert gone() is one
     del one, other
     clock.now_s = 2 * pauses.COLLECT_INTERVAL_S

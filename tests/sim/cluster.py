@@ -187,7 +187,7 @@ class Client:
             max_bytes=1_000_000,
             topics=(FetchTopic((wanted,), "t", self.cluster.image.topics["t"].topic_id),),
         )
-        response = await self.client.fetch(self.leader(), request)
+        response = await self.client.send(self.leader(), request)
         answer = response.topics[0].partitions[0]
         assert answer.error_code is ErrorCode.none, answer
         data = answer.records or b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -9,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration, TopicImage
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
 from tierfetch.plugins.layout import partition_directory, segment_key
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.core.ledger import RemoteLogLedger
@@ -56,9 +57,18 @@ SEGMENT = RemoteLogSegmentMetadata(
 )
 
 
-def leftovers(*states: RemoteLogSegmentState, leader: int = 1, log_start: int = 0, at_s: float = 0.0) -> list[str]:
-    """Of one segment that came to the last of these, by broker 2; a copy may take a second."""
+def leftovers(
+    *states: RemoteLogSegmentState,
+    leader: int = 1,
+    log_start: int = 0,
+    at_s: float = 0.0,
+    other: RemoteLogSegmentMetadata | None = None,
+) -> list[str]:
+    """Of one segment that came to the last of these, by broker 2; a copy may take a second. `other` is copied, too."""
     ledger = RemoteLogLedger(NAME)
+    if other is not None:
+        ledger.apply(other)
+        ledger.apply(RemoteLogSegmentMetadataUpdate(other.segment_id, FINISHED, EPOCH_MS, 1))
     ledger.apply(SEGMENT)
     for state in states[1:]:
         ledger.apply(RemoteLogSegmentMetadataUpdate(SEGMENT.segment_id, state, EPOCH_MS, 2))
@@ -71,7 +81,8 @@ def led(ledger: RemoteLogLedger, leader: int = 1, log_start: int = 0) -> tuple[A
     """A cluster, and its brokers, of which that one leads."""
     registration = PartitionRegistration(leader, 0, 0, (1, 2), (1, 2))
     image = ClusterImage("c", {}, {"t": TopicImage("t", NAME.topic_id, {}, {0: registration})}, {})
-    hosted = SimpleNamespace(log=SimpleNamespace(log_start_offset=log_start))
+    epochs = LeaderEpochCache([EpochEntry(0, 0)])
+    hosted = SimpleNamespace(log=SimpleNamespace(log_start_offset=log_start, log_end_offset=100, epochs=epochs))
     broker = SimpleNamespace(
         config=SimpleNamespace(node_id=leader),
         tier=SimpleNamespace(manager=SimpleNamespace(ledger=lambda _: ledger)),
@@ -88,8 +99,11 @@ def a_second_for_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_copy_is_given_up_once_nobody_can_be_at_it() -> None:
-    assert leftovers(STARTED, at_s=1.0) == []
-    assert [reason.endswith("was begun 1500 ms ago by 2") for reason in leftovers(STARTED, at_s=1.5)] == [True]
+    copy = replace(SEGMENT, segment_id=RemoteLogSegmentId(NAME, UUID(int=4)))
+    assert leftovers(STARTED, at_s=1.0, other=copy) == []
+    (reason,) = leftovers(STARTED, at_s=1.5, other=copy)
+    assert reason.endswith("was begun 1500 ms ago by 2")
+    assert leftovers(STARTED, at_s=1.5, other=replace(copy, end_offset=8)) == [], "offset 9 is in no other copy"
     assert len(leftovers(STARTED, leader=2)) == 1, "its own it can give up at once"
 
 
