@@ -16,7 +16,7 @@ another's commit; those that write nothing, as most heartbeats, do not wait.
 Failure points: the quorum refuses an append, or leadership ends while a commit is awaited: NOT_CONTROLLER, and whether
 it was done shows when the asker looks. What does not fit into the quorum's buffer waits, for half a transaction must
 not stay behind. A record that cannot be replayed stops the replica. Where the quorum has appended a record of its own
-at the offset that a decision counts on (a broker's epoch), it is taken anew.
+at the offset that a decision counts on (a broker's epoch), the decision is made again.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
     disks               the same in bytes, within the band of the numbers; a replica that moves anyway is redirected
                         first, at no cost
 
-Which replicas: choice.py; to whom: handing.py. Where racks or room stand in the way of what was shared out, whoever
-still lacks takes from anybody inside the band.
+Which replicas: choice.py; to whom: handing.py. Where racks or room stand in the way of what was shared out, a broker
+that still lacks some takes from any broker inside the band.
 """
 
 from __future__ import annotations

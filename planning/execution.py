@@ -201,7 +201,7 @@ class _Step:
         electable = [entry for entry in late if entry.final[0] in self._state.live]
         began_ms = self._journal.leading_at_ms
         if electable and began_ms is None:
-            return (self._note("leading"), ElectLeaders(_keys(electable)), Wait(f"{_names(electable)} to be led anew"))
+            return (self._note("leading"), ElectLeaders(_keys(electable)), Wait(f"{_names(electable)} to be led again"))
         if electable and began_ms is not None and self._now_ms < began_ms + self._header.warm_wait_s * 1000:
             brokers = _brokers({entry.final[0] for entry in electable})
             limit = f"at most {self._header.warm_wait_s:g} s (--warm-timeout)"

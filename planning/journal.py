@@ -144,7 +144,7 @@ ENDED: Final = frozenset({Outcome.DONE, Outcome.CANCELLED, Outcome.ROLLED_BACK})
 @dataclass(frozen=True, slots=True)
 class Journal:
     """The header with all events so far. `throttled_wave` is what this process has set the throttle for, `aim` what
-    `resume` goes on with, `bent` why the order of replicas cannot be put right, `left` as in `ended`.
+    `resume` continues with, `bent` why the order of replicas cannot be put right, `left` as in `ended`.
     """
 
     header: Header

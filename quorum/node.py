@@ -232,7 +232,7 @@ class QuorumNode:
         await self._stack.aclose()
 
     def _fail(self, reason: str) -> None:
-        """Stop by itself, for good. Whoever runs this replica sees `failed` and calls `stop`."""
+        """Stop for good, without being asked. The owner of this replica sees `failed` and calls `stop`."""
         if not self.failed.done():
             _log.error("replica %d of the quorum has failed: %s", self.config.key.id, reason)
             self.failed.set_result(reason)

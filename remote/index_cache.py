@@ -13,7 +13,7 @@
 | one that is not there is empty if the log has no ABORT marker   | Kafka before 4.0 denies none (`aborts`)          |
 | else it was lost: an error                                      | nobody can say what was aborted                  |
 | an offset or time index that is lost or damaged in the tier is  | the `.log` has all that it says, and local data  |
-| built from the log, one segment at a time                       | goes on the strength of the `.log` alone         |
+| built from the log, one segment at a time                       | relies on the `.log` alone                       |
 | files are fsynced before they count                             | an empty file after a crash would hide aborts    |
 | a file from an earlier run is checked when first used           | it may have been damaged; then it is fetched     |
 | what the tier returns must be an index of this very segment     | else RemoteStorageCorruptError, and nothing kept |

@@ -30,8 +30,8 @@ _POLICIES: Final = {
 }
 
 _ASSUMPTIONS: Final = (
-    "Transfers share every NIC, disk, CPU, throttle and rack link max-min fairly: nobody can get more without taking "
-    "from somebody who has no more.",
+    "Transfers share every NIC, disk, CPU, throttle and rack link max-min fairly: no transfer can get more without "
+    "taking from one that has no more than it.",
     "The foreground comes first and stays as it is; what is left (at least 5 %) goes to the replicas being built.",
     "All replicas of one broker start to fetch together, once the last of them is set up.",
     "Nothing else fails meanwhile, and no operator changes anything.",

@@ -3,7 +3,7 @@
 | event | partitions | what becomes of them |
 |---|---|---|
 | fenced, going down, unregistered | with it in the ISR | it leaves the ISR but as the last member; another leads |
-| registered anew | with it in the ISR | the same: a broker that registers is fenced at first |
+| registered again | with it in the ISR | the same: a broker that registers is fenced at first |
 | registered, a directory missing | with it in the ISR | leaves also as the last member if its replica may be lost |
 | a directory went offline | with its replica there | as if fenced |
 | unfenced | without a leader | it leads where it is in the ISR, or an unclean election is allowed |

@@ -12,7 +12,7 @@ the new incarnation counts as the old one:
 | the same, and its session is not over | refused where an ISR would be left empty |
 | stopped uncleanly, or cleanly | leave every ISR but as the last member; a fenced broker leads nothing |
 
-Whoever goes on leading does so under a new leader epoch: the broker first loses the leadership.
+A replica that continues to lead does so under a new leader epoch: the broker first loses the leadership.
 """
 
 from __future__ import annotations

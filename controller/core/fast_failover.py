@@ -8,7 +8,7 @@ reset it. So the controller looks at once, by connecting to the broker's listene
 | every address refuses, one that this controller had reached among them | nobody listens there: a sign |
 | another incarnation answers at an address where the registered one did | the registered one is gone: a sign |
 | two signs in a row, and no heartbeat since | proof |
-| an answer by the same incarnation | alive: no more looking |
+| an answer by the same incarnation | alive: the search ends |
 | a timeout, an unreachable host, a reset after accept | nothing |
 | a refusal by addresses that never took a connect (NAT, port maps; `reachability`) | nothing |
 | anything, looking for a registration that is over | nothing |
@@ -142,7 +142,7 @@ class FastFailover:
         return Verdict.PROBE
 
     def look_for_silent(self, image: MetadataImage, now_ms: int) -> list[int] | None:
-        """Brokers to probe, of whom no heartbeats come, or no more; None once their sessions are over."""
+        """The brokers to probe, because they send no heartbeats, or stopped; None once their sessions are over."""
         if not self.is_enabled or now_ms >= self._began_ms + self.session_timeout_ms:
             return None
         if not self._hears_most(image, self._fenced_lately(now_ms)):

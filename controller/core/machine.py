@@ -275,7 +275,7 @@ class ControllerCore:
         return broker is not None and broker.epoch == broker_epoch
 
     def on_pause(self, now_ms: int) -> None:
-        """This process stood still, so that silence says nothing about brokers: all begin anew, and none is fenced
+        """This process paused, so that silence says nothing about brokers: all sessions restart, and none is fenced
         fast before most of them are heard again.
         """
         self.state.sessions.extend(now_ms)

@@ -56,7 +56,7 @@ class ControllerResult(Generic[ResponseT_co]):
     """Records to append and the response to give once they are committed; None for what no request asks for.
 
     Records that are not `is_atomic` may be appended in several batches, in their order. `base_offset`: the first one
-    must have it, or all has to be decided anew. `leaving`: the broker whose controlled shutdown the records begin.
+    must have it, or all must be decided again. `leaving`: the broker whose controlled shutdown the records begin.
     `kraft_upgrade`: what the quorum is asked first. `refusal`: the sentence for which the response has no room.
     """
 

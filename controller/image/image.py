@@ -38,7 +38,7 @@ METADATA_VERSION: Final = "metadata.version"
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
 INTERNED_MAX: Final = 100_000
-"""Distinct replica lists and the like that are shared; beyond, the cache begins anew."""
+"""Distinct replica lists and the like that are shared; beyond that number, the cache is emptied."""
 
 _Record = TypeVar("_Record", bound=r.MetadataRecord)
 _Shared = TypeVar("_Shared", bound=tuple[object, ...])

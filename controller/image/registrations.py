@@ -83,7 +83,7 @@ class PartitionRegistration(NamedTuple):
         return self.directories[self.replicas.index(broker_id)]
 
     def check(self, key: PartitionKey) -> None:
-        """The invariants of a registration, whoever wrote the record."""
+        """The invariants of a registration, regardless of the record's writer."""
         assert self.leader == NO_LEADER or self.leader in self.isr, (key, self)
         assert set(self.isr) <= set(self.replicas), (key, self)
         assert len(self.directories) == len(self.replicas), (key, self)

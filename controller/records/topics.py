@@ -38,7 +38,7 @@ class PartitionRecord(MetadataRecord):
 class PartitionChangeRecord(MetadataRecord):
     """None, LEADER_UNCHANGED and RECOVERY_UNCHANGED leave a field as it was.
 
-    Whoever replays it adds 1 to the partition epoch, and 1 to the leader epoch if `leader` is given, even if it is the
+    A replay adds 1 to the partition epoch, and 1 to the leader epoch if `leader` is given, even if it is the
     same leader.
     """
 

@@ -140,7 +140,7 @@ class AdoptFromTier:
     """Rebuild the state of [log_start_offset, start_offset) from the tier and fetch at `start_offset`.
 
     `last_epoch` is the leader epoch of the record at `start_offset - 1` in the leader's log. The adopted segment may
-    reach further than `start_offset`; then the fetch begins behind it.
+    reach further than `start_offset`; then the fetch begins after it.
     """
 
     log_start_offset: int

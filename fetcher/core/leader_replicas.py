@@ -1,7 +1,7 @@
 """What a leader knows of its followers under one leader epoch, and what follows: high watermark and ISR changes.
 
 One instance for one leader epoch; a new epoch begins a new record, in which no follower's position is known. Pure: the
-caller brings the time (monotonic ms) and the leader's own offsets, proposes ISR changes to whoever decides on them and
+caller brings the time (monotonic ms) and the leader's own offsets, proposes ISR changes to the controller and
 reports the outcome.
 
 A follower's fetch at offset F, answered when the leader's log ended at L:

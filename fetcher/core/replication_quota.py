@@ -6,7 +6,7 @@ only those wait that are not in sync: what keeps up is live traffic, and never h
     throttled.replicas of a topic     "0:1,0:2,3:1" (partition:broker), "*" for all, "" for none
     throttled.rate of a broker        bytes for each second, over all throttled replicas of one direction
 
-Whoever finds the quota not exhausted may move any number of bytes, and the debt is waited for afterwards: a fetch is
+A fetch that finds quota left may move any number of bytes, and the debt is waited for afterwards: a fetch is
 larger than a small quota's second. What is not used is kept for `BURST_S` at most.
 """
 

@@ -1,6 +1,6 @@
 """The `Disk` port, its implementation on the operating system, and the lock of a directory.
 
-port               declares every effect on local files. A simulation replaces what is behind it.
+port               declares every effect on local files. A simulation implements it too.
 os_disk            implements the port on the operating system's files.
 open_file          orders the calls on one open file.
 threads            runs blocking calls on a disk's threads, and limits its queue.

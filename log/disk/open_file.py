@@ -16,8 +16,8 @@ After a failure:
 
 | failed          | then                                                                                        |
 |-----------------|---------------------------------------------------------------------------------------------|
-| write, truncate | so do the writes, truncations and syncs that were queued behind it, undone, because whoever |
-|                 | made them did not know; later ones are carried out                                          |
+| write, truncate | so do the writes, truncations and syncs that were queued after it, undone, because their    |
+|                 | callers did not know of it; later ones are carried out                                      |
 | sync            | the file is poisoned: writes, truncations and syncs are refused for good. The kernel may    |
 |                 | have dropped the pages that it could not write, so a second fsync that succeeds would prove |
 |                 | nothing                                                                                     |

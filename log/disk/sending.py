@@ -8,7 +8,7 @@ dearer than what the sender saves (replication and consuming took 8 to 12 % more
 * What the transport has buffered goes out first. Nothing else may write to it meanwhile.
 * Nothing stays in the shared buffer over an `await`: what the socket does not take is read again.
 * What is not in memory is read in a thread, while the kernel is advised of what follows.
-* The socket's descriptor is duplicated for the time of the send, so it cannot be closed or given away behind its back.
+* The socket's descriptor is duplicated for the time of the send, so it cannot be closed or reused meanwhile.
   That a transport was closed is noticed when the socket becomes writable, and after `CLOSED_CHECK_S` at the latest.
 """
 

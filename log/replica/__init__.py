@@ -2,7 +2,6 @@
 
 state            holds what the parts share, and says who may change what.
 appender         appends: it decides under the gate, submits the bytes, and waits until they are published.
-key_check        checks that the records for a compacted topic have keys.
 write_pipeline   writes in the order in which offsets were assigned.
 flusher          flushes up to an offset and moves the recovery point there.
 reader           reads slices, aborted transactions, and offsets by time.

@@ -21,17 +21,18 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.records import LOG_OVERHEAD, BatchHeader, TimestampType, stamp_batch
+from ...protocol.net.batch_reading import reading_batch
+from ...protocol.records import LOG_OVERHEAD, BatchHeader, TimestampType, decompressed_bytes_max, stamp_batch
 from ...protocol.records.batch_header import CONTROL_BIT
 from ...protocol.records.control import EndTransactionMarker
 from ...protocol.values import value
+from ..core.config import LogConfig
 from ..core.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX
 from ..core.producer_state import AppendOrigin, BatchMetadata
-from ..core.validation import check_follower_batches, check_follower_order, check_leader_batch
+from ..core.validation import check_follower_batches, check_follower_order, check_key, check_leader_batch
 from ..disk.port import Buffer
 from ..segment.batch_scan import end_transaction_marker
 from .flusher import Flusher
-from .key_check import check_keys
 from .state import LogState
 from .write_pipeline import QUEUED_BYTES_MAX, WritePipeline
 
@@ -83,7 +84,7 @@ class Appender:
         markers = _markers(data, [header])
         if state.config.is_compacted and origin is AppendOrigin.CLIENT:
             async with self._checks:
-                await check_keys(data, header, state.config)
+                await _check_keys(data, header, state.config)
         # No wait in between: the gate is taken in the order in which the checks were.
         await state.gate.acquire()
         try:
@@ -345,6 +346,17 @@ class Appender:
         state.segments.append(segment)
         state.names_changed += 1
         state.keeper.segment_closed()
+
+
+async def _check_keys(data: Buffer, header: BatchHeader, config: LogConfig) -> None:
+    """Raise INVALID_RECORD for a record without a key, CorruptRecordError for records that cannot be read.
+
+    The records are checked in slices of the event loop's share.
+    """
+    async with reading_batch(data, 0, header, decompressed_bytes_max(config.max_message_bytes)) as slices:
+        async for some in slices:
+            for record in some:
+                check_key(record)
 
 
 def _markers(data: Buffer, headers: list[BatchHeader]) -> Markers:

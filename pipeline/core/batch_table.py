@@ -197,7 +197,7 @@ def stated_offset(data: memoryview, position: int, selection: Selection) -> int 
 
 def _is_aborted(table: BatchTable, bases: Int64Array, aborted: Sequence[AbortedTransaction]) -> BoolArray:
     """A producer has one open transaction at a time, so that the last one that began before a batch is the one that
-    counts; where its end is not known, it reaches over those behind it.
+    counts; where its end is not known, it covers the batches after it.
     """
     producers, transactional = table.column("producer_id"), table.has(TRANSACTIONAL_BIT)
     found = np.zeros(len(table), np.bool_)

@@ -10,7 +10,7 @@ A wave writes its files under hidden names, then its commit, then gives the file
 |----------------------------------|---------------------------|--------------------------------------------|
 | while files are written          | hidden files of no commit | removes them, reads the same offsets again |
 | between commit and the last name | hidden files of a commit  | names them; their offsets are done         |
-| after that                       | nothing to do             | goes on behind them                        |
+| after that                       | nothing to do             | continues after them                       |
 
 So a reader never sees an offset twice, whenever it looks, and one who looks after a run that ended well misses none.
 

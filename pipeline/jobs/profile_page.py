@@ -31,7 +31,7 @@ def profile_page(found: TierProfile) -> str:
         (
             "Skew of partitions",
             "The largest partition by the mean of all: 1 is even; 2 means that one partition has twice its share, and "
-            "so do its leader, its followers and whoever replaces them.",
+            "so do its leader, its followers and their replacements.",
             _skew(found),
         ),
     ]

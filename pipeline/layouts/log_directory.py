@@ -7,7 +7,7 @@
 | what is committed  | `replication-offset-checkpoint`: what lies behind that high watermark is not read    |
 | what is deleted    | `log-start-offset-checkpoint`                                                        |
 | leader epochs      | `leader-epoch-checkpoint`                                                            |
-| open transactions  | the newest `.snapshot` at or below the end, and the batches behind it                |
+| open transactions  | the newest `.snapshot` at or below the end, and the batches after it                 |
 
 A segment's id is made from its place and size, so that one that has grown is another one. Brokers delete and compact
 while they run: a file that goes while it is read is an error like any other missing object.

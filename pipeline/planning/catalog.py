@@ -3,8 +3,8 @@
     layout (once) -> partitions -> sight of each in each store -> one ledger for each partition
 
 A segment never changes under its id, so that a look describes only what is new; a stream lists only from where it
-stands, unless something is lacking there. What is no longer listed leaves the ledger. A topic that was deleted and made
-anew has two ids: whoever asks says which one lives, else it is the one last written, in all partitions.
+stands, unless something is lacking there. What is no longer listed leaves the ledger. A topic that was deleted and
+created again has two ids: the caller names the live one, else it is the one last written, in all partitions.
 """
 
 from __future__ import annotations

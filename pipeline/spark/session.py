@@ -50,7 +50,7 @@ def register(session: SparkSession, *, push_filters: bool = False) -> None:
 
     With `push_filters`, and `PUSHDOWN_SETTING` on, a query's filters spare reading (`pruning`). Spark 4.3 then keeps
     the plan of the filters it saw last with the DataFrame: one that is used again with other filters, or with none,
-    gives the rows of the former. So it is for those who `load()` anew for each query, and off unless asked for.
+    gives the rows of the former. So it is for jobs that call `load()` for each query, and off by default.
     ValueError if the setting is off.
     """
     from .driver_probe import open_desk

@@ -146,7 +146,7 @@ class LogFailed:
 
 @value
 class SnapshotChunkWritten:
-    """Done; a follower's download goes on."""
+    """The chunk is written; a follower's download continues."""
 
     effect: SnapshotChunkAppend
 

@@ -220,7 +220,7 @@ def _append_change(replica: Replica, role: Leader, change: VoterChange) -> None:
 
 
 def _name_positions(replica: Replica, role: Leader, voters: VoterSet) -> None:
-    """What is known of static voters goes on under their full keys, as far as it is of the directory they named."""
+    """Keep what is known of static voters under their full keys, if it concerns the directory that they named."""
     for node in voters:
         static_key = replica.voters.by_id[node.id].key
         position = role.positions.pop(static_key, None)

@@ -2,7 +2,7 @@
 
     step                                       durable afterwards               crash here
     -----------------------------------------  -------------------------------  -------------------------------------
-    chunk received -> `SnapshotChunkAppend`    nothing that counts              the download begins anew
+    chunk received -> `SnapshotChunkAppend`    nothing that counts              the download restarts
     last chunk -> `InstallSnapshot`            snapshot, then the empty log     the shell finishes it, or drops it whole
     `SnapshotInstalled`                        both                             -
     `SnapshotRejected`                         as before; the next Fetch half   -

@@ -6,7 +6,7 @@
                  "data_version":1}                                                              kraft.version 1
 
 One line without spaces or a line feed. Written whole by `Disk.write_file`, which replaces and syncs it. A file that is
-there and cannot be read is refused: whoever guessed its content might vote twice in one epoch. So is one that names
+there and cannot be read is refused: a voter that guessed it might vote twice in one epoch. So is one that names
 other voters than the configuration, as far as both name any: it is another quorum's.
 """
 

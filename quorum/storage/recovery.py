@@ -4,7 +4,7 @@
 |---|---|
 | no `quorum-state` | epoch 0, or the log's last epoch, and no vote; marked |
 | its epoch is below the log's last one | the log's epoch, without a vote: the file is older than the log; marked |
-| voters in the latest snapshot, or behind it in the log | these, by the offsets of their records |
+| voters in the latest snapshot, or after it in the log | these, by the offsets of their records |
 | no voters there | the configured ones |
 | the mark | it has to prove its log and its votes (`proof`), if it can vote at all |
 

@@ -9,7 +9,7 @@
     control batch   SnapshotFooter
 
 All batches carry the snapshot's epoch as leader epoch and offsets that count from 0. A file is whole if every CRC is
-right, the first record is the header, the last one the footer, and nothing lies behind it; `parse_snapshot` refuses any
+right, the first record is the header, the last one the footer, and nothing follows it; `parse_snapshot` refuses any
 other with CorruptFileError. The first snapshot of a formatted voter is `00000000000000000000-0000000000.checkpoint`.
 
 Pure: files are moved by `snapshots`.

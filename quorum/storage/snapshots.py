@@ -7,7 +7,7 @@
 | gone | `remove_before`, oldest first | there or not: counted again, and removed by the next clean-up |
 
 A fetched snapshot is checked as a whole before its rename: what a leader sent with a wrong CRC or without its footer
-never takes the name of a snapshot. One cut here is checked by whoever reads it.
+never takes the name of a snapshot. A snapshot cut here is checked by its reader.
 
 The owner of the log calls, one call after another. Reads, and `write`, may run beside them.
 """
@@ -129,7 +129,7 @@ class SnapshotStore:
         await self._disk.remove(cut.path)
 
     async def store_chunk(self, snapshot_id: SnapshotId, position: int, data: bytes | memoryview) -> int:
-        """Append a chunk of a fetched snapshot; the position behind it. A chunk at 0 begins anew."""
+        """Append a chunk of a fetched snapshot and return the position after it. A chunk at 0 starts the file again."""
         if position == 0:
             await self.drop_part()
             self._part = (snapshot_id, await self._open_anew(self._part_path(snapshot_id)), 0)
