@@ -8,6 +8,8 @@ marker may end a transaction that wrote nothing here; but then nobody can say wh
 
 from __future__ import annotations
 
+from contextlib import aclosing
+
 from ..log.core.errors import CorruptFileError
 from ..log.core.producer_snapshot import decode_snapshot
 from ..protocol.errors import CorruptRecordError
@@ -49,12 +51,13 @@ async def first_open_offset(segment: RemoteLogSegmentMetadata, storage: ReadsSeg
 
 async def _has_abort_marker(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> bool:
     """Read the log up to the first one. RemoteStorageError, also where it is damaged."""
-    async for batch in scan(segment, storage):
-        try:
-            if _aborts(batch):
-                return True
-        except CorruptRecordError as error:
-            raise RemoteStorageCorruptError(f"{segment.segment_id}: {error.message}") from error
+    async with aclosing(scan(segment, storage)) as batches:
+        async for batch in batches:
+            try:
+                if _aborts(batch):
+                    return True
+            except CorruptRecordError as error:
+                raise RemoteStorageCorruptError(f"{segment.segment_id}: {error.message}") from error
     return False
 
 

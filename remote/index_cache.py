@@ -57,6 +57,8 @@ BYTES_MAX: Final = 1 << 30
 """Kafka's default."""
 DECODED_BYTES_MAX: Final = 32 << 20
 OPEN_OFFSETS_MAX: Final = 4096
+REPAIR_AGAIN_S: Final = 60.0
+"""How long a log that could not be read to build an index is left alone, however often consumers ask."""
 FILE_BYTES_MIN: Final = 4096
 """What even an empty file counts: a block of the disk, or the objects that stand for it in memory."""
 
@@ -86,6 +88,8 @@ class RemoteIndexCache:
         self._tasks: set[asyncio.Task[object]] = set()
         self._rebuilding = asyncio.Lock()
         """Held while an index is built from a whole log: one at a time, as it reads a segment of up to gigabytes."""
+        self._beyond_repair: dict[UUID, float] = {}
+        """Segments whose log did not give an index either, and until when it is not read again for that."""
 
     @classmethod
     async def open(
@@ -226,6 +230,9 @@ class RemoteIndexCache:
         self, metadata: RemoteLogSegmentMetadata, index_type: IndexType, why: RemoteStorageError
     ) -> tuple[Index, bytes]:
         async with self._rebuilding:
+            now_s = asyncio.get_running_loop().time()
+            if now_s < self._beyond_repair.get(metadata.segment_id.id, now_s):
+                raise why
             _log.warning(
                 "%s: its %s cannot be used, building it from the %d bytes of its log: %s",
                 metadata.segment_id,
@@ -236,6 +243,8 @@ class RemoteIndexCache:
             try:
                 indexes = await scanned_indexes(metadata, self._storage)
             except RemoteStorageError as error:
+                self._beyond_repair = {key: until_s for key, until_s in self._beyond_repair.items() if until_s > now_s}
+                self._beyond_repair[metadata.segment_id.id] = asyncio.get_running_loop().time() + REPAIR_AGAIN_S
                 raise why from error
         index = indexes.offset if index_type is IndexType.OFFSET else indexes.time
         return index, index.encode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final, NamedTuple
 
 from ..log.core.segment_indexes import SegmentIndexes
@@ -29,7 +29,7 @@ class ScannedBatch(NamedTuple):
     at: int
 
 
-async def scan(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> AsyncIterator[ScannedBatch]:
+async def scan(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> AsyncGenerator[ScannedBatch, None]:
     """Yield all batches in order, with their CRCs checked. RemoteStorageError, also where the log is damaged or ends in
     the middle of a batch.
     """

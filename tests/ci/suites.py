@@ -45,7 +45,7 @@ def suites(rng: Random) -> tuple[Suite, ...]:
     return (
         Suite("check", ("make", "--no-print-directory", "check"), 15 * 60, runs_tests=False),
         make("test", 20 * 60, 6500, may_skip=True),
-        make("faults", 15 * 60, 25, decides=False),
+        make("faults", 15 * 60, 40),
         make("secure", 20 * 60, 60, decides=False),
         make("abuse", 10 * 60, 30),
         make("interop", 20 * 60, 55, decides=False),

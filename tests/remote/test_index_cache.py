@@ -218,7 +218,10 @@ async def test_absent_segment_is_an_error_each_time() -> None:
     for _ in range(2):
         with pytest.raises(RemoteResourceNotFoundError):
             await cache.offset_index(SEGMENT)
-    assert [operation for operation, _ in tier.calls] == 2 * ["fetch_index index", "fetch_log_segment"]
+    operations = [operation for operation, _ in tier.calls]
+    assert operations == ["fetch_index index", "fetch_log_segment", "fetch_index index"], (
+        "its log is not read each time"
+    )
 
 
 BATCHES = [bytes(data_batch(base_offset=100 + n, timestamp_ms=1_000 + n, value=1_000 * b"v")) for n in range(20)]
