@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 from tierfetch.broker.replicas import failed_logs
 from tierfetch.broker.replicas.replica_directories import ReplicaDirectories
+from tierfetch.fetcher.core.leader_replicas import LeaderReplicas
 from tierfetch.log.replica import recovery
 from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
@@ -52,6 +53,7 @@ def shorter_log_in_the_isr() -> Iterator[None]:
     with (
         patch.object(ReplicaDirectories, "report_lost", report_lost),
         patch.object(failed_logs, "obstacle", lambda *_: None),
+        patch.object(LeaderReplicas, "isr_without_shorter", lambda *_: None),  # its leader sees it, too
     ):
         yield
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -12,7 +13,7 @@ from tierfetch.log.core.producer_state import BatchMetadata, ProducerStateEntry
 from tierfetch.log.core.producers import ProducerStateManager
 from tierfetch.log.replica.appender import Appender, LogAppendInfo
 from tierfetch.log.replica.flusher import Flusher
-from tierfetch.log.replica.state import LogState
+from tierfetch.log.replica.state import LogOffsets, LogState
 from tierfetch.log.replica.truncation import Truncation
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import BatchHeader
@@ -81,7 +82,7 @@ def producers_not_truncated() -> Iterator[None]:
     async def cut(self: Truncation, offset: int) -> None:
         before = self._state.producers
         await original(self, offset)
-        entries = dict(before.entries)
+        entries = dict(before._entries)
         self._state.producers = ProducerStateManager(self._state.log_end_offset)
         self._state.producers._entries = entries
 
@@ -114,7 +115,7 @@ def epoch_begins_early() -> Iterator[None]:
     transactional_producers=(1,),
 )
 def no_last_stable_offset() -> Iterator[None]:
-    with patch.object(LogState, "last_stable_offset", property(lambda self: self.high_watermark)):
+    with _last_stable_offset(lambda self: self.high_watermark):
         yield
 
 
@@ -184,7 +185,22 @@ def stable_above_watermark() -> Iterator[None]:
         first = self.first_unstable_offset
         return self.high_watermark if first is None else first
 
-    with patch.object(LogState, "last_stable_offset", property(last_stable_offset)):
+    with _last_stable_offset(last_stable_offset):
+        yield
+
+
+@contextmanager
+def _last_stable_offset(wrong: Callable[[LogState], int]) -> Iterator[None]:
+    """Have a log say this of itself, alone and among its other offsets."""
+    offsets = LogState.offsets
+
+    def all_offsets(self: LogState) -> LogOffsets:
+        return offsets.fget(self)._replace(last_stable_offset=wrong(self))
+
+    with (
+        patch.object(LogState, "last_stable_offset", property(wrong)),
+        patch.object(LogState, "offsets", property(all_offsets)),
+    ):
         yield
 
 
