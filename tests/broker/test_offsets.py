@@ -52,9 +52,11 @@ class NoTimes:
         return TimestampAndOffset(NOW_MS + 9, 0, 0)
 
 
-def handlers(host: Host, ledger: RemoteLogLedger | None = None, *, tier: bool = True) -> OffsetHandlers:
+def handlers(
+    host: Host, ledger: RemoteLogLedger | None = None, *, tier: bool = True, search_timeout_ms: int = 60_000
+) -> OffsetHandlers:
     remote = RemoteOffsets(lambda partition: ledger, NoTimes()) if tier else None
-    return OffsetHandlers(host.hosted, remote, search_timeout_ms=20)
+    return OffsetHandlers(host.hosted, remote, search_timeout_ms=search_timeout_ms)
 
 
 async def listed(
@@ -183,7 +185,7 @@ async def test_search_in_a_tier_that_hangs_ends(host: Host) -> None:
     partition = await host.topic("t", 1, config=LogConfig(segment_bytes=100, remote_storage_enable=True))
     await append(partition, *(batch(b"a" * 30) for _ in range(3)))
     await partition.log.delete_local_segments(2)
-    assert (await listed(handlers(host), 5)).error_code is ErrorCode.request_timed_out
+    assert (await listed(handlers(host, search_timeout_ms=20), 5)).error_code is ErrorCode.request_timed_out
 
 
 async def test_refusals(host: Host) -> None:
