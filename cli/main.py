@@ -18,6 +18,7 @@ _COMMANDS = {
     "brokers": ("admin.brokers", "brokers", "Who is in the cluster and what they hold."),
     "configs": ("admin.configs", "configs", "Show and change configs of topics and brokers."),
     "features": ("admin.features", "features", "Show and change the cluster's feature levels."),
+    "log-dirs": ("admin.log_dirs", "log_dirs", "Show the log directories of brokers and the replicas in them."),
     "reassign": ("admin.reassign", "reassign", "Move replicas to other brokers, and watch them arrive."),
     "topics": ("admin.topics", "topics", "List, describe, create, grow, shrink and delete topics."),
     "broker": ("broker", "broker", "Run a broker until it is asked to stop (SIGTERM or SIGINT)."),

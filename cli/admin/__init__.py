@@ -1,9 +1,10 @@
-"""`tierfetch topics|configs|brokers|features|reassign`: administer any Kafka cluster through any of its brokers.
+"""`tierfetch topics|configs|brokers|log-dirs|features|reassign`: administer any Kafka cluster by any of its brokers.
 
 topics            lists, describes, creates, grows, shrinks and deletes topics.
 configs           shows and sets configs of topics and brokers.
 brokers           lists the brokers and what they hold.
 broker_wait       waits until a broker that was down or replaced holds again what it must.
+log_dirs          lists log directories with their bytes and replicas.
 local_state       reads what lies on a broker's disks (DescribeLogDirs).
 features          shows and raises feature levels (KIP-584).
 reassign          is `tierfetch reassign`: plan, execute, pause, resume, cancel, roll back.
