@@ -26,6 +26,7 @@ _COMMANDS = {
     "features": ("admin.features", "features", "Show and change the cluster's feature levels."),
     "groups": ("groups.command", "groups", "Consumer groups: members, offsets, lag; reset and delete them."),
     "offsets": ("admin.partition_offsets", "offsets", "First, local, tiered, pending and last offset of partitions."),
+    "log-dirs": ("admin.log_dirs", "log_dirs", "Show the log directories of brokers and the replicas in them."),
     "reassign": ("admin.reassign", "reassign", "Move replicas to other brokers, and watch them arrive."),
     "topics": ("admin.topics", "topics", "List, describe, create, grow, shrink and delete topics."),
     "broker": ("broker", "broker", "Run a broker until it is asked to stop (SIGTERM or SIGINT)."),

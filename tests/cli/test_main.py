@@ -44,6 +44,7 @@ def test_help_names_the_commands_and_imports_none() -> None:
         "dump-log",
         "features",
         "format",
+        "log-dirs",
         "model",
         "quorum",
         "random-uuid",
