@@ -29,7 +29,7 @@ from itertools import chain
 from random import Random
 from typing import Final, cast
 
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol import ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.brokers import (
     BrokerHeartbeatRequest,
