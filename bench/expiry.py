@@ -19,8 +19,8 @@ from tierfetch.log.core.config import LogConfig
 from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.log.segment.open_limit import OpenSegments
+from tierfetch.protocol import TopicPartition
 from tierfetch.protocol.records import Record, build_batch
-from tierfetch.protocol.topics import TopicPartition
 
 from .measure import Results
 from .systems import TIERFETCH, System

@@ -283,9 +283,8 @@ class PartitionLog:
         first_roll_offset = segments[1].base_offset if len(segments) > 1 else None
         end_offset = state.log_end_offset
         return Copied(
-            # A truncation to a log start in the middle of a batch leaves a log that ends below its start.
-            min(state.log_start_offset, end_offset),
-            min(state.local_log_start_offset, end_offset),
+            state.log_start_offset,
+            state.local_log_start_offset,
             end_offset,
             state.epochs,
             first_roll_offset,

@@ -28,4 +28,83 @@ journal        holds what the execution must remember.
 cluster_state  holds what the cluster reports of the plan's partitions.
 throttling     computes the throttle configs of one wave (KIP-73).
 neighbours     detects other plans on the same brokers or topics.
+
+Other folders import the names below, which need no numpy. `planner`, `plan_arrays` and `bounds` do, so a command
+imports them where it plans.
 """
+
+from __future__ import annotations
+
+from .cluster_state import ClusterState, PartitionState, Standing, standing
+from .execution import (
+    Action,
+    ElectLeaders,
+    Finish,
+    Note,
+    Reassign,
+    Roll,
+    SetConfigs,
+    TakeBack,
+    Wait,
+    next_step,
+    what_is_left,
+)
+from .goals import Goal, PlanError, PlanOptions
+from .journal import (
+    ENDED,
+    ConfigValue,
+    Entry,
+    Event,
+    Header,
+    Journal,
+    JournalError,
+    Key,
+    Mode,
+    Outcome,
+    line_of,
+    parse_event,
+    parse_journal,
+)
+from .neighbours import signs_of_others
+from .plan_file import PlanFile, PlanFileError
+from .preflight import entries_of
+from .throttling import config_keys
+
+__all__ = [
+    "ENDED",
+    "Action",
+    "ClusterState",
+    "ConfigValue",
+    "ElectLeaders",
+    "Entry",
+    "Event",
+    "Finish",
+    "Goal",
+    "Header",
+    "Journal",
+    "JournalError",
+    "Key",
+    "Mode",
+    "Note",
+    "Outcome",
+    "PartitionState",
+    "PlanError",
+    "PlanFile",
+    "PlanFileError",
+    "PlanOptions",
+    "Reassign",
+    "Roll",
+    "SetConfigs",
+    "Standing",
+    "TakeBack",
+    "Wait",
+    "config_keys",
+    "entries_of",
+    "line_of",
+    "next_step",
+    "parse_event",
+    "parse_journal",
+    "signs_of_others",
+    "standing",
+    "what_is_left",
+]

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from ...controller.core.state import LOST_DIRECTORY
+from ...controller import LOST_DIRECTORY
 from ...log.keeper.manager import LogManager
 from ...log.partition_log import PartitionLog
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe

@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from ...controller.core.state import LOST_DIRECTORY
+from ...controller import LOST_DIRECTORY
 from ...fetcher.core.epoch_fetch import LeaderView
 from ...fetcher.core.leader_replicas import FollowerFetch, LeaderReplicas
 from ...log.core.epochs import LeaderEpochCache

@@ -15,14 +15,25 @@ from typing import Any, Final, TypeVar
 import click
 from rich.table import Table
 
-from ...planning.cluster_state import Standing, standing
-from ...planning.execution import what_is_left
-from ...planning.journal import ENDED, ConfigValue, Entry, Event, Header, Journal, JournalError, Outcome
-from ...planning.neighbours import signs_of_others
-from ...planning.plan_file import PlanFile, PlanFileError
-from ...planning.preflight import entries_of
-from ...planning.throttling import config_keys
-from ...protocol.errors import OUTSIDE
+from ...planning import (
+    ENDED,
+    ConfigValue,
+    Entry,
+    Event,
+    Header,
+    Journal,
+    JournalError,
+    Outcome,
+    PlanFile,
+    PlanFileError,
+    Standing,
+    config_keys,
+    entries_of,
+    signs_of_others,
+    standing,
+    what_is_left,
+)
+from ...protocol import OUTSIDE
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.quantities import clause, count
 from ..options import FiniteRange, json_option, table_console, throttle_rate, wave_option

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypedDict
 
 from ...fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP
-from ...planning.cluster_state import ClusterState, PartitionState
-from ...planning.journal import ConfigValue, Key
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...planning import ClusterState, ConfigValue, Key, PartitionState
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, uuid_to_text
 from ...protocol.messages.cluster import DescribableLogDirTopic, DescribeLogDirsRequest
 from ...protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
@@ -30,7 +29,6 @@ from ...protocol.messages.topics import (
 )
 from ...protocol.net.client import Address
 from ...protocol.requests import configs_of, metadata_of, offsets_of
-from ...protocol.topics import uuid_to_text
 from ...protocol.wire.config_resources import ConfigSource, ResourceType
 from ..cluster_session import Admin, check
 

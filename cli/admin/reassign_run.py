@@ -13,21 +13,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...planning.cluster_state import ClusterState, Standing, standing
-from ...planning.execution import (
+from ...planning import (
     Action,
+    ClusterState,
     ElectLeaders,
+    Event,
     Finish,
+    Journal,
+    Mode,
     Note,
+    Outcome,
     Reassign,
     Roll,
     SetConfigs,
+    Standing,
     TakeBack,
     Wait,
     next_step,
+    standing,
 )
-from ...planning.journal import Event, Journal, Mode, Outcome
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...protocol import OUTSIDE, ErrorCode, KafkaError
 from .reassign_cluster import PlanCluster
 from .reassign_journal import JournalFile
 from .status_bar import StatusBar

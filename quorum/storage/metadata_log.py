@@ -38,8 +38,8 @@ from ...log.disk.durable_directory import make_directory_durably
 from ...log.disk.port import Disk
 from ...log.partition_log import LogLocation, LogSlice, PartitionLog
 from ...log.segment.open_limit import OpenSegments
+from ...protocol import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from ...protocol.fetch.messages import SnapshotId
-from ...protocol.topics import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from ..core.config import MetadataLogConfig
 from .snapshots import SnapshotStore
 

@@ -15,7 +15,7 @@ from ...log.core.file_names import TRANSACTION_INDEX_SUFFIX
 from ...log.core.index import TransactionIndex
 from ...log.partition_log import PartitionLog
 from ...plugins.layout import segment_key
-from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, TopicPartition
+from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, TopicPartition
 from ...remote.core.lineage import is_within_lineage
 from ..machine.filesystem import Inode, SimFilesystem
 from ..machine.objects import SimObjectStore

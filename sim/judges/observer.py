@@ -18,7 +18,7 @@ from ...broker.replicas.partition import Partition
 from ...fetcher.core.leader_replicas import LeaderReplicas
 from ...log.core.epochs import EpochEntry
 from ...log.partition_log import PartitionLog
-from ...protocol.topics import TopicIdPartition, TopicPartition
+from ...protocol import TopicIdPartition, TopicPartition
 from ..machine.process import Process
 from .core.events import (
     Committed,

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ...protocol.topics import CLUSTER_METADATA_TOPIC
+from ...protocol import CLUSTER_METADATA_TOPIC
 from ...quorum import LeaderAndEpoch, RaftState, ReplicaKey
 from ...quorum.core.roles import Candidate, Role
 from ...quorum.node import QuorumNode

@@ -28,8 +28,8 @@ from typing import Final
 
 from ...broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
 from ...broker.node import Broker
-from ...controller.image.registrations import PartitionKey
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...controller import PartitionKey
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, TopicPartition
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
 from ...protocol.messages.configs import (
@@ -55,7 +55,6 @@ from ...protocol.messages.topics import (
 from ...protocol.messages.versions import SAFE_DOWNGRADE
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.records import Record, build_batch
-from ...protocol.topics import TopicIdPartition, TopicPartition
 from ...protocol.wire.config_resources import ResourceType
 from ..judges.core.acknowledged_writes import Anomaly, FinalLog
 from ..judges.core.allowed_losses import AllowedLosses

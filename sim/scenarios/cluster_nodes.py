@@ -8,7 +8,7 @@ from ...broker.environment import NodeEnvironment
 from ...broker.node import Broker, open_broker
 from ...controller.service import ControllerService
 from ...plugins.layout import segment_key
-from ...protocol.topics import TopicIdPartition
+from ...protocol import TopicIdPartition
 from ...quorum import RaftState
 from ...quorum.node import QuorumNode
 from ..judges.core.truth import Tap

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from ...broker.cluster.view import ClusterImage
 from ...broker.node import Broker
 from ...broker.tier import manager_config
-from ...controller.image.snapshot import snapshot_records
+from ...controller import snapshot_records
 from ...controller.service import ControllerService
 from ...log.partition_log import PartitionLog
 from ...plugins.layout import partition_directory, segment_keys
-from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
+from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...quorum import RaftState
 from ...remote.core.ledger import RemoteLogLedger
 from ...remote.core.lineage import covering

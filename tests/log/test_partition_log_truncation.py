@@ -6,6 +6,8 @@ import asyncio
 from random import Random
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from tierfetch.log.core.config import LogConfig
 from tierfetch.log.partition_log import PartitionLog
@@ -128,6 +130,50 @@ async def test_truncate_fully_and_start_at(offset: int, log_start: int | None) -
     )
     assert (await append(log, epoch=1)).first_offset == offset
     assert offsets_of(await read_bytes(log)) == [offset]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=6),
+    start=st.integers(0, 23),
+    cut=st.integers(0, 30),
+)
+@example(sizes=[4], start=2, cut=3)
+def test_a_log_never_ends_below_its_log_start(sizes: list[int], start: int, cut: int) -> None:
+    async def run() -> None:
+        disk, keeper = MemoryDisk(), Keeper()
+        log = await open_log(disk, config=SMALL, keeper=keeper)
+        for size in sizes:
+            await append(log, size, epoch=0, value=bytes(50))
+        await log.flush()
+        end = log.state.log_end_offset
+        log.update_high_watermark(end)
+        log_start = min(start, end)
+        await log.increment_log_start_offset(log_start)
+        borders = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
+        whole = end if cut >= end else max(border for border in borders if border <= cut)
+        expected = (cut, cut) if cut < log_start else (log_start, max(whole, log_start))
+        assert await log.truncate_to(cut) == log.state.log_end_offset
+        assert (log.state.log_start_offset, log.state.log_end_offset) == expected
+        assert log.state.log_start_offset <= log.state.high_watermark <= log.state.log_end_offset
+        after = await open_log(disk.restart(), config=SMALL, log_start_offset=expected[0], recovery_point=expected[1])
+        assert (after.state.log_start_offset, after.state.log_end_offset) == expected
+        assert (await append(log, 1, epoch=9)).first_offset == expected[1]
+
+    asyncio.run(run())
+
+
+async def test_E1_a_cut_of_the_batch_with_the_log_start_empties_the_log() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk)
+    await append(log, 10)
+    log.update_high_watermark(10)
+    await log.increment_log_start_offset(5)
+    assert await log.truncate_to(7) == 5
+    assert (log.state.log_start_offset, log.state.offsets.local_log_start_offset, log.state.high_watermark) == (5, 5, 5)
+    assert await read_bytes(log, 5) == b""
+    after = await open_log(disk.restart(), log_start_offset=5, recovery_point=5)
+    assert (after.state.log_start_offset, after.state.log_end_offset) == (5, 5)
 
 
 async def test_producer_state_is_truncated_with_the_log() -> None:
