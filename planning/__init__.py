@@ -26,6 +26,7 @@ plan_file      reads and writes a plan as kafka-reassign-partitions JSON.
 preflight      checks a plan against the cluster before it starts.
 journal        holds what the execution must remember.
 cluster_state  holds what the cluster reports of the plan's partitions.
+directories    decides what to ask of brokers about the log directories of replicas (KIP-113).
 throttling     computes the throttle configs of one wave (KIP-73).
 neighbours     detects other plans on the same brokers or topics.
 """
