@@ -7,8 +7,8 @@
     all over `state`, which has the offsets, the invariants and the rules about who may change what.
 
 It knows no other node and no role: what an append of a leader or a follower is for, when the high watermark may rise,
-and what the tier holds is given to it. Callbacks in `state.listeners` are called, without arguments and without waiting,
-after the log end, the high watermark or the log start has moved.
+and what the tier holds is given to it. Callbacks in `state.listeners` are called, without arguments and without
+waiting, after the log end, the high watermark or the log start has moved.
 
 Errors: KafkaError for what a peer asked for; OSError from the disk, after which a log whose memory may be ahead of its
 files has failed. Every call on a failed or closed log raises KAFKA_STORAGE_ERROR; reopen it.
