@@ -4,7 +4,7 @@ topics            lists, describes, creates, grows, shrinks and deletes topics.
 configs           shows and sets configs of topics and brokers.
 brokers           lists the brokers and what they hold.
 broker_wait       waits until a broker that was down or replaced holds again what it must.
-local_state       reads what lies on a broker's disks (DescribeLogDirs).
+local_state       reads what is on a broker's disks (DescribeLogDirs).
 features          shows and raises feature levels (KIP-584).
 reassign          is `tierfetch reassign`: plan, execute, pause, resume, cancel, roll back.
 reassign_plan     is `reassign plan`: it writes the plan as a file and prints tables.

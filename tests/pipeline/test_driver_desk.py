@@ -14,7 +14,7 @@ from tierfetch.pipeline.access.stores import StoreRef
 from tierfetch.pipeline.planning.tier_splits import TierError
 from tierfetch.pipeline.spark import driver_probe as driver_desk
 from tierfetch.pipeline.spark import executors
-from tierfetch.pipeline.spark.driver_probe import ask_driver, open_desk
+from tierfetch.pipeline.spark.driver_probe import ask_driver, open_probe
 from tierfetch.pipeline.spark.executors import Seen, are_remote
 
 pytest.importorskip("pyspark")
@@ -61,7 +61,7 @@ def options(**more: str) -> Any:
 
 def test_what_the_executors_say_is_an_error_of_the_plan() -> None:
     cluster = Cluster()
-    desk = open_desk(cluster)
+    desk = open_probe(cluster)
     cluster.says = lambda: "NoCredentialsError: Unable to locate credentials"
     with pytest.raises(TierError, match=r"1 executors cannot read what the driver can. worker-1: NoCredentialsError"):
         ask_driver(desk, options())
@@ -71,18 +71,18 @@ def test_what_the_executors_say_is_an_error_of_the_plan() -> None:
 
 def test_what_was_answered_well_is_not_asked_again() -> None:
     cluster = Cluster()
-    desk = open_desk(cluster)
+    desk = open_probe(cluster)
     for _ in range(3):
         ask_driver(desk, options())
     assert cluster.jobs == 1
     ask_driver(desk, options(**{"storage.access.key.id": "another"}))
     assert cluster.jobs == 2
-    assert open_desk(cluster) == desk
+    assert open_probe(cluster) == desk
 
 
 def test_a_fault_of_its_own_refuses_nothing_and_the_next_is_answered() -> None:
     cluster = Cluster()
-    desk = open_desk(cluster)
+    desk = open_probe(cluster)
 
     cluster.says = raising(RuntimeError("a bug"))
     ask_driver(desk, options())
@@ -95,7 +95,7 @@ def test_a_job_that_fails_is_told_in_a_line() -> None:
     from pyspark.errors import PySparkException
 
     cluster = Cluster()
-    desk = open_desk(cluster)
+    desk = open_probe(cluster)
 
     why = "Job aborted\nModuleNotFoundError: No module named 'tierfetch'\n\tat org.apache.spark"
     cluster.says = raising(PySparkException(why))
@@ -110,7 +110,7 @@ def test_a_driver_that_is_gone_refuses_nothing() -> None:
     """And a planning process that ends before it is answered harms nobody."""
     ask_driver("/nowhere/desk", options())
     cluster = Cluster()
-    desk = open_desk(cluster)
+    desk = open_probe(cluster)
     subprocess.run([sys.executable, "-c", _HANG_UP, desk], check=True, timeout=60)
     ask_driver(desk, options())
 
