@@ -305,7 +305,7 @@ class ControllerNode:
             found, result = self.core.probed(broker.broker_id, broker.epoch, outcome, moment.now_ms)
             verdict.append(found)
             if found is Verdict.FENCE:
-                _log.warning("broker %d is dead: its listeners refuse connections; fencing it", broker.broker_id)
+                _log.warning("broker %d is dead: %s; fencing it", broker.broker_id, outcome.value)
             return result
 
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()

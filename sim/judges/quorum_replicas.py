@@ -91,7 +91,7 @@ class QuorumJudge:
         replica = self._replica_of(host)
         if replica is None:
             return
-        core, state = replica._core._replica, replica.log._log._state
+        core, state = replica._core._replica, replica.log._log.state
         before = self._seen.get(host)
         if (
             before is None

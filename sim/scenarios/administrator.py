@@ -395,7 +395,7 @@ class Administrator:
         if broker is None or not _is_live(self._truth.image, broker_id):
             return None
         hosted = broker.hosted.partitions.get(partition.topic_partition)
-        return None if hosted is None else (hosted.log.epochs.latest_epoch, hosted.log.log_end_offset)
+        return None if hosted is None else (hosted.log.state.epochs.latest_epoch, hosted.log.state.log_end_offset)
 
     async def _ask(self, request: Request[ResponseT]) -> ResponseT | None:
         """Return the answer of a broker, of one that serves if there is one; None if there is no answer."""

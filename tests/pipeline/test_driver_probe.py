@@ -12,8 +12,7 @@ import pytest
 from tierfetch.pipeline.access.options import parse
 from tierfetch.pipeline.access.stores import StoreRef
 from tierfetch.pipeline.planning.tier_splits import TierError
-from tierfetch.pipeline.spark import driver_probe
-from tierfetch.pipeline.spark import executors
+from tierfetch.pipeline.spark import driver_probe, executors
 from tierfetch.pipeline.spark.driver_probe import ask_driver, open_probe
 from tierfetch.pipeline.spark.executors import Seen, are_remote
 
