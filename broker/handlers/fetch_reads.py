@@ -62,7 +62,7 @@ from ...log.segment.slices import LogSlice
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.fetch.leader_sessions import AskedPartition
 from ...protocol.fetch.messages import (
-    LOCAL_LOG_START_NOT_TOLD,
+    LOCAL_LOG_START_UNKNOWN,
     NO_READ_REPLICA,
     READ_COMMITTED,
     AbortedTransaction,
@@ -388,7 +388,7 @@ class FetchReads:
             wanted.fetch_offset,
             wanted.log_start_offset,
             self._request.replica_epoch,
-            None if local_log_start_offset == LOCAL_LOG_START_NOT_TOLD else local_log_start_offset,
+            None if local_log_start_offset == LOCAL_LOG_START_UNKNOWN else local_log_start_offset,
         )
         leadership.record_fetch(self._request.replica_id, fetch)
 
