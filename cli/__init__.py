@@ -11,6 +11,7 @@ random_uuid      is `tierfetch random-uuid`.
 running          runs a node as a process: configuration file, log, signals.
 cluster          is `tierfetch cluster up`: a whole cluster on this machine.
 admin/           administers a live cluster: topics, offsets, leaders, configs, brokers, features, reassign.
+records/         is `tierfetch produce` and `tierfetch consume`.
 groups/          is `tierfetch groups`.
 quorum/          is `tierfetch quorum`.
 tier/            is `tierfetch tier`.
