@@ -16,7 +16,7 @@ decided by the replica manager, one change at a time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Protocol
 
 from ...fetcher.core.epoch_fetch import LeaderView
@@ -33,18 +33,14 @@ from .leadership import Leadership, PartitionServices, view_of
 
 
 class Partition:
-    """`log` may be exchanged while the replica follows (`replace_log`), never while it leads. `on_low_watermark` is
-    called when a follower's log start rose, `on_failure` at the instant at which the log fails.
-    """
+    """`log` may be exchanged while the replica follows (`replace_log`), never while it leads."""
 
     def __init__(
         self,
         partition: TopicIdPartition,
         log: PartitionLog,
         services: PartitionServices,
-        *,
-        on_low_watermark: Callable[[Partition], None] = lambda _: None,
-        on_failure: Callable[[Partition], None] = lambda _: None,
+        listener: ReplicaListener,
     ) -> None:
         self.partition = partition
         self.log = log
@@ -61,8 +57,7 @@ class Partition:
         self.low_watermark_news = Sleepers()
         """Wakes DeleteRecords: a follower's log start rose, or the ISR changed, or leadership ended."""
         self._services = services
-        self._report_low_watermark = on_low_watermark
-        self._report_failure = on_failure
+        self._listener = listener
         self._committed = OffsetWaiters()
         self._recompression = asyncio.Lock()
         """Keeps appends that wait for a thread in their order."""
@@ -220,7 +215,7 @@ class Partition:
 
     def _on_failure(self) -> None:
         if self.has_failed:
-            self._report_failure(self)
+            self._listener.log_failed(self)
 
     def _on_offsets(self) -> None:
         """An offset of the log has moved."""
@@ -247,7 +242,7 @@ class Partition:
     def low_watermark_changed(self) -> None:
         """Wake DeleteRecords, and report it (`LeadershipListener`)."""
         self.low_watermark_news.wake()
-        self._report_low_watermark(self)
+        self._listener.low_watermark_raised(self)
 
     async def _end_leadership(self) -> None:
         # First: whatever wakes below must not find a leadership that can still acknowledge.
@@ -267,6 +262,19 @@ class Partition:
             if leader >= 0
             else f"{self.partition.topic_partition} has no leader",
         )
+
+
+class ReplicaListener(Protocol):
+    """The owner of hosted replicas, notified of what happens to them. Calls do not wait."""
+
+    def low_watermark_raised(self, partition: Partition) -> None:
+        """A follower's log start rose, so that the low watermark of this leader may have."""
+
+    def log_failed(self, partition: Partition) -> None:
+        """The log fails at this instant."""
+
+    def log_replaced(self, partition: Partition) -> None:
+        """The replica has a new log, with state from the tier."""
 
 
 class RoleListener(Protocol):
