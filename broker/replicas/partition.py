@@ -19,7 +19,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Protocol
 
-from ...fetcher.core.epoch_fetch import LeaderView
+from ...fetcher.core.epoch_fetch import FetchPosition
+from ...fetcher.core.leader_replicas import FollowerFetch
 from ...log.core.producer_state import AppendOrigin
 from ...log.core.validation import check_size
 from ...log.partition_log import LogAppendInfo, PartitionLog
@@ -27,9 +28,10 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import decompressed_bytes_max
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..cluster.view import PartitionRegistration
+from ..core.follower_reads import validate_follower_read
 from ..core.recompression import KEEP, recompressed
 from .delayed import OffsetWaiters, Sleepers
-from .leadership import Leadership, PartitionServices, view_of
+from .leadership import DecidedFetch, Leadership, PartitionServices, view_of
 
 
 class Partition:
@@ -93,15 +95,23 @@ class Partition:
             raise self._not_leader()
         return self.leadership
 
-    def follower_view(self) -> LeaderView:
-        """This replica at this instant, for a consumer that reads from a follower. NOT_LEADER_OR_FOLLOWER while it
-        cannot be read, or is about to lead.
+    def decide_fetch(
+        self, position: FetchPosition, fetch: FollowerFetch | None, *, knows_followers: bool
+    ) -> DecidedFetch:
+        """Decide a Fetch in the present role, and note a follower's `fetch`. Raise NOT_LEADER_OR_FOLLOWER where this
+        replica cannot be read, or is about to lead, and for a client that does not know that a follower may be read
+        from (KIP-392).
         """
-        registration, log = self.registration, self.log
+        if self.leadership is not None:
+            return self.leadership.decide_fetch(position, fetch)
+        registration, state = self.registration, self.log.state
         is_about_to_lead = registration is not None and registration.leader == self._services.node_id
-        if registration is None or is_about_to_lead or self.is_log_being_replaced or not log.state.log_start_known:
+        is_readable = not is_about_to_lead and not self.is_log_being_replaced and state.log_start_known
+        if registration is None or not knows_followers or not is_readable:
             raise self._not_leader()
-        return view_of(registration.leader_epoch, log.state.epochs, log.state.offsets, log.state.log_end_offset, {})
+        offsets = state.offsets
+        view = view_of(registration.leader_epoch, state.epochs, offsets, offsets.log_end_offset, {})
+        return DecidedFetch(validate_follower_read(view, position), view, offsets)
 
     # -- roles --------------------------------------------------------------------------------------------------------
 
