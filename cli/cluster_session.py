@@ -1,4 +1,4 @@
-"""Asks the brokers of a cluster what an operator wants to know or have; any broker will do."""
+"""An operator's requests to a cluster; any broker will do."""
 
 from __future__ import annotations
 

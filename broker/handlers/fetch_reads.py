@@ -49,7 +49,7 @@ from ...log.segment.slices import LogSlice
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.fetch.leader_sessions import AskedPartition
 from ...protocol.fetch.messages import (
-    LOCAL_LOG_START_NOT_TOLD,
+    LOCAL_LOG_START_UNKNOWN,
     READ_COMMITTED,
     FetchPartition,
     FetchPartitionResponse,
@@ -290,7 +290,7 @@ class FetchReads:
             wanted.fetch_offset,
             wanted.log_start_offset,
             self._request.replica_epoch,
-            None if local_log_start_offset == LOCAL_LOG_START_NOT_TOLD else local_log_start_offset,
+            None if local_log_start_offset == LOCAL_LOG_START_UNKNOWN else local_log_start_offset,
         )
 
     def _without_reading(

@@ -1,7 +1,7 @@
 """`tierfetch reassign`: plan, move replicas in waves, watch them arrive, pause, resume, cancel, roll back.
 
 Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`planning.plan_file`).
-What a running plan has to remember lies in a journal beside it (`planning.journal`).
+What a running plan has to remember is in a journal beside it (`planning.journal`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from ..options import FiniteRange, json_option, table_console, throttle_rate, wa
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
 from .reassign_journal import JournalFile, default_path, owned
-from .reassign_run import Done, PlanRun, ProgressBar, left_behind, now_ms
+from .reassign_run import Done, PlanRun, ProgressBar, now_ms, remainders
 
 Command = TypeVar("Command", bound=Callable[..., object])
 _CHANGED: Final = {Standing.GONE, Standing.FOREIGN}
@@ -227,7 +227,7 @@ async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
     return len(entries)
 
 
-@reassign.command("resume", short_help="Go on with a plan that was paused or stopped.")
+@reassign.command("resume", short_help="Continue a plan that was paused or stopped.")
 @plan_argument
 @click.option("--throttle", type=throttle_rate, metavar="RATE", help="From now on, in place of the one before.")
 @click.option(
@@ -237,7 +237,7 @@ async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
     metavar="SECONDS",
     help="How long to wait from now on for new leaders whose log is in the tier yet, in place of the time before.",
 )
-@click.option("--skip-changed", is_flag=True, help="Leave alone what somebody else has changed or deleted.")
+@click.option("--skip-changed", is_flag=True, help="Skip partitions that another client has changed or deleted.")
 @bootstrap_option
 @json_option
 def resume(
@@ -249,7 +249,7 @@ def resume(
     bootstrap: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Go on with a plan that was paused or stopped, or whose process has died.
+    """Continue a plan that was paused or stopped, or whose process has died.
 
     Of a plan that is done, what could not be put back on brokers that were not alive; no replica moves again.
     """
@@ -300,7 +300,7 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
         "partitions": {each.name.lower(): standings.count(each) for each in Standing},
         "left": left,
         "waves": 1 + max((entry.wave for entry in header.entries), default=0),
-        "notes": left_behind(journal),
+        "notes": remainders(journal),
     }
     if as_json:
         click.echo(json.dumps(document, indent=1))
@@ -311,7 +311,7 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
             click.echo(f"  {each.name.lower()}: {count(standings.count(each), 'partition')}")
     for what in left:
         click.echo(f"left: {what}")
-    for note in left_behind(journal):
+    for note in remainders(journal):
         click.echo(f"note: {note}")
 
 
@@ -343,9 +343,9 @@ def pause(plan_file: Path, journal_path: Path | None) -> None:
     """Let what is under way end, and begin nothing more; the running `execute` then ends."""
     file = JournalFile.open(journal_path or default_path(plan_file))
     if not file.is_owned():
-        raise click.ClickException(f"{file.path}: nobody carries this plan out now: there is nothing to pause")
+        raise click.ClickException(f"{file.path}: no process is executing this plan: there is nothing to pause")
     file.append(Event(event="pause", at_ms=now_ms()))
-    click.echo("pausing: what is under way ends first; go on with `tierfetch reassign resume`")
+    click.echo("pausing: what is under way ends first; continue with `tierfetch reassign resume`")
 
 
 @reassign.command("cancel", short_help="Take back what is under way of a plan.")
@@ -504,7 +504,8 @@ def _tell(done: Done, plan_file: Path, *, as_json: bool) -> None:
             click.echo(f"note: {note}", err=True)
         click.echo(f"{finish.outcome.value}: {count(done.partitions, 'partition')}, {done.seconds:.1f} s")
     if finish.problems:
-        more = "" if finish.outcome is not Outcome.STOPPED else f"; go on with `tierfetch reassign resume {plan_file}`"
+        resume = f"; continue with `tierfetch reassign resume {plan_file}`"
+        more = resume if finish.outcome is Outcome.STOPPED else ""
         raise click.ClickException(
             "\n".join([*finish.problems, f"{finish.outcome.value}, and nothing is under way{more}"])
         )

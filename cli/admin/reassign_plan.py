@@ -342,8 +342,8 @@ def _print(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> None:
         highlight=False,
     )
     console.print(
-        f"any plan needs at least {bound.moves_min:,} moves, and {size(bound.bytes_min)} with no more moves than this"
-        f" one: at most {bound.moves_gap:.1%} of the moves and {bound.bytes_gap:.1%} of the bytes are too many",
+        f"any plan needs at least {bound.moves_min:,} moves, and {size(bound.bytes_min)} with at most as many moves"
+        f" as this one: at most {bound.moves_gap:.1%} of the moves and {bound.bytes_gap:.1%} of the bytes are too many",
         highlight=False,
     )
     if transfer_s := _transfer_s(found):

@@ -10,10 +10,9 @@ from typing import TypedDict
 import click
 from rich.table import Table
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.groups import DeleteGroupsRequest, DescribedGroup
 from ...protocol.messages.offsets import ListOffsetsPartitionResponse
-from ...protocol.topics import TopicPartition
 from ..admin.leaders import list_offsets, partitions_of
 from ..admin.partition_offsets import QUESTIONS
 from ..cluster_session import Admin, Cluster, bootstrap_option, check, run

@@ -47,7 +47,7 @@ class _Planned:
     "--plan",
     "plan_path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A plan in the JSON of kafka-reassign-partitions, ours or anybody's.",
+    help="A plan in the JSON of kafka-reassign-partitions, from any tool.",
 )
 @policy_option
 def rebalance(
@@ -60,7 +60,7 @@ def rebalance(
 ) -> None:
     """Replicas move to other brokers: how long does it take, what does it load?
 
-    Say what is to happen with one of --add, --remove, --even and --plan. The first three are planned as `tierfetch
+    Choose what happens with one of --add, --remove, --even and --plan. The first three are planned as `tierfetch
     reassign plan` does, in waves under a throttle that leaves producers room (or the one of --throttle).
     """
     chosen = [added is not None, bool(removed), evens, plan_path is not None]

@@ -139,7 +139,7 @@ def _run(bootstrap: str, ask: Callable[[QuorumAdmin], Awaitable[T]]) -> T:
     async def run() -> T:
         controllers = [Address(*parse_host_and_port(part)) for part in bootstrap.split(",") if part.strip()]
         if not controllers:
-            raise ConfigError("--bootstrap-controller names nobody: expected host:port of one controller or more")
+            raise ConfigError("--bootstrap-controller names no controller: expected host:port of one or more")
         async with QuorumAdmin(controllers) as admin:
             return await ask(admin)
 

@@ -54,12 +54,12 @@ def print_export(report: ExportReport, console: Console) -> None:
     if report.published or report.discarded:
         console.print(
             f"An earlier run was cut short: {report.published} of its files were committed and now have their names, "
-            f"{report.discarded} were not and are gone"
+            f"{report.discarded} were not and are deleted"
         )
     for message in report.passed_over[:PASSED_OVER_SHOWN_MAX]:
         console.print(f"[yellow]passed over:[/] {escape(message)}")
     if len(report.passed_over) > PASSED_OVER_SHOWN_MAX:
-        console.print(f"[yellow]and {len(report.passed_over) - PASSED_OVER_SHOWN_MAX:,} more, which --json tells[/]")
+        console.print(f"[yellow]and {len(report.passed_over) - PASSED_OVER_SHOWN_MAX:,} more, which --json lists[/]")
     if not report.waves:
         console.print("Nothing new in the tier")
         return
