@@ -46,10 +46,20 @@ class PartitionState:
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """The log directory of a replica, and that of its future log while it moves to another one (DescribeLogDirs)."""
+
+    directory: str
+    future: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterState:
-    """`uploaded` has the next offsets to upload, of partitions whose leaders roll, and `copied_bytes` what new replicas
-    hold so far; both as far as they were asked for. `under_way`: all reassignments of the cluster, whichever tool began
-    them, with the brokers that each leaves, keeps or comes to.
+    """What a cluster says; all but `live`, `partitions` and `under_way` as far as it was asked for.
+
+    `uploaded` has the next offsets to upload, of partitions whose leaders roll; `copied_bytes` what new replicas hold
+    so far; `log_dirs` the log directories of brokers; `placements` where replicas are on them; `under_way` all
+    reassignments of the cluster, whichever tool began them, with the brokers that each leaves, keeps or comes to.
     """
 
     live: frozenset[int]
@@ -57,6 +67,8 @@ class ClusterState:
     uploaded: Mapping[Key, int] = field(default_factory=dict)
     copied_bytes: Mapping[Key, int] = field(default_factory=dict)
     under_way: Mapping[Key, frozenset[int]] = field(default_factory=dict)
+    log_dirs: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    placements: Mapping[tuple[Key, int], Placement] = field(default_factory=dict)
 
 
 class Standing(Enum):

@@ -9,7 +9,8 @@ it. A last line that a crash tore is left out.
     started       a process carries the plan out from now on; it sets throttles again, and will restore configs
     throttled     the throttle is set for this wave
     rolled        leaders roll and upload; `ends` is what was their log end then
-    refused       the controller refused partitions of this wave: `problems`; without a wave: to put their order right
+    refused       the controller refused partitions of this wave, or a broker a log directory: `problems`; without a
+                  wave: to put things back
     restored      configs are as they were before the plan
     leading       the last step, preferred leaders, has begun
     pause, cancel, roll_back, resume    asked for by an operator; `skipped` are partitions to leave alone from now on,
@@ -65,7 +66,11 @@ class _Value(BaseModel):
 
 
 class Entry(_Value):
-    """One partition: its replicas before, what it is reassigned to, and in which order it ends."""
+    """One partition: its replicas before, what it is reassigned to, and in which order it ends.
+
+    `directories` has the log directory of each replica for which the plan names one, by broker; `directories_before`
+    where replicas of such a partition were before.
+    """
 
     topic: str
     partition: int
@@ -74,6 +79,8 @@ class Entry(_Value):
     final: tuple[int, ...]
     wave: int
     size_bytes: int = 0
+    directories: tuple[tuple[int, str], ...] = ()
+    directories_before: tuple[tuple[int, str], ...] = ()
 
     @property
     def key(self) -> Key:

@@ -129,7 +129,7 @@ class LogDirHandler:
             space = UNKNOWN_SPACE
         return DescribeLogDirsResult(
             error_code=ErrorCode.none if directory.offline is None else ErrorCode.kafka_storage_error,
-            log_dir=str(directory.path),
+            log_dir=str(directory.path.absolute()),  # as Kafka has it: plans name it so
             topics=tuple(
                 DescribeLogDirsTopic(name=topic, partitions=tuple(parts)) for topic, parts in sorted(topics.items())
             ),

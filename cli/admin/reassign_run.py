@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,6 +21,7 @@ from ...planning import (
     Finish,
     Journal,
     Mode,
+    MoveDirectories,
     Note,
     Outcome,
     Reassign,
@@ -29,7 +30,9 @@ from ...planning import (
     Standing,
     TakeBack,
     Wait,
+    is_complete,
     next_step,
+    replicas_of,
     standing,
 )
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
@@ -130,6 +133,8 @@ class PlanRun:
 
     async def _look(self, journal: Journal) -> ClusterState:
         state = await self._cluster.state(self._topics)
+        if replicas := replicas_of(journal.header.entries):
+            state = await self._cluster.with_directories(state, replicas)
         if journal.ends:
             state = replace(state, uploaded=await self._cluster.uploaded(journal.ends))
         if time.monotonic() - self._sizes_at_s > SIZES_INTERVAL_S:
@@ -139,7 +144,7 @@ class PlanRun:
         return state
 
     async def _do(self, action: Action, journal: Journal) -> bool:
-        """False if the controller refused a part of it."""
+        """False if the controller or a broker refused a part of it."""
         match action:
             case Note(event):
                 self._file.append(event)
@@ -157,14 +162,19 @@ class PlanRun:
                     self._cluster.notes.append(f"cannot be taken back: {refusal}")
             case ElectLeaders(keys):
                 await self._cluster.elect(keys)
+            case MoveDirectories(moves, wave):
+                return self._is_taken(await self._cluster.move_directories(moves), wave)
             case Reassign(replicas, wave):
-                refused = await self._cluster.reassign(replicas)
-                if refused:
-                    self._file.append(Event(event="refused", at_ms=now_ms(), wave=wave, problems=tuple(refused)))
-                return not refused
+                return self._is_taken(await self._cluster.reassign(replicas), wave)
             case Wait() | Finish():
                 raise AssertionError(f"{action} is not the last")
         return True
+
+    def _is_taken(self, refused: Sequence[str], wave: int | None) -> bool:
+        """Note what was refused."""
+        if refused:
+            self._file.append(Event(event="refused", at_ms=now_ms(), wave=wave, problems=tuple(refused)))
+        return not refused
 
     async def _wait_out(self, error: Exception) -> None:
         """Or raise it, if it is none that passes."""
@@ -192,7 +202,8 @@ class ProgressBar(StatusBar):
             weight = 1 + entry.size_bytes
             total += weight
             where = standing(entry, header.topic_ids[entry.topic], state)
-            if where is (Standing.BEFORE if is_back else Standing.DONE):
+            is_moved = is_complete(entry, header.topic_ids[entry.topic], state)
+            if where is Standing.BEFORE if is_back else is_moved:
                 done, ended = done + weight, ended + 1
             else:
                 done += min(entry.size_bytes, self._copied.get(entry.key, 0))
