@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ...log.core.epochs import LeaderEpochCache
 from ...log.keeper.manager import LogManager
 from ...log.keeper.replace_replica import AdoptedState, adopt
+from ...log.replica.state import LogOffsets
 from ...protocol.topics import TopicIdPartition
 from ...rlm.core.view import TierMode, TierPolicy
 from .partition import Partition
@@ -20,34 +21,19 @@ class FollowedPartition:
     def __init__(
         self, partition: Partition, logs: LogManager, *, has_tier: bool, on_replaced: Callable[[Partition], None]
     ) -> None:
+        self.topic_id_partition: TopicIdPartition = partition.partition
         self._partition = partition
         self._logs = logs
         self._has_tier = has_tier
         self._on_replaced = on_replaced
 
     @property
-    def topic_id_partition(self) -> TopicIdPartition:
-        return self._partition.partition
-
-    @property
     def leader_epoch(self) -> int:
         return self._partition.leader_epoch
 
     @property
-    def log_start_offset(self) -> int:
-        return self._partition.log.state.log_start_offset
-
-    @property
-    def local_log_start_offset(self) -> int:
-        return self._partition.log.state.offsets.local_log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        return self._partition.log.state.log_end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        return self._partition.log.state.high_watermark
+    def offsets(self) -> LogOffsets:
+        return self._partition.log.state.offsets
 
     @property
     def epochs(self) -> LeaderEpochCache:

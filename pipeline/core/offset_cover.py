@@ -153,7 +153,7 @@ def _last_of(segment: RemoteLogSegmentMetadata, epoch: int) -> int:
 
 
 def _add(pieces: list[Piece], segment: RemoteLogSegmentMetadata, first: int, end: int) -> None:
-    if pieces and pieces[-1].segment is segment and pieces[-1].end_offset == first:
+    if pieces and pieces[-1].segment.segment_id.id == segment.segment_id.id and pieces[-1].end_offset == first:
         first = pieces.pop().first_offset
     pieces.append(Piece(segment, first, end))
 

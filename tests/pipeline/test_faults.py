@@ -268,7 +268,7 @@ def test_a_column_for_reports_that_records_have_already_is_refused(name: str) ->
     pytest.importorskip("pyspark")
     from tierfetch.pipeline.spark.columns import schema
 
-    with pytest.raises(OptionError, match=f"columnNameOfCorruptRecord is {name}, which records have already"):
+    with pytest.raises(OptionError, match=f"columnNameOfCorruptRecord is {name}, which is a column of records"):
         schema(parse({"location": "/t", "topics": "t", "columnNameOfCorruptRecord": name}))
 
 
