@@ -239,7 +239,7 @@ class PartitionLog:
 
     @run_to_completion
     async def assign_epoch(self, leader_epoch: int) -> None:
-        """Record durably that a new leader's epoch begins at the log end, also without data.
+        """Record that a leader epoch begins at the log end, also without data (durability: `log/replica/state.py`).
 
         NOT_LEADER_OR_FOLLOWER if a later one is known. Appends of earlier epochs are refused from now on.
         """
@@ -496,6 +496,21 @@ class PartitionLog:
         """Whether a closed segment is not durable yet, or more records than `flush.messages` allows."""
         state = self._state
         return state.recovery_point < state.segments.active.base_offset or state.is_flush_due
+
+    @property
+    def has_unsaved_epochs(self) -> bool:
+        """Whether the leader epochs have changed since their checkpoint was written."""
+        return self._state.failure is None and self._state.epochs.version != self._state.epochs_saved
+
+    async def save_epochs(self) -> None:
+        """Make the leader epochs durable. KAFKA_STORAGE_ERROR if the disk rejects them; the log has failed."""
+        state = self._state
+        async with state.flush_lock:
+            state.check_usable()
+            try:
+                await state.save_epochs()
+            except OSError as error:
+                raise state.fail(error) from error
 
     async def flush(self) -> None:
         """Make everything durable that was visible when the call began."""
