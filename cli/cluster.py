@@ -252,7 +252,7 @@ def _table(running: Sequence[LocalQuorum | LocalCluster]) -> Table:
 
 
 def _wait_for_signal(console: Console, running: Sequence[LocalNodes]) -> None:
-    """And say so when a node has ended by itself; the others go on without it."""
+    """Wait, and report a node that has ended by itself; the others continue without it."""
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())

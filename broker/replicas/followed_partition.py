@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ...log.core.epochs import LeaderEpochCache
 from ...log.keeper.manager import LogManager
 from ...log.keeper.replace_replica import AdoptedState, adopt
+from ...log.replica.state import LogOffsets
 from ...protocol.topics import TopicIdPartition
 from ...rlm.core.view import TierMode, TierPolicy
 from .partition import Partition
@@ -20,47 +21,32 @@ class FollowedPartition:
     def __init__(
         self, partition: Partition, logs: LogManager, *, has_tier: bool, on_replaced: Callable[[Partition], None]
     ) -> None:
+        self.topic_id_partition: TopicIdPartition = partition.partition
         self._partition = partition
         self._logs = logs
         self._has_tier = has_tier
         self._on_replaced = on_replaced
 
     @property
-    def topic_id_partition(self) -> TopicIdPartition:
-        return self._partition.partition
-
-    @property
     def leader_epoch(self) -> int:
         return self._partition.leader_epoch
 
     @property
-    def log_start_offset(self) -> int:
-        return self._partition.log.log_start_offset
-
-    @property
-    def local_log_start_offset(self) -> int:
-        return self._partition.log.offsets.local_log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        return self._partition.log.log_end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        return self._partition.log.high_watermark
+    def offsets(self) -> LogOffsets:
+        return self._partition.log.state.offsets
 
     @property
     def epochs(self) -> LeaderEpochCache:
-        return self._partition.log.epochs
+        return self._partition.log.state.epochs
 
     @property
     def is_tiered(self) -> bool:
-        policy = TierPolicy.of(self.topic_id_partition.topic, self._partition.log.config)
+        policy = TierPolicy.of(self.topic_id_partition.topic, self._partition.log.state.config)
         return self._has_tier and policy.mode in TIERED
 
     @property
     def is_compacted(self) -> bool:
-        return self._partition.log.config.is_compacted
+        return self._partition.log.state.config.is_compacted
 
     @property
     def has_failed(self) -> bool:

@@ -30,8 +30,8 @@ def brokers() -> None:
 def list_brokers(bootstrap: tuple[str, ...], as_json: bool) -> None:
     """Brokers with their partitions, leaderships and bytes; fenced ones too.
 
-    Failed: replicas whose log does not let them serve, as on a full disk. Thin: replicas that began behind the tier,
-    and lead last. Warming: what is still to come from the tier for these, and for how long.
+    Failed: replicas whose log does not let them serve, as on a full disk. Thin: replicas that began at the end of the
+    tier, and lead last. Warming: what is still to come from the tier for these, and for how long.
     """
     rows = run(bootstrap, _rows)
     if as_json:
@@ -52,7 +52,7 @@ def list_brokers(bootstrap: tuple[str, ...], as_json: bool) -> None:
 @click.argument("broker", type=int)
 @click.option("--force", is_flag=True, help="Also if it is alive: others lead until it is back in sync.")
 @bootstrap_option
-@click.confirmation_option("--yes", prompt="A broker that still runs registers again. Go on?")
+@click.confirmation_option("--yes", prompt="A broker that still runs registers again. Continue?")
 def unregister_broker(broker: int, force: bool, bootstrap: tuple[str, ...]) -> None:
     """Forget a broker that will not come back."""
 

@@ -55,7 +55,7 @@ def configs() -> None:
 @configs.command("describe")
 @click.option("--topic", metavar="NAME")
 @click.option("--broker", metavar="ID", help='Or "default": what is set for all brokers.')
-@click.option("--all", "show_all", is_flag=True, help="Also what nobody has set.")
+@click.option("--all", "show_all", is_flag=True, help="Also keys at their defaults.")
 @bootstrap_option
 @json_option
 def describe_configs(

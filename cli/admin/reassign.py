@@ -1,35 +1,53 @@
 """`tierfetch reassign`: plan, move replicas in waves, watch them arrive, pause, resume, cancel, roll back.
 
 Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`planning.plan_file`).
-What a running plan has to remember lies in a journal beside it (`planning.journal`).
+What a running plan has to remember is in a journal beside it (`planning.journal`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 from rich.table import Table
 
-from ...planning.cluster_state import Standing, standing
-from ...planning.execution import what_is_left
-from ...planning.journal import ENDED, ConfigValue, Entry, Event, Header, Journal, JournalError, Outcome
-from ...planning.neighbours import signs_of_others
-from ...planning.plan_file import PlanFile, PlanFileError
-from ...planning.preflight import entries_of
-from ...planning.throttling import config_keys
-from ...protocol.errors import OUTSIDE
+from ...planning import (
+    ENDED,
+    ClusterState,
+    ConfigValue,
+    DirectoryMove,
+    Entry,
+    Event,
+    Header,
+    Journal,
+    JournalError,
+    Key,
+    Outcome,
+    PlanFile,
+    PlanFileError,
+    Standing,
+    config_keys,
+    directories_of,
+    entries_of,
+    is_complete,
+    replicas_of,
+    signs_of_others,
+    standing,
+    to_stop,
+    what_is_left,
+)
+from ...protocol import OUTSIDE
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.quantities import clause, count
 from ..options import FiniteRange, json_option, table_console, throttle_rate, wave_option
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
 from .reassign_journal import JournalFile, default_path, owned
-from .reassign_run import Done, PlanRun, ProgressBar, left_behind, now_ms
+from .reassign_run import Done, PlanRun, ProgressBar, now_ms, remainders
 
 Command = TypeVar("Command", bound=Callable[..., object])
 _CHANGED: Final = {Standing.GONE, Standing.FOREIGN}
@@ -63,7 +81,7 @@ class ReassignGroup(click.Group):
 
 @click.group("reassign", cls=ReassignGroup)
 def reassign() -> None:
-    """Move replicas to other brokers.
+    """Move replicas to other brokers, and between the log directories of one (log_dirs in the plan, as Kafka has it).
 
     \b
       tierfetch reassign plan --replace 3 --with 7 --out plan.json
@@ -74,6 +92,11 @@ def reassign() -> None:
       tierfetch reassign rollback plan.json    moves all of it back to where it was
       tierfetch reassign status plan.json      how far it is
       tierfetch reassign list                  what is under way in the cluster
+
+    \b
+    A plan that moves the first replica of orders-0 to another log directory of broker 1:
+      {"version": 1, "partitions": [
+        {"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["/disk2", "any"]}]}
     """
 
 
@@ -134,7 +157,7 @@ def execute(
 
     async def work(admin: Admin) -> Done | int:
         cluster = PlanCluster(admin)
-        state = await cluster.state(sorted({each.topic for each in plan.partitions}))
+        state = await _state_for(cluster, plan)
         entries, problems = entries_of(
             plan,
             state,
@@ -147,12 +170,15 @@ def execute(
         moved = {entry.topic for entry in entries}
         brokers = _brokers(entries)
         is_set = (throttle is not None or plan.details.roll is not None) and not options["no_wait"]
-        old_configs = await cluster.configs(config_keys(sorted(moved), brokers)) if is_set else ()
+        old_configs = await cluster.configs(config_keys(sorted(moved), brokers, entries)) if is_set else ()
         others = signs_of_others(state, {entry.key for entry in entries}, brokers, old_configs)
         if others and not options["shares_brokers"]:
             others.append("or give --share-brokers, and it begins all the same")
             raise click.ClickException("\n".join([f"{plan_file}: nothing was begun:", *others]))
         if options["no_wait"]:
+            moves = [DirectoryMove(each.key, broker, path) for each in entries for broker, path in each.directories]
+            if refused := await cluster.move_directories(moves):
+                raise click.ClickException("\n".join([f"{plan_file}: nothing was reassigned:", *refused]))
             return await _begin_all(admin, entries)
         header = Header(
             cluster_id=cluster.cluster_id,
@@ -177,6 +203,20 @@ def execute(
         _tell(done, plan_file, as_json=as_json)
 
 
+async def _state_for(cluster: PlanCluster, plan: PlanFile) -> ClusterState:
+    """Return what a plan is checked against; where replicas are only of partitions for which it names directories."""
+    state = await cluster.state(sorted({each.topic for each in plan.partitions}))
+    named = [each for each in plan.partitions if directories_of(each)]
+    if not named:
+        return state
+    replicas = [
+        (each.key, broker)
+        for each in named
+        for broker in {*each.replicas, *(state.partitions[each.key].replicas if each.key in state.partitions else ())}
+    ]
+    return await cluster.with_directories(state, replicas)
+
+
 async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
     """How many; all of them or none. ClickException names those that the controller refused."""
     refused = await ask_controller(admin, [(entry.key, entry.target) for entry in entries])
@@ -187,7 +227,7 @@ async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
     return len(entries)
 
 
-@reassign.command("resume", short_help="Go on with a plan that was paused or stopped.")
+@reassign.command("resume", short_help="Continue a plan that was paused or stopped.")
 @plan_argument
 @click.option("--throttle", type=throttle_rate, metavar="RATE", help="From now on, in place of the one before.")
 @click.option(
@@ -197,7 +237,7 @@ async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
     metavar="SECONDS",
     help="How long to wait from now on for new leaders whose log is in the tier yet, in place of the time before.",
 )
-@click.option("--skip-changed", is_flag=True, help="Leave alone what somebody else has changed or deleted.")
+@click.option("--skip-changed", is_flag=True, help="Skip partitions that another client has changed or deleted.")
 @bootstrap_option
 @json_option
 def resume(
@@ -209,7 +249,7 @@ def resume(
     bootstrap: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Go on with a plan that was paused or stopped, or whose process has died.
+    """Continue a plan that was paused or stopped, or whose process has died.
 
     Of a plan that is done, what could not be put back on brokers that were not alive; no replica moves again.
     """
@@ -220,8 +260,9 @@ def resume(
 
     async def work(admin: Admin) -> Done:
         cluster = await _its_cluster(admin, file)
-        alone = set(Standing) - {Standing.DONE} if is_done else _CHANGED if skip_changed else set()
-        skipped = await _standing_so(cluster, file.journal, alone) if alone else ()
+        skipped: tuple[Key, ...] = ()
+        if is_done or skip_changed:
+            skipped = await _to_leave_alone(cluster, file.journal, is_done=is_done)
         rate = None if throttle is None else max(1, int(throttle))
         header = file.journal.header
         before = () if rate is None or header.old_configs else await _old_configs(cluster, header)
@@ -248,10 +289,10 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
     """Show how far a plan is, in whichever process it runs."""
     file = JournalFile.open(journal_path or default_path(plan_file))
     journal, header = file.journal, file.journal.header
-    state = run(bootstrap, lambda admin: PlanCluster(admin).state(sorted(header.topic_ids)))
+    state = run(bootstrap, lambda admin: _state_of(PlanCluster(admin), header))
     entries = [entry for entry in header.entries if entry.key not in journal.skipped]
     left = what_is_left(journal, state, now_ms())
-    standings = [standing(entry, header.topic_ids[entry.topic], state) for entry in entries]
+    standings = [_progress(entry, header.topic_ids[entry.topic], state) for entry in entries]
     document = {
         "doing": journal.mode.value,
         "outcome": journal.outcome and journal.outcome.value,
@@ -259,7 +300,7 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
         "partitions": {each.name.lower(): standings.count(each) for each in Standing},
         "left": left,
         "waves": 1 + max((entry.wave for entry in header.entries), default=0),
-        "notes": left_behind(journal),
+        "notes": remainders(journal),
     }
     if as_json:
         click.echo(json.dumps(document, indent=1))
@@ -270,8 +311,20 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
             click.echo(f"  {each.name.lower()}: {count(standings.count(each), 'partition')}")
     for what in left:
         click.echo(f"left: {what}")
-    for note in left_behind(journal):
+    for note in remainders(journal):
         click.echo(f"note: {note}")
+
+
+async def _state_of(cluster: PlanCluster, header: Header) -> ClusterState:
+    state = await cluster.state(sorted(header.topic_ids))
+    replicas = replicas_of(header.entries)
+    return await cluster.with_directories(state, replicas) if replicas else state
+
+
+def _progress(entry: Entry, topic_id: str, state: ClusterState) -> Standing:
+    """Return the standing; of a replica that is not yet in its log directory, that it moves."""
+    found = standing(entry, topic_id, state)
+    return Standing.MOVING if found is Standing.DONE and not is_complete(entry, topic_id, state) else found
 
 
 def _doing(journal: Journal, plan_file: Path, *, is_carried_out: bool) -> str:
@@ -290,9 +343,9 @@ def pause(plan_file: Path, journal_path: Path | None) -> None:
     """Let what is under way end, and begin nothing more; the running `execute` then ends."""
     file = JournalFile.open(journal_path or default_path(plan_file))
     if not file.is_owned():
-        raise click.ClickException(f"{file.path}: nobody carries this plan out now: there is nothing to pause")
+        raise click.ClickException(f"{file.path}: no process is executing this plan: there is nothing to pause")
     file.append(Event(event="pause", at_ms=now_ms()))
-    click.echo("pausing: what is under way ends first; go on with `tierfetch reassign resume`")
+    click.echo("pausing: what is under way ends first; continue with `tierfetch reassign resume`")
 
 
 @reassign.command("cancel", short_help="Take back what is under way of a plan.")
@@ -308,16 +361,36 @@ def cancel(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
     if journal_path is not None or path.exists():
         _ask("cancel", path, plan_file, bootstrap, as_json=as_json)
         return
-    wanted = {each.key for each in _read(plan_file).partitions}
+    plan = _read(plan_file)
+    wanted = {each.key for each in plan.partitions}
 
     async def work(admin: Admin) -> int:
         moving = [(row["topic"], row["partition"]) for row in await under_way(admin)]
         found = [(key, None) for key in moving if key in wanted]
-        if found and (refused := await ask_controller(admin, found)):
+        cluster = PlanCluster(admin)
+        between = to_stop(_as_entries(plan), await _state_for(cluster, plan))
+        refused = await ask_controller(admin, found) if found else []
+        if refused := [*refused, *await cluster.move_directories(between)]:
             raise click.ClickException("\n".join(refused))
-        return len(found)
+        return len({key for key, _ in found} | {move.key for move in between})
 
     click.echo(f"{run(bootstrap, work)} moves cancelled")
+
+
+def _as_entries(plan: PlanFile) -> list[Entry]:
+    """Return a plan's partitions, where nobody knows what was before."""
+    return [
+        Entry(
+            topic=each.topic,
+            partition=each.partition,
+            before=each.replicas,
+            target=each.replicas,
+            final=each.replicas,
+            wave=0,
+            directories=directories_of(each),
+        )
+        for each in plan.partitions
+    ]
 
 
 @reassign.command("rollback", short_help="Move back what has moved, too.")
@@ -362,7 +435,7 @@ async def _old_configs(cluster: PlanCluster, header: Header) -> tuple[ConfigValu
     """What is set now of all that a throttle sets, on topics that still exist."""
     state = await cluster.state(sorted(header.topic_ids))
     topics = sorted({topic for topic, _ in state.partitions})
-    return await cluster.configs(config_keys(topics, _brokers(header.entries)))
+    return await cluster.configs(config_keys(topics, _brokers(header.entries), header.entries))
 
 
 def _brokers(entries: Sequence[Entry]) -> list[int]:
@@ -386,14 +459,15 @@ async def _run_plan(cluster: PlanCluster, file: JournalFile) -> Done:
         raise
 
 
-async def _standing_so(
-    cluster: PlanCluster, journal: Journal, wanted: Collection[Standing]
-) -> tuple[tuple[str, int], ...]:
-    """Partitions of the plan that stand like that now."""
+async def _to_leave_alone(cluster: PlanCluster, journal: Journal, *, is_done: bool) -> tuple[Key, ...]:
+    """Return the partitions that somebody else changed; of a plan that is done, all that are not as it left them."""
     header = journal.header
-    state = await cluster.state(sorted(header.topic_ids))
+    state = await _state_of(cluster, header)
     return tuple(
-        entry.key for entry in header.entries if standing(entry, header.topic_ids[entry.topic], state) in wanted
+        entry.key
+        for entry in header.entries
+        if standing(entry, header.topic_ids[entry.topic], state) in _CHANGED
+        or (is_done and not is_complete(entry, header.topic_ids[entry.topic], state))
     )
 
 
@@ -430,7 +504,8 @@ def _tell(done: Done, plan_file: Path, *, as_json: bool) -> None:
             click.echo(f"note: {note}", err=True)
         click.echo(f"{finish.outcome.value}: {count(done.partitions, 'partition')}, {done.seconds:.1f} s")
     if finish.problems:
-        more = "" if finish.outcome is not Outcome.STOPPED else f"; go on with `tierfetch reassign resume {plan_file}`"
+        resume = f"; continue with `tierfetch reassign resume {plan_file}`"
+        more = resume if finish.outcome is Outcome.STOPPED else ""
         raise click.ClickException(
             "\n".join([*finish.problems, f"{finish.outcome.value}, and nothing is under way{more}"])
         )

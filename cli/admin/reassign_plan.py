@@ -16,9 +16,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ...model.inventory import Inventory, InventoryError
-from ...model.inventory_parts import Policy
-from ...planning.goals import Goal, PlanError, PlanOptions
+from ...model import Inventory, InventoryError, Policy
+from ...planning import Goal, PlanError, PlanOptions
 from ...protocol.byte_text import rate, size
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.capture import observe
@@ -343,8 +342,8 @@ def _print(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> None:
         highlight=False,
     )
     console.print(
-        f"any plan needs at least {bound.moves_min:,} moves, and {size(bound.bytes_min)} with no more moves than this"
-        f" one: at most {bound.moves_gap:.1%} of the moves and {bound.bytes_gap:.1%} of the bytes are too many",
+        f"any plan needs at least {bound.moves_min:,} moves, and {size(bound.bytes_min)} with at most as many moves"
+        f" as this one: at most {bound.moves_gap:.1%} of the moves and {bound.bytes_gap:.1%} of the bytes are too many",
         highlight=False,
     )
     if transfer_s := _transfer_s(found):

@@ -9,6 +9,7 @@ from typing import Final, TypedDict
 import click
 from rich.table import Table
 
+from ...protocol import TopicPartition
 from ...protocol.messages.cluster import MetadataResponsePartition
 from ...protocol.messages.topics import (
     CreatableTopic,
@@ -22,7 +23,6 @@ from ...protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from ...protocol.topics import TopicPartition
 from ..cluster_session import Admin, ListedTopic, bootstrap_option, check, run
 from ..model.quantities import count as counted
 from ..options import json_option, pairs, table_console
@@ -122,7 +122,7 @@ def grow_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
 @click.argument("name")
 @click.option("--to", "count", type=click.IntRange(1), required=True, help="Partitions that stay, the first ones.")
 @bootstrap_option
-@click.confirmation_option("--yes", prompt="The records of the partitions that go are lost. Go on?")
+@click.confirmation_option("--yes", prompt="The records of the removed partitions are lost. Continue?")
 def shrink_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
     """Remove the last partitions, with their records; only tierfetch can, with feature tierfetch.version at 1."""
     change = CreatePartitionsTopic(name=name, count=count, assignments=None, remove_last_partitions=True)
@@ -133,7 +133,7 @@ def shrink_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
 @topics.command("delete")
 @click.argument("names", nargs=-1, required=True)
 @bootstrap_option
-@click.confirmation_option("--yes", prompt="Their records are lost, on brokers and in the tier. Go on?")
+@click.confirmation_option("--yes", prompt="Their records are lost, on brokers and in the tier. Continue?")
 def delete_topics(names: tuple[str, ...], bootstrap: tuple[str, ...]) -> None:
     """Delete topics with everything in them."""
 

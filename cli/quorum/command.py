@@ -12,7 +12,7 @@ import click
 
 from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
 from ...log.core.properties import ConfigError, parse_host_and_port
-from ...protocol.errors import OUTSIDE, OperatorError
+from ...protocol import OUTSIDE, OperatorError, uuid_from_text, uuid_to_text
 from ...protocol.messages.quorum import (
     AddRaftVoterRequest,
     AddRaftVoterRequestListener,
@@ -21,7 +21,6 @@ from ...protocol.messages.quorum import (
     RemoveRaftVoterResponse,
 )
 from ...protocol.net.client import Address
-from ...protocol.topics import uuid_from_text, uuid_to_text
 from ...quorum.controller_config import load
 from ..command_config import command_config_option
 from ..options import table_console
@@ -140,7 +139,7 @@ def _run(bootstrap: str, ask: Callable[[QuorumAdmin], Awaitable[T]]) -> T:
     async def run() -> T:
         controllers = [Address(*parse_host_and_port(part)) for part in bootstrap.split(",") if part.strip()]
         if not controllers:
-            raise ConfigError("--bootstrap-controller names nobody: expected host:port of one controller or more")
+            raise ConfigError("--bootstrap-controller names no controller: expected host:port of one or more")
         async with QuorumAdmin(controllers) as admin:
             return await ask(admin)
 

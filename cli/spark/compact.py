@@ -13,7 +13,7 @@ from ..options import table_console
 from .session import Spark, Tier, TierOptions, report_options, spark_options, tier_options
 
 if TYPE_CHECKING:
-    from ...pipeline.jobs.exporting import ExportReport
+    from ...pipeline.jobs import ExportReport
 
 MIB = 1 << 20
 PASSED_OVER_SHOWN_MAX = 20
@@ -54,12 +54,12 @@ def print_export(report: ExportReport, console: Console) -> None:
     if report.published or report.discarded:
         console.print(
             f"An earlier run was cut short: {report.published} of its files were committed and now have their names, "
-            f"{report.discarded} were not and are gone"
+            f"{report.discarded} were not and are deleted"
         )
     for message in report.passed_over[:PASSED_OVER_SHOWN_MAX]:
         console.print(f"[yellow]passed over:[/] {escape(message)}")
     if len(report.passed_over) > PASSED_OVER_SHOWN_MAX:
-        console.print(f"[yellow]and {len(report.passed_over) - PASSED_OVER_SHOWN_MAX:,} more, which --json tells[/]")
+        console.print(f"[yellow]and {len(report.passed_over) - PASSED_OVER_SHOWN_MAX:,} more, which --json lists[/]")
     if not report.waves:
         console.print("Nothing new in the tier")
         return

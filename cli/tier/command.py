@@ -101,7 +101,7 @@ def where_options(command: Command) -> Command:
             "--bootstrap", multiple=True, metavar="HOST:PORT", help="A broker of the cluster that has the metadata."
         ),
         command_config_option,
-        click.option("--from-objects", is_flag=True, help="Ask no broker: go by what the objects tell."),
+        click.option("--from-objects", is_flag=True, help="Ask no broker: judge by the objects alone."),
         click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; may be repeated."),
         json_option,
     )
@@ -112,7 +112,7 @@ def where_options(command: Command) -> Command:
 
 @click.group("tier")
 def tier() -> None:
-    """List and verify what lies in a remote tier, without going through a broker's log.
+    """List and verify what is in a remote tier, without going through a broker's log.
 
     \b
     The tier and its metadata are found by a broker's configuration, or named:
@@ -151,7 +151,7 @@ def verify_tier(topics: tuple[str, ...], as_json: bool, deep: bool, **where: Unp
       corrupt         an object cannot be what it is named (--deep)        damage
       gap             offsets that no finished segment holds               damage
       off lineage     a segment of a history that lost an election
-      orphan          an object of a segment that nobody knows
+      orphan          an object of a segment that the metadata does not have
       stale copy      a copy that began over an hour ago and did not end
       stale deletion  a deletion that began over an hour ago
       foreign         an object whose name is none of ours

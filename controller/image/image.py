@@ -3,7 +3,7 @@
 Rules:
 * The image is a function of the records that were replayed, in their order. It knows no time and no offsets.
 * Records of an open transaction (KIP-868) wait; they count from its EndTransactionRecord on, or never.
-* Records were decided by a controller and agreed on by a quorum. One that contradicts the image is a fault of ours:
+* Records were decided by a controller and agreed on by a quorum. One that contradicts the image is an internal error:
   AssertionError with both.
 * The indexes follow the registrations within the same call.
 * A record of a type that the decisions do not need (quotas, rights, users) is kept for the next snapshot.
@@ -86,7 +86,7 @@ class MetadataImage:
         self.next_producer_id = 0
         self.indexes = PartitionIndexes()
         self.kept: dict[tuple[object, ...], r.MetadataRecord] = {}
-        """Records that nobody here acts on, by what they are about."""
+        """Records that no decision here depends on, by what they are about."""
         self.scram = ScramCredentials()
         """The users' SCRAM credentials, which `kept` has as records."""
         self.acls = Acls()
@@ -135,7 +135,7 @@ class MetadataImage:
         return self.configs.get(ConfigResource(resource_type, name), {})
 
     def copy(self) -> MetadataImage:
-        """The same state for reading (without indexes), which later replays into this one leave alone. Cheap."""
+        """Return a copy for reading, without indexes, which later replays into this one leave unchanged. Cheap."""
         other = MetadataImage()
         other.features = dict(self.features)
         other.brokers = dict(self.brokers)

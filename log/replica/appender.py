@@ -72,11 +72,11 @@ class Appender:
         *,
         leader_epoch: int,
         now_ms: int,
-        origin: AppendOrigin,
-        transaction_version: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = 0,
     ) -> LogAppendInfo:
-        """Append one batch. Its offset and epoch are written into `data`, which belongs to the log until this returns
-        or raises; after a cancellation it belongs to the log for good.
+        """Append one batch v2; the rules are in `validation` and `producer_state`. Offset and epoch are written into
+        `data`, which belongs to the log until this returns or raises, and after a cancellation for good.
         """
         state = self._state
         header = check_leader_batch(data, state.config, origin, now_ms)
@@ -121,7 +121,9 @@ class Appender:
         )
 
     async def append_as_follower(self, data: Buffer) -> LogAppendInfo:
-        """Append whole batches, at least one, as the leader sent them. An error half-way fails the log."""
+        """Append whole batches, at least one, as the leader sent them. An error half-way fails the log. Raise
+        CORRUPT_MESSAGE or INVALID_RECORD if they cannot follow what is here.
+        """
         state = self._state
         headers = check_follower_batches(data)
         if not headers:

@@ -24,6 +24,8 @@ the segment that holds the recovery point on, so that an entry without a flushed
 or not; and no epoch is led twice: a broker that registers again leads in a new one. A broker that becomes the leader of
 thousands of partitions therefore waits for no disk.
 
+`PartitionLog.state` shows all of it to the owners of the log, to read: only the modules of `log` change it.
+
 Locks: the structure (segments, epochs, producer state, roll, truncation, removal) changes only under `gate`; files of
 closed segments and snapshots change only under `flush_lock`, taken after the gate. Appends wait for the gate, so
 nothing that takes time with size is done under it: a removal releases it before it touches a file (`locked`), and
@@ -169,6 +171,21 @@ class LogState:
         return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
     @property
+    def has_unflushed_segments(self) -> bool:
+        """Whether a closed segment is not durable yet, or more records than `flush.messages` allows."""
+        return self.recovery_point < self.segments.active.base_offset or self.is_flush_due
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether a reader still holds a removed segment."""
+        return bool(self.retired)
+
+    @property
+    def has_deleted_files(self) -> bool:
+        """Whether files of removed segments are not unlinked yet."""
+        return bool(self.deleted_files)
+
+    @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of a transaction that is open or not replicated yet, at least the log start."""
         first = self.producers.first_unstable_offset
@@ -283,6 +300,11 @@ class LogState:
             open_segments=self.open_segments,
             now_ms=self.now_ms(),
         )
+
+    @property
+    def has_unsaved_epochs(self) -> bool:
+        """Whether the leader epochs have changed since their checkpoint was written."""
+        return self.failure is None and self.epochs.version != self.epochs_saved
 
     async def save_epochs(self) -> None:
         """Make the leader epochs durable if they have changed since they were saved."""
