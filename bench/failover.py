@@ -16,8 +16,8 @@ from typing import Final
 from uuid import UUID
 
 from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.controller.core.config import SUPPORTED_FEATURES
-from tierfetch.protocol.errors import ErrorCode
+from tierfetch.controller import SUPPORTED_FEATURES
+from tierfetch.protocol import ErrorCode
 from tierfetch.protocol.messages.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,

@@ -17,12 +17,10 @@ from typing import Final
 
 import numpy as np
 
+from tierfetch.model import Broker, Inventory, Partition, Topic
 from tierfetch.model.arrays import ClusterArrays
-from tierfetch.model.inventory import Inventory
-from tierfetch.model.inventory_parts import Broker, Partition, Topic
-from tierfetch.planning.goals import Goal
+from tierfetch.planning import Goal, PlanFile
 from tierfetch.planning.plan_arrays import plan_file, planned_replicas
-from tierfetch.planning.plan_file import PlanFile
 from tierfetch.planning.planner import plan_replicas
 
 from .measure import Results

@@ -82,7 +82,9 @@ class FetcherFactory:
         if local_log_start_offset is None and self.config.replica_selector_class is None:
             return NO_DETAILS
         return ReplicaDetails(
-            HIGH_WATERMARK_NOT_TOLD if self.config.replica_selector_class is None else partition.log.high_watermark,
+            HIGH_WATERMARK_NOT_TOLD
+            if self.config.replica_selector_class is None
+            else partition.log.state.high_watermark,
             LOCAL_LOG_START_NOT_TOLD if local_log_start_offset is None else local_log_start_offset,
         )
 

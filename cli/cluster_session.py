@@ -11,8 +11,7 @@ from uuid import UUID
 
 import click
 
-from ..protocol.api import ApiKey
-from ..protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ..protocol import OUTSIDE, ApiKey, ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.cluster import MetadataResponsePartition
 from ..protocol.messages.errors import WithError, WithErrorMessage

@@ -21,7 +21,7 @@ from ..log.core.checkpoints import LEADER_EPOCH_CHECKPOINT, decode_leader_epochs
 from ..log.core.errors import CorruptFileError
 from ..log.core.index import OffsetIndex, TimeIndex, TransactionIndex
 from ..log.core.producer_snapshot import decode_snapshot
-from ..protocol.errors import CorruptRecordError
+from ..protocol import CorruptRecordError
 from ..protocol.records import (
     BATCH_HEADER_SIZE,
     BatchHeader,

@@ -11,8 +11,7 @@ import click
 
 from ..broker.environment import NodeEnvironment
 from ..log.core.properties import parse_host_and_port
-from ..protocol.errors import OUTSIDE, OperatorError
-from ..protocol.topics import uuid_from_text
+from ..protocol import OUTSIDE, OperatorError, uuid_from_text
 from ..quorum import Endpoint, ReplicaKey, VoterNode, VoterSet
 from ..quorum.controller_config import ControllerConfig, load
 from ..quorum.storage.formatting import FormatOrder, FormatResult, format_directories, new_directory_id

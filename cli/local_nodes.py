@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
-from ..protocol.errors import OperatorError
+from ..protocol import OperatorError
 from .local_security import LocalSecurity
 from .processes import Processes, poll
 

@@ -17,8 +17,18 @@ from .lazy_group import LazyGroup
 _COMMANDS = {
     "brokers": ("admin.brokers", "brokers", "Who is in the cluster and what they hold."),
     "configs": ("admin.configs", "configs", "Show and change configs of topics and brokers."),
+    "consume": ("records.consume", "consume", "Print the records of a topic."),
+    "delete-records": ("admin.record_deletion", "delete_records", "Delete the records of partitions below an offset."),
+    "elect-leaders": (
+        "admin.elections",
+        "elect_leaders",
+        "Have preferred replicas lead, or accept an unclean election.",
+    ),
     "features": ("admin.features", "features", "Show and change the cluster's feature levels."),
+    "groups": ("groups.command", "groups", "Consumer groups: members, offsets, lag; reset and delete them."),
+    "offsets": ("admin.partition_offsets", "offsets", "First, local, tiered, pending and last offset of partitions."),
     "log-dirs": ("admin.log_dirs", "log_dirs", "Show the log directories of brokers and the replicas in them."),
+    "produce": ("records.produce", "produce", "Write lines to a topic, as records."),
     "reassign": ("admin.reassign", "reassign", "Move replicas to other brokers, and watch them arrive."),
     "topics": ("admin.topics", "topics", "List, describe, create, grow, shrink and delete topics."),
     "broker": ("broker", "broker", "Run a broker until it is asked to stop (SIGTERM or SIGINT)."),
@@ -50,7 +60,14 @@ Each command explains itself with --help.
 """
 
 
-_EXTRAS = {"demo": "demo", "model": "model", "reassign": "model", "spark": "spark"}
+_EXTRAS = {
+    "consume": "client",
+    "demo": "demo",
+    "model": "model",
+    "produce": "client",
+    "reassign": "model",
+    "spark": "spark",
+}
 """Which extra is named first where several bring what a command misses."""
 
 

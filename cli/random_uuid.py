@@ -6,7 +6,7 @@ import uuid
 
 import click
 
-from ..protocol.topics import uuid_to_text
+from ..protocol import uuid_to_text
 
 
 @click.command("random-uuid")

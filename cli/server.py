@@ -12,7 +12,7 @@ from ..broker.combined import CombinedConfig, open_combined, parse_combined
 from ..broker.config import broker_config
 from ..broker.config.broker_config import BrokerConfig
 from ..log.core.properties import ConfigError, read_properties
-from ..protocol.errors import OUTSIDE, OperatorError
+from ..protocol import OUTSIDE, OperatorError
 from ..protocol.start_waits import StartWaits
 from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig

@@ -29,7 +29,7 @@ from itertools import chain
 from random import Random
 from typing import Final, cast
 
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol import ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.brokers import (
     BrokerHeartbeatRequest,
@@ -305,7 +305,7 @@ class ControllerNode:
             found, result = self.core.probed(broker.broker_id, broker.epoch, outcome, moment.now_ms)
             verdict.append(found)
             if found is Verdict.FENCE:
-                _log.warning("broker %d is gone: its listeners refuse connections; it is fenced", broker.broker_id)
+                _log.warning("broker %d is gone: %s; it is fenced", broker.broker_id, outcome.value)
             return result
 
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()

@@ -19,7 +19,7 @@ from typing import Final
 from uuid import UUID
 
 from ..errors import OperatorError
-from ..protocol.errors import OUTSIDE
+from ..protocol import OUTSIDE
 from ..protocol.messages.cluster import ApiVersionsRequest
 from ..protocol.net.client import Address, KafkaClient
 from ..security.client import ClientIdentity

@@ -22,9 +22,8 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from ..protocol.api import ApiKey
+from ..protocol import OUTSIDE, ApiKey, ErrorCode
 from ..protocol.authorization.gate import guarded
-from ..protocol.errors import OUTSIDE, ErrorCode
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.brokers import (
     BrokerHeartbeatRequest,

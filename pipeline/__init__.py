@@ -7,6 +7,8 @@ core/      chooses bytes by offset and decodes them to Arrow columns.
 access/    opens the stores and the brokers.
 layouts/   knows how segments lie in a store.
 jobs/      audits, exports and profiles a tier on Spark.
+
+A script that uses the table needs the two names below; one that runs jobs, those of `jobs`.
 """
 
 from .spark.session import local_session, register

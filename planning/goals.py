@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from ..model.inventory_parts import Policy
-from ..protocol.errors import OperatorError
+from ..model import Policy
+from ..protocol import OperatorError
 
 
 class PlanError(OperatorError, ValueError):

@@ -30,8 +30,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..model.complaints import located
-from ..protocol.errors import OperatorError
+from ..model import located
+from ..protocol import OperatorError
 from .plan_file import Roll
 
 Key = tuple[str, int]

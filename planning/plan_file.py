@@ -18,8 +18,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..model.complaints import located
-from ..protocol.errors import OperatorError
+from ..model import located
+from ..protocol import OperatorError
 
 PROBLEMS_MAX = 20
 """That a message names; the rest is counted."""

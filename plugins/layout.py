@@ -17,7 +17,7 @@ import re
 from functools import lru_cache
 from uuid import UUID
 
-from ..protocol.topics import TopicIdPartition, check_topic_name, uuid_from_text, uuid_to_text
+from ..protocol import TopicIdPartition, check_topic_name, uuid_from_text, uuid_to_text
 from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ..remote.storage import IndexType, RemoteObject
 

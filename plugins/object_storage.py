@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..protocol.topics import TopicIdPartition
+from ..protocol import TopicIdPartition
 from ..remote.core.segment import RemoteLogSegmentMetadata
 from ..remote.storage import (
     IndexType,

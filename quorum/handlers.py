@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from ..protocol.api import ApiKey
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol import ApiKey, ErrorCode, KafkaError
 from ..protocol.fetch.messages import FetchRequest as WireFetchRequest
 from ..protocol.fetch.messages import FetchResponse as WireFetchResponse
 from ..protocol.fetch.messages import SnapshotId

@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from ..log.disk.directory_lock import LogDirectoryLockedError
-from ..protocol.errors import OUTSIDE
+from ..protocol import OUTSIDE
 from ..protocol.fetch.messages import SnapshotId
 from ..protocol.net.client import Address
 from ..protocol.net.service import cancelled

@@ -67,15 +67,18 @@ class OffsetsByTime:
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 while True:
-                    log_start_offset, local_log_start_offset = log.log_start_offset, log.offsets.local_log_start_offset
+                    log_start_offset, local_log_start_offset = (
+                        log.state.log_start_offset,
+                        log.state.offsets.local_log_start_offset,
+                    )
                     try:
                         found = await search()
                     except RemoteResourceNotFoundError:
-                        if log.log_start_offset == log_start_offset:
+                        if log.state.log_start_offset == log_start_offset:
                             raise
                         continue
-                    is_there = found is None or found.offset >= log.log_start_offset
-                    if is_there and log.offsets.local_log_start_offset == local_log_start_offset:
+                    is_there = found is None or found.offset >= log.state.log_start_offset
+                    if is_there and log.state.offsets.local_log_start_offset == local_log_start_offset:
                         return found
         except TimeoutError as error:
             raise KafkaError(
@@ -88,10 +91,10 @@ class OffsetsByTime:
         self, partition: TopicIdPartition, log: PartitionLog, timestamp_ms: int
     ) -> TimestampAndOffset | None:
         ledger = self._ledger(partition)
-        start_offset = log.log_start_offset
-        candidates = with_timestamp_from(ledger, log.epochs, log.log_end_offset, start_offset, timestamp_ms)
+        start_offset = log.state.log_start_offset
+        candidates = with_timestamp_from(ledger, log.state.epochs, log.state.log_end_offset, start_offset, timestamp_ms)
         for segment in list(candidates):
-            if segment.start_offset >= log.offsets.local_log_start_offset:
+            if segment.start_offset >= log.state.offsets.local_log_start_offset:
                 break
             found = await self._first_from(segment, start_offset, timestamp_ms)
             if found is not None:
@@ -100,11 +103,11 @@ class OffsetsByTime:
 
     async def _max_timestamp_offset(self, partition: TopicIdPartition, log: PartitionLog) -> TimestampAndOffset | None:
         ledger = self._ledger(partition)
-        segment = with_max_timestamp(ledger, log.epochs, log.log_end_offset, log.log_start_offset)
+        segment = with_max_timestamp(ledger, log.state.epochs, log.state.log_end_offset, log.state.log_start_offset)
         local = await log.max_timestamp_offset()
         if segment is None or (local is not None and local.timestamp > segment.max_timestamp_ms):
             return local
-        return await self._first_from(segment, log.log_start_offset, segment.max_timestamp_ms) or local
+        return await self._first_from(segment, log.state.log_start_offset, segment.max_timestamp_ms) or local
 
     def _ledger(self, partition: TopicIdPartition) -> RemoteLogLedger:
         ledger = self._metadata.ledger(partition)

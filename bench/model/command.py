@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tierfetch.cli.model.calibrate import measured_machine
 from tierfetch.cli.options import table_console
-from tierfetch.model.calibration import Calibrations, System
+from tierfetch.model import Calibrations, System
 
 from ..lab.jars import KafkaUnavailableError, kafka_jars
 from .judge import RUNS_MIN

@@ -19,7 +19,7 @@ from tierfetch.cli.cluster_session import run as run_admin
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.processes import poll
-from tierfetch.model.calibration import System
+from tierfetch.model import System
 from tierfetch.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,

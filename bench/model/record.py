@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from tierfetch.model.calibration import Calibrations, System
+from tierfetch.model import Calibrations, System
 
 from ..measure import commit, machine
 from .forecast import Forecast

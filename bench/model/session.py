@@ -18,7 +18,7 @@ import click
 from confluent_kafka import KafkaException
 from rich.console import Console
 
-from tierfetch.model.calibration import Calibrations, MachineRates, System
+from tierfetch.model import Calibrations, MachineRates, System
 
 from .fit import fitted, seen
 from .forecast import captured, forecast

@@ -16,8 +16,8 @@ from tierfetch.log.core.checkpoints import encode_leader_epochs
 from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.log.core.index import OffsetIndex, TimeIndex
 from tierfetch.log.core.producer_snapshot import encode_snapshot
+from tierfetch.protocol import TopicIdPartition, uuid_to_text
 from tierfetch.protocol.records import Compression, Record, build_batch
-from tierfetch.protocol.topics import TopicIdPartition, uuid_to_text
 
 TOPIC: Final = "bench"
 START_MS: Final = 1_700_000_000_000

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from ...controller.core.config import KRAFT_VERSION, registered_features
+from ...controller import KRAFT_VERSION, registered_features
 from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
 from ...log.disk.durable_directory import make_directory_durably
 from ...protocol.errors import ErrorCode, KafkaError

@@ -15,18 +15,19 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Final
 
-from ...controller.core.features import EARLIEST_PENDING_UPLOAD_LEVEL
-from ...controller.image.delta import ConfigResource, ImageDelta
-from ...controller.image.image import (
+from ...controller import (
     BROKER_RESOURCE,
+    EARLIEST_PENDING_UPLOAD_LEVEL,
     METADATA_VERSION,
     TOPIC_RESOURCE,
+    ConfigResource,
+    ImageDelta,
     MetadataImage,
+    TopicRegistration,
     may_pause_after,
 )
-from ...controller.image.registrations import BrokerRegistration as RegisteredBroker
-from ...controller.image.registrations import PartitionRegistration as RegisteredPartition
-from ...controller.image.registrations import TopicRegistration
+from ...controller import BrokerRegistration as RegisteredBroker
+from ...controller import PartitionRegistration as RegisteredPartition
 from ...controller.records import decode_record
 from ...protocol.topics import interned_id
 from ...protocol.wire.stepping import Steps, run_to_end

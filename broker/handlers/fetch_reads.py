@@ -138,10 +138,10 @@ class Standing:
         partition = self.partition
         log, offsets = partition.log, self._offsets
         return (
-            log.log_end_offset != offsets.log_end_offset
+            log.state.log_end_offset != offsets.log_end_offset
             or partition.leadership is not self.leadership
             or partition.leader_epoch != self._leader_epoch
-            or log.offsets != offsets
+            or log.state.offsets != offsets
         )
 
 
@@ -273,13 +273,13 @@ class FetchReads:
         """Return whether a look would find nothing to serve, to commit or to repeat, and no ISR change."""
         log, replicas = partition.log, leadership.replicas
         if self._isolation is FetchIsolation.TXN_COMMITTED:
-            return wanted.fetch_offset >= log.offsets.last_stable_offset
+            return wanted.fetch_offset >= log.state.offsets.last_stable_offset
         if self._isolation is FetchIsolation.HIGH_WATERMARK:
-            return wanted.fetch_offset >= log.high_watermark
-        if wanted.can_raise_to(log.high_watermark, log.log_start_offset):
+            return wanted.fetch_offset >= log.state.high_watermark
+        if wanted.can_raise_to(log.state.high_watermark, log.state.log_start_offset):
             return False
         is_settled = self._request.replica_id in replicas.isr and replicas.pending_isr is None
-        return is_settled and wanted.fetch_offset == log.log_end_offset == log.high_watermark
+        return is_settled and wanted.fetch_offset == log.state.log_end_offset == log.state.high_watermark
 
     def release(self) -> None:
         """Let go of all slices."""
@@ -347,7 +347,7 @@ class FetchReads:
         self, partition: Partition, asked: AskedPartition, *, notes_position: bool
     ) -> FetchPartitionResponse | _TierRead | None:
         """Return None if the decision no longer held when it was carried out: decide again."""
-        wanted, offsets = asked.wanted, partition.log.offsets
+        wanted, offsets = asked.wanted, partition.log.state.offsets
         leadership = partition.leadership
         if leadership is None:
             view = self._follower_view(partition)
@@ -362,8 +362,8 @@ class FetchReads:
             if notes_position:
                 self._note_position(leadership, wanted)
             # The position has raised it: the answer must not be one round trip older than it need be (KIP-1166).
-            if partition.log.high_watermark != view.high_watermark:
-                offsets = partition.log.offsets
+            if partition.log.state.high_watermark != view.high_watermark:
+                offsets = partition.log.state.offsets
                 view = leadership.view_at(offsets)
             answer = self._without_reading(partition, leadership, view, wanted, decision)
             if answer is not None:

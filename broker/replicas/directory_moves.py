@@ -286,8 +286,8 @@ class DirectoryMoves:
             return False
         if name in move.destination.logs:
             return True
-        if move.destination.offline is not None or (found is not None and found[1].failure is not None):
-            reason = move.destination.offline or f"the future log has failed: {found and found[1].failure}"
+        if move.destination.offline is not None or (found is not None and found[1].state.failure is not None):
+            reason = move.destination.offline or f"the future log has failed: {found and found[1].state.failure}"
             raise KafkaError(ErrorCode.kafka_storage_error, reason)
         if found is None:
             if self._is_named(move, move.destination):
@@ -295,17 +295,17 @@ class DirectoryMoves:
                 await self._wait(move)
                 return False
             await move.destination.measure_space()
-            _check_room(move, needed_bytes=current.size_bytes + move.destination.free_space.resume_bytes)
+            _check_room(move, needed_bytes=current.state.segments.size_bytes + move.destination.free_space.resume_bytes)
             future = await create_future(self._logs, name, move.destination)
-            self._throttle.copied(future.size_bytes)
-            _log.info("%s is being moved from %s to %s", name, current.directory.parent, move.destination.path)
+            self._throttle.copied(future.state.segments.size_bytes)
+            _log.info("%s is being moved from %s to %s", name, current.state.directory.parent, move.destination.path)
             return False
         return await self._follow(move, current, found[1])
 
     async def _follow(self, move: _Move, current: PartitionLog, future: PartitionLog) -> bool:
         is_held = move.key in self.promised or self._is_named(move, move.destination)
         if is_held:
-            current.hold_at(future.offsets.settled_end_offset)
+            current.hold_at(future.state.offsets.settled_end_offset)
             if isinstance(pending_step(current, future), Restart):
                 await self._withdraw(move, move.destination)
         else:
@@ -317,7 +317,7 @@ class DirectoryMoves:
             return False
         copied_bytes = await advance(current, future)
         if is_held:
-            current.hold_at(future.offsets.settled_end_offset)
+            current.hold_at(future.state.offsets.settled_end_offset)
         if copied_bytes is not None:
             self._throttle.copied(copied_bytes)
             # The disk may answer at once: other tasks run between two steps in any case.
@@ -325,7 +325,7 @@ class DirectoryMoves:
             return False
         if move.key not in self.promised:
             # The hold comes first: the controller may count on the destination before the report is answered.
-            current.hold_at(future.offsets.settled_end_offset)
+            current.hold_at(future.state.offsets.settled_end_offset)
             self.promised[move.key] = move.destination.directory_id
             self._report(move)
         if self._is_counted_there(move) and await switch(self._logs, move.key.topic_partition):
@@ -364,7 +364,9 @@ class DirectoryMoves:
         for directory in self._logs.directories:
             if name in directory.logs:
                 log = directory.logs[name]
-                return log if log.failure is None and log.log_start_known and self._is_hosted(move) else None
+                return (
+                    log if log.state.failure is None and log.state.log_start_known and self._is_hosted(move) else None
+                )
             if name in directory.failures and directory.offline is not None:
                 raise directory.offline_error()
         return None
@@ -401,11 +403,11 @@ class DirectoryMoves:
 
     async def _wait_for_records(self, move: _Move, current: PartitionLog) -> None:
         """Wait until the log has changed, or the image."""
-        current.listeners.append(move.changed.set)
+        current.state.listeners.append(move.changed.set)
         try:
             await self._wait(move)
         finally:
-            current.listeners.remove(move.changed.set)
+            current.state.listeners.remove(move.changed.set)
 
 
 def _check_room(move: _Move, *, needed_bytes: int) -> None:

@@ -35,32 +35,32 @@ class FollowedPartition:
 
     @property
     def log_start_offset(self) -> int:
-        return self._partition.log.log_start_offset
+        return self._partition.log.state.log_start_offset
 
     @property
     def local_log_start_offset(self) -> int:
-        return self._partition.log.offsets.local_log_start_offset
+        return self._partition.log.state.offsets.local_log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        return self._partition.log.log_end_offset
+        return self._partition.log.state.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        return self._partition.log.high_watermark
+        return self._partition.log.state.high_watermark
 
     @property
     def epochs(self) -> LeaderEpochCache:
-        return self._partition.log.epochs
+        return self._partition.log.state.epochs
 
     @property
     def is_tiered(self) -> bool:
-        policy = TierPolicy.of(self.topic_id_partition.topic, self._partition.log.config)
+        policy = TierPolicy.of(self.topic_id_partition.topic, self._partition.log.state.config)
         return self._has_tier and policy.mode in TIERED
 
     @property
     def is_compacted(self) -> bool:
-        return self._partition.log.config.is_compacted
+        return self._partition.log.state.config.is_compacted
 
     @property
     def has_failed(self) -> bool:

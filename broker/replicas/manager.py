@@ -254,7 +254,7 @@ class ReplicaManager:
         name = key.topic_partition
         partition = self._hosted.partitions.get(name)
         if partition is not None and partition.has_failed:
-            await self._take_out_of_service(partition, registration, str(partition.log.failure))
+            await self._take_out_of_service(partition, registration, str(partition.log.state.failure))
             partition = None
         if partition is None:
             try:
@@ -347,7 +347,7 @@ class ReplicaManager:
 
     def _configure(self, partition: Partition) -> None:
         config = self._configs.config_of(partition.partition.topic)
-        if partition.log.config != config:
+        if partition.log.state.config != config:
             partition.log.update_config(config)
             partition.on_config()
             if self._tier is not None:
@@ -359,9 +359,9 @@ class ReplicaManager:
         was_in_isr = partition.is_in_isr
         partition.note_registration(registration)
         # From now on acknowledgements rely on this log: after a restart it must not count as empty.
-        if partition.is_in_isr and partition.log.is_adopted:
+        if partition.is_in_isr and partition.log.state.is_adopted:
             await self._confirm_adoption(partition)
-        if partition.is_in_isr and not was_in_isr and partition.log.config.remote_storage_enable:
+        if partition.is_in_isr and not was_in_isr and partition.log.state.config.remote_storage_enable:
             self._thin.on_change()
         # Taken out until the change is complete: one that fails half-way is made again in full.
         if self._roles.pop(name, None) == role:
@@ -385,7 +385,7 @@ class ReplicaManager:
     async def _lead(self, partition: Partition, registration: PartitionRegistration) -> None:
         # The fetcher first: nothing of the old leader may be appended after this log begins an epoch of its own.
         await self._fetchers.remove(partition.partition)
-        if not partition.log.log_start_known:
+        if not partition.log.state.log_start_known:
             self._wait_for_log_start(partition)
         self._without_log_start.discard(partition.partition)
         await partition.lead(registration)
@@ -395,7 +395,7 @@ class ReplicaManager:
             "%s: leader at epoch %d from offset %d, ISR %s",
             partition.partition.topic_partition,
             registration.leader_epoch,
-            partition.log.log_end_offset,
+            partition.log.state.log_end_offset,
             list(registration.isr),
         )
         if self._tier is not None:
@@ -439,7 +439,7 @@ class ReplicaManager:
     async def _remove(self, key: TopicIdPartition, image: ClusterImage) -> None:
         partition = self._hosted.partitions[key.topic_partition]
         is_leader = partition.leadership is not None
-        is_tiered = is_leader or partition.log.config.remote_storage_enable
+        is_tiered = is_leader or partition.log.state.config.remote_storage_enable
         await self._moves.stop(key.topic_partition)
         await self._let_go(key)
         # Noted durably before the log goes: after a crash in between, the log itself leads to the deletion again.

@@ -68,7 +68,7 @@ class Partition:
         """Keeps appends that wait for a thread in their order."""
         self._ends = (-1, -1)
         """The log's end and its settled end as a leader last saw them."""
-        self._high_watermark = log.high_watermark
+        self._high_watermark = log.state.high_watermark
         """The high watermark as a follower last saw it."""
         self._listen()
 
@@ -80,7 +80,7 @@ class Partition:
     @property
     def has_failed(self) -> bool:
         """Whether the log no longer takes or serves anything, and has to be opened again."""
-        return self.log.failure is not None and not self.is_log_being_replaced
+        return self.log.state.failure is not None and not self.is_log_being_replaced
 
     @property
     def is_in_isr(self) -> bool:
@@ -90,7 +90,7 @@ class Partition:
     @property
     def is_never_in_isr(self) -> bool:
         """Not once in the ISR since state was adopted from the tier, by this process or an earlier one."""
-        return self.log.is_adopted and not self._was_in_isr
+        return self.log.state.is_adopted and not self._was_in_isr
 
     def leader(self) -> Leadership:
         """Return the leadership. Raise NOT_LEADER_OR_FOLLOWER unless this replica leads."""
@@ -104,9 +104,9 @@ class Partition:
         """
         registration, log = self.registration, self.log
         is_about_to_lead = registration is not None and registration.leader == self._services.node_id
-        if registration is None or is_about_to_lead or self.is_log_being_replaced or not log.log_start_known:
+        if registration is None or is_about_to_lead or self.is_log_being_replaced or not log.state.log_start_known:
             raise self._not_leader()
-        return view_of(registration.leader_epoch, log.epochs, log.offsets, log.log_end_offset, {})
+        return view_of(registration.leader_epoch, log.state.epochs, log.state.offsets, log.state.log_end_offset, {})
 
     # -- roles --------------------------------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class Partition:
         # Durable before anything is served: followers ask for this epoch, and must get the same answer after a crash.
         await self.log.assign_epoch(registration.leader_epoch)
         self.leadership = Leadership(self.partition, self.log, registration, self._services, self)
-        self._ends = (self.log.log_end_offset, self.log.offsets.settled_end_offset)
+        self._ends = (self.log.state.log_end_offset, self.log.state.offsets.settled_end_offset)
         self.note_registration(registration)
         self.high_watermark_changed()
 
@@ -148,7 +148,7 @@ class Partition:
         self._stop_listening()
         self.log = log
         self._was_in_isr = self.is_in_isr
-        self._high_watermark = log.high_watermark
+        self._high_watermark = log.state.high_watermark
         self._listen()
 
     async def close(self) -> None:
@@ -156,19 +156,19 @@ class Partition:
         self._stop_listening()
 
     def _listen(self) -> None:
-        self.log.listeners.append(self._on_offsets)
-        self.log.failure_listeners.append(self._on_failure)
+        self.log.state.listeners.append(self._on_offsets)
+        self.log.state.failure_listeners.append(self._on_failure)
 
     def _stop_listening(self) -> None:
-        self.log.listeners.remove(self._on_offsets)
-        self.log.failure_listeners.remove(self._on_failure)
+        self.log.state.listeners.remove(self._on_offsets)
+        self.log.state.failure_listeners.remove(self._on_failure)
 
     # -- leader -------------------------------------------------------------------------------------------------------
 
     async def append(self, data: memoryview, origin: AppendOrigin, *, acks_all: bool) -> LogAppendInfo:
         """Append one batch as the leader. KafkaError otherwise; with `acks_all` also while the ISR is too small."""
         leadership = self.leader()
-        if origin is AppendOrigin.CLIENT and not self.log.accepts_clients:
+        if origin is AppendOrigin.CLIENT and not self.log.state.keeper.accepts_clients:
             raise KafkaError(
                 ErrorCode.kafka_storage_error,
                 f"{self.partition.topic_partition}: the disk of its log directory on this leader is almost full"
@@ -181,7 +181,7 @@ class Partition:
                 f"{self.partition.topic_partition}: ISR {sorted(leadership.isr)}, "
                 f"min.insync.replicas is {leadership.replicas.min_insync_replicas}",
             )
-        if origin is AppendOrigin.CLIENT and self.log.config.compression_type != KEEP:
+        if origin is AppendOrigin.CLIENT and self.log.state.config.compression_type != KEEP:
             # Threads end in any order; sequence numbers of one producer must not.
             async with self._recompression:
                 data = await self._recompressed(data)
@@ -189,7 +189,7 @@ class Partition:
         return await self._append(data, leadership, origin)
 
     async def _recompressed(self, data: memoryview) -> memoryview:
-        config = self.log.config
+        config = self.log.state.config
         check_size(len(data), config)
         bytes_max = decompressed_bytes_max(config.max_message_bytes)
         return await asyncio.to_thread(recompressed, data, config.compression_type, bytes_max)
@@ -214,7 +214,7 @@ class Partition:
                 f"{self.partition.topic_partition} was appended to under leader epoch {leader_epoch}, and is led under "
                 f"{leadership.leader_epoch} by now",
             )
-        return None if self.log.high_watermark >= end_offset else self._committed.wait_for(end_offset)
+        return None if self.log.state.high_watermark >= end_offset else self._committed.wait_for(end_offset)
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -226,12 +226,12 @@ class Partition:
         """An offset of the log has moved."""
         leadership, log = self.leadership, self.log
         if leadership is None:
-            if log.high_watermark != self._high_watermark:
-                self._high_watermark = log.high_watermark
+            if log.state.high_watermark != self._high_watermark:
+                self._high_watermark = log.state.high_watermark
                 self.high_watermark_news.wake()
             return
         leadership.resting.wake()
-        before, self._ends = self._ends, (log.log_end_offset, log.offsets.settled_end_offset)
+        before, self._ends = self._ends, (log.state.log_end_offset, log.state.offsets.settled_end_offset)
         if self._ends == before:
             return
         leadership.advance_high_watermark()
@@ -240,7 +240,7 @@ class Partition:
 
     def high_watermark_changed(self) -> None:
         """Wake the requests that wait for a commit (`LeadershipListener`)."""
-        self._committed.advance(self.log.high_watermark)
+        self._committed.advance(self.log.state.high_watermark)
         self.high_watermark_news.wake()
         self.low_watermark_news.wake()
 

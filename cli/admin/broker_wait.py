@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.net.client import BrokerUnavailableError
 from ..cluster_session import Admin
 from .local_state import Warming, local_state, warming_text

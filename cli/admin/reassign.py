@@ -15,15 +15,32 @@ from typing import Any, Final, TypeVar
 import click
 from rich.table import Table
 
-from ...planning.cluster_state import ClusterState, Standing, standing
-from ...planning.directories import DirectoryMove, is_complete, replicas_of, to_stop
-from ...planning.execution import what_is_left
-from ...planning.journal import ENDED, ConfigValue, Entry, Event, Header, Journal, JournalError, Key, Outcome
-from ...planning.neighbours import signs_of_others
-from ...planning.plan_file import PlanFile, PlanFileError
-from ...planning.preflight import directories_of, entries_of
-from ...planning.throttling import config_keys
-from ...protocol.errors import OUTSIDE
+from ...planning import (
+    ENDED,
+    ClusterState,
+    ConfigValue,
+    DirectoryMove,
+    Entry,
+    Event,
+    Header,
+    Journal,
+    JournalError,
+    Key,
+    Outcome,
+    PlanFile,
+    PlanFileError,
+    Standing,
+    config_keys,
+    directories_of,
+    entries_of,
+    is_complete,
+    replicas_of,
+    signs_of_others,
+    standing,
+    to_stop,
+    what_is_left,
+)
+from ...protocol import OUTSIDE
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.quantities import clause, count
 from ..options import FiniteRange, json_option, table_console, throttle_rate, wave_option

@@ -12,10 +12,8 @@ from dataclasses import replace
 from typing import Final, TypedDict
 
 from ...fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP
-from ...planning.cluster_state import ClusterState, PartitionState, Placement
-from ...planning.directories import DirectoryMove
-from ...planning.journal import ConfigValue, Key
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...planning import ClusterState, ConfigValue, DirectoryMove, Key, PartitionState, Placement
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, uuid_to_text
 from ...protocol.messages.cluster import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -39,7 +37,6 @@ from ...protocol.messages.topics import (
 )
 from ...protocol.net.client import Address
 from ...protocol.requests import configs_of, metadata_of, offsets_of
-from ...protocol.topics import uuid_to_text
 from ...protocol.wire.config_resources import ConfigSource, ResourceType
 from ..cluster_session import Admin, check
 

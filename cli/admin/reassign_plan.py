@@ -16,9 +16,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ...model.inventory import Inventory, InventoryError
-from ...model.inventory_parts import Policy
-from ...planning.goals import Goal, PlanError, PlanOptions
+from ...model import Inventory, InventoryError, Policy
+from ...planning import Goal, PlanError, PlanOptions
 from ...protocol.byte_text import rate, size
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.capture import observe

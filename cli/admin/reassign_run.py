@@ -13,23 +13,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...planning.cluster_state import ClusterState, Standing, standing
-from ...planning.directories import is_complete, replicas_of
-from ...planning.execution import (
+from ...planning import (
     Action,
+    ClusterState,
     ElectLeaders,
+    Event,
     Finish,
+    Journal,
+    Mode,
     MoveDirectories,
     Note,
+    Outcome,
     Reassign,
     Roll,
     SetConfigs,
+    Standing,
     TakeBack,
     Wait,
+    is_complete,
     next_step,
+    replicas_of,
+    standing,
 )
-from ...planning.journal import Event, Journal, Mode, Outcome
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...protocol import OUTSIDE, ErrorCode, KafkaError
 from .reassign_cluster import PlanCluster
 from .reassign_journal import JournalFile
 from .status_bar import StatusBar

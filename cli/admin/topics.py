@@ -9,6 +9,7 @@ from typing import Final, TypedDict
 import click
 from rich.table import Table
 
+from ...protocol import TopicPartition
 from ...protocol.messages.cluster import MetadataResponsePartition
 from ...protocol.messages.topics import (
     CreatableTopic,
@@ -22,7 +23,6 @@ from ...protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from ...protocol.topics import TopicPartition
 from ..cluster_session import Admin, ListedTopic, bootstrap_option, check, run
 from ..model.quantities import count as counted
 from ..options import json_option, pairs, table_console

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ...model.calibration import CalibrationError, Calibrations, MachineRates, System
+from ...model import CalibrationError, Calibrations, MachineRates, System
 from ...protocol import byte_text
 from ...remote.registry import PluginError, load_remote_storage
 from ...remote.storage import RemoteStorageError

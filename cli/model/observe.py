@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResult
 from ...protocol.messages.configs import DescribeConfigsResult
@@ -32,7 +32,6 @@ from ...protocol.messages.topics import ListPartitionReassignmentsRequest
 from ...protocol.net.client import Address
 from ...protocol.net.service import closing
 from ...protocol.requests import BROKER_ENDPOINTS, cluster_of, configs_of, offsets_of
-from ...protocol.topics import TopicIdPartition
 from ...protocol.wire.config_resources import ResourceType
 from ...remote.core.ledger import RemoteLogLedger
 from ..cluster_session import Cluster, check

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
-from ...model.inventory_parts import Policy
-from ...planning.goals import Goal, PlanError, PlanOptions
-from ...planning.plan_file import PlanFile, PlanFileError
+from ...model import Policy
+from ...planning import Goal, PlanError, PlanFile, PlanFileError, PlanOptions
 from ...protocol.byte_text import rate
 from .options import ClusterOptions, cluster_options, policy_option
 from .quantities import clause, count

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from ...model.inventory_parts import Policy
+from ...model import Policy
 from ...protocol.byte_text import size
 from ..options import FiniteRange
 from .options import ClusterOptions, cluster_options, policy_option

@@ -12,7 +12,7 @@ import click
 
 from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
 from ...log.core.properties import ConfigError, parse_host_and_port
-from ...protocol.errors import OUTSIDE, OperatorError
+from ...protocol import OUTSIDE, OperatorError, uuid_from_text, uuid_to_text
 from ...protocol.messages.quorum import (
     AddRaftVoterRequest,
     AddRaftVoterRequestListener,
@@ -21,7 +21,6 @@ from ...protocol.messages.quorum import (
     RemoveRaftVoterResponse,
 )
 from ...protocol.net.client import Address
-from ...protocol.topics import uuid_from_text, uuid_to_text
 from ...quorum.controller_config import load
 from ..command_config import command_config_option
 from ..options import table_console

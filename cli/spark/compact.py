@@ -13,7 +13,7 @@ from ..options import table_console
 from .session import Spark, Tier, TierOptions, report_options, spark_options, tier_options
 
 if TYPE_CHECKING:
-    from ...pipeline.jobs.exporting import ExportReport
+    from ...pipeline.jobs import ExportReport
 
 MIB = 1 << 20
 PASSED_OVER_SHOWN_MAX = 20

@@ -80,9 +80,7 @@ def demo(html_dir: Path, keep: Path | None, master: str, conf: tuple[str, ...]) 
 
 
 def show(session: SparkSession, tier: Path, export: Path, html_dir: Path, console: Console) -> None:
-    from ...pipeline.jobs import audit, compact_to, profile
-    from ...pipeline.jobs.audit_page import audit_page
-    from ...pipeline.jobs.profile_page import profile_page
+    from ...pipeline.jobs import audit, audit_page, compact_to, profile, profile_page
 
     options = {"location": str(tier)}
     with _step(console, "a query over the whole history of a topic"):

@@ -16,7 +16,7 @@ from ..options import table_console
 from .session import Spark, Tier, TierOptions, report_options, spark_options, tier_options, write_page
 
 if TYPE_CHECKING:
-    from ...pipeline.jobs.profile_report import TierProfile, TopicProfile
+    from ...pipeline.jobs import TierProfile, TopicProfile
 
 
 @click.command("profile")
@@ -33,8 +33,7 @@ def profile_tier(
     """
     options = Tier(**tier).table_options()
     with Spark(master=master, conf=conf).session() as session:
-        from ...pipeline.jobs import profile
-        from ...pipeline.jobs.profile_page import profile_page
+        from ...pipeline.jobs import profile, profile_page
 
         found = profile(session, options, keys=keys)
         write_page(html_path, lambda: profile_page(found))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 import click
 
-from ...pipeline.spark.session import local_session
-from ...protocol.errors import OUTSIDE, OperatorError
+from ...pipeline import local_session
+from ...protocol import OUTSIDE, OperatorError
 from ..options import OutputFile, json_option, pairs, write_text
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _with(command: Command, *options: Callable[[Command], Command]) -> Command:
 
 @contextmanager
 def _faults() -> Iterator[None]:
-    from ...pipeline.spark.spark_faults import spark_faults
+    from ...pipeline.jobs import spark_faults
 
     try:
         with spark_faults():

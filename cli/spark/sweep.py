@@ -49,9 +49,9 @@ def sweep_model(
     if before == after:
         raise click.UsageError(f"--before and --after are both {before}: nothing to compare")
     with Spark(master=master, conf=conf).session() as session:
-        from ...model.inventory_parts import Policy
+        from ...model import Policy
         from ...model.sweep import RESULT_FIELDS, cases, run_case
-        from ...pipeline.jobs.sweeping import save_rows, sweep
+        from ...pipeline.jobs import save_rows, sweep
 
         known = [policy.value for policy in Policy]
         for policy in (before, after):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from ...protocol.topics import TopicIdPartition
+from ...protocol import TopicIdPartition
 from ...remote.audit import AuditReport, audit, audit_survey, confirmed
 from ...remote.core.ledger import RemoteLogLedger
 from ...remote.storage import ListsPartitions, RemoteStorageError, RemoteStorageManager

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.brokers import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,

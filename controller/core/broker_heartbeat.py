@@ -23,7 +23,7 @@ from enum import Enum, auto
 from typing import Final
 from uuid import UUID
 
-from ...protocol.errors import KafkaError
+from ...protocol import KafkaError
 from ...protocol.messages import brokers as messages
 from ...protocol.messages.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ..image.registrations import BrokerRegistration, PartitionKey

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.brokers import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,

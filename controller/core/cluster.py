@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.authorized_operations import NOT_ASKED, OF_CLUSTER
-from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.brokers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ...protocol.messages.cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from ...protocol.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from ...log.core.config import LogConfig
-from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ApiKey, ErrorCode, KafkaError
 
 KRAFT_VERSION: Final = "kraft.version"
 TIERFETCH_VERSION: Final = "tierfetch.version"

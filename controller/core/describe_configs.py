@@ -17,7 +17,7 @@ from typing import Final
 
 from ...log.core.config import TOPIC_CONFIG_TYPES, LogConfig
 from ...log.core.properties import config_types
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from ...protocol.wire.config_resources import (
     ConfigSource,

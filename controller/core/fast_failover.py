@@ -72,12 +72,12 @@ LOOK_INTERVAL_S: Final = 0.5
 
 
 class ProbeOutcome(Enum):
-    """What a connect to the broker's listener showed. The last stands for all that proves nothing."""
+    """What a connect to the broker's listener showed, in the words of the log. The last is all that proves nothing."""
 
-    REFUSED = auto()
-    OTHER_INCARNATION = auto()
-    SAME_INCARNATION = auto()
-    NO_PROOF = auto()
+    REFUSED = "its listeners refuse connections"
+    OTHER_INCARNATION = "another incarnation answers at its address"
+    SAME_INCARNATION = "the registered incarnation answers"
+    NO_PROOF = "its listeners show nothing"
 
 
 class Verdict(Enum):

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.cluster import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
 from ...protocol.messages.versions import SAFE_DOWNGRADE, UPGRADE
 from ..image.image import METADATA_VERSION

@@ -25,7 +25,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final, TypeVar, cast
 
-from ...protocol.api import ApiKey
+from ...protocol import ApiKey
 from ...protocol.messages.base import Message, Request, ResponseT, replaced
 from ...protocol.messages.brokers import (
     AllocateProducerIdsRequest,

@@ -19,14 +19,13 @@ from collections.abc import Sequence
 
 from ...log.core.config import LogConfig
 from ...log.core.properties import INT32_MAX
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import REMOTE_LOG_METADATA_TOPIC, ErrorCode, KafkaError
 from ...protocol.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from ..image.image import TOPIC_RESOURCE
 from ..image.registrations import TopicRegistration
 from ..records import MetadataRecord, RemovePartitionsRecord

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ..image.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from ..image.registrations import BrokerRegistration, PartitionKey, PartitionRegistration, is_reserved_directory
 from ..records import MetadataRecord

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import CLUSTER_METADATA_TOPIC, ErrorCode, KafkaError, check_topic_name
 from ...protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -22,7 +22,6 @@ from ...protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from ...protocol.topics import CLUSTER_METADATA_TOPIC, check_topic_name
 from ..image.image import TOPIC_RESOURCE
 from ..records import ConfigRecord, MetadataRecord, RemoveTopicRecord, TopicRecord
 from .assignments import check_assignment, new_partitions

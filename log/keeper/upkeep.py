@@ -123,7 +123,7 @@ class _DirectoryUpkeep:
         for log in self._logs():
             if self._is_flush_due(log, now):
                 self._directory.flush_wanted.set()
-            if log.has_deleted_files or log.has_readers:
+            if log.state.has_deleted_files or log.state.has_readers:
                 self._removal_wanted.set()
         if self._directory.removals.are_due(now):
             self._removal_wanted.set()
@@ -139,9 +139,9 @@ class _DirectoryUpkeep:
                 await self._attempt(log, log.flush())
 
     def _is_flush_due(self, log: PartitionLog, now: float) -> bool:
-        if log.has_unflushed_segments:
+        if log.state.has_unflushed_segments:
             return True
-        flush_ms = log.config.flush_ms
+        flush_ms = log.state.config.flush_ms
         return flush_ms < INT64_MAX and (now - self._flushed_at.setdefault(log, now)) * 1000 >= flush_ms
 
     async def clean_up(self) -> None:
@@ -181,16 +181,16 @@ class _DirectoryUpkeep:
         removals = self._directory.removals
         await removals.remove_directories()
         logs = (*self._logs(), *removals.logs)
-        for log in [log for log in logs if log.has_deleted_files or log.has_readers]:
+        for log in [log for log in logs if log.state.has_deleted_files or log.state.has_readers]:
             await self._attempt(log, log.reap())
-        removals.logs = [log for log in removals.logs if log.has_readers]
+        removals.logs = [log for log in removals.logs if log.state.has_readers]
 
     def _logs(self) -> Iterator[PartitionLog]:
         return iter(self._directory.logs.values())
 
     def _is_here(self, log: PartitionLog) -> bool:
         """Return whether the log is still here: it may have been deleted or replaced while others were processed."""
-        return self._directory.logs.get(log.topic_partition) is log
+        return self._directory.logs.get(log.state.topic_partition) is log
 
     async def _expire_producers(self) -> None:
         for log in list(self._logs()):
@@ -211,6 +211,6 @@ class _DirectoryUpkeep:
         try:
             await work
         except OUTSIDE as error:
-            logger.error("%s: upkeep of the log failed: %s", log.topic_partition, error)
+            logger.error("%s: upkeep of the log failed: %s", log.state.topic_partition, error)
         except Exception:
-            logger.exception("internal error in the upkeep of the log of %s", log.topic_partition)
+            logger.exception("internal error in the upkeep of the log of %s", log.state.topic_partition)

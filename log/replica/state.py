@@ -14,6 +14,8 @@ Offsets, and what holds after every change:
 * `settled_end_offset`: the offset after the last record that counts as stored here: under `flush.messages`, and in the
   future log too while the controller may count on that one.
 
+`PartitionLog.state` shows all of it to the owners of the log, to read: only the modules of `log` change it.
+
 Locks: the structure (segments, epochs, producer state, roll, truncation, removal) changes only under `gate`; files of
 closed segments and snapshots change only under `flush_lock`, taken after the gate. Appends wait for the gate, so
 nothing that takes time with size is done under it: a removal releases it before it touches a file (`locked`), and
@@ -159,6 +161,21 @@ class LogState:
     def is_flush_due(self) -> bool:
         """Whether `flush.messages` or more records are not durable."""
         return self.log_end_offset - self.recovery_point >= self.config.flush_messages
+
+    @property
+    def has_unflushed_segments(self) -> bool:
+        """Whether a closed segment is not durable yet, or more records than `flush.messages` allows."""
+        return self.recovery_point < self.segments.active.base_offset or self.is_flush_due
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether a reader still holds a removed segment."""
+        return bool(self.retired)
+
+    @property
+    def has_deleted_files(self) -> bool:
+        """Whether files of removed segments are not unlinked yet."""
+        return bool(self.deleted_files)
 
     @property
     def first_unstable_offset(self) -> int | None:

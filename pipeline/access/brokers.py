@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from ...log.core.index import AbortedTransaction
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, RetriableError
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, RetriableError, TopicPartition
 from ...protocol.fetch import messages as fetch_messages
 from ...protocol.fetch.messages import (
     READ_COMMITTED,
@@ -33,7 +33,6 @@ from ...protocol.net.client import Address, KafkaClient
 from ...protocol.records import CONTROL_BYTES_MAX, iter_batches, skim_records
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.requests import metadata_of, offsets_of
-from ...protocol.topics import TopicPartition
 from ...security.client_file import read_client_file
 from ..core.batch_table import OFFSET_END
 

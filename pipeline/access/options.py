@@ -25,8 +25,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from ...protocol.errors import OperatorError
-from ...protocol.topics import TopicPartition, check_topic_name
+from ...protocol import OperatorError, TopicPartition, check_topic_name
 from ...remote.registry import load_remote_storage
 from ...remote.storage import RemoteStorageManager
 

@@ -19,8 +19,8 @@ from uuid import UUID
 
 from ...log.core.checkpoints import LEADER_EPOCH_CHECKPOINT, META_PROPERTIES
 from ...log.core.file_names import parse_directory
+from ...protocol import TopicIdPartition
 from ...protocol.net.service import closing
-from ...protocol.topics import TopicIdPartition
 from ...remote.core.segment import RemoteLogSegmentMetadata
 from ...remote.storage import IndexType, ReadsObjects, RemoteStorageError
 from ...remote.survey import Sighting

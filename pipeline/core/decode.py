@@ -21,11 +21,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ...protocol.errors import CorruptRecordError
-from ...protocol.records import DECOMPRESSED_BYTES_MAX
-from ...protocol.records.batch_header import BATCH_HEADER_SIZE, SEQUENCE_MAX
+from ...protocol import CorruptRecordError
+from ...protocol.records import BATCH_HEADER_SIZE, DECOMPRESSED_BYTES_MAX, Compression, decompress
+from ...protocol.records.batch_header import SEQUENCE_MAX
 from ...protocol.records.budget import BATCH_ELEMENTS_MAX
-from ...protocol.records.compression import Compression, decompress
 from ...protocol.wire.varint import read_varint
 from .batch_table import BatchTable, BoolArray, FaultListener, Int64Array, Selection, read_table, select
 from .unlisted_aborts import unlisted_aborts

@@ -13,9 +13,8 @@ from contextlib import suppress
 import numpy as np
 
 from ...log.core.index import AbortedTransaction
-from ...protocol.errors import CorruptRecordError
-from ...protocol.records import CONTROL_BYTES_MAX, skim_records
-from ...protocol.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT
+from ...protocol import CorruptRecordError
+from ...protocol.records import CONTROL_BIT, CONTROL_BYTES_MAX, TRANSACTIONAL_BIT, skim_records
 from ...protocol.records.control import ControlType, control_type
 from .batch_table import BatchTable, Selection
 

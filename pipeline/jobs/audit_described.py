@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...protocol.topics import TopicIdPartition
+from ...protocol import TopicIdPartition
 from ...remote.audit import AuditReport, check_lineage
 from ...remote.core.findings import Finding, FindingKind
 from ...remote.core.ledger import RemoteLogLedger

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from ...protocol.topics import TopicPartition, uuid_to_text
+from ...protocol import TopicPartition, uuid_to_text
 from ..access.options import TierOptions
 from ..planning.catalog import TieredPartition
 from ..planning.driver import planning

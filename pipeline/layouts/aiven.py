@@ -19,7 +19,7 @@ from uuid import UUID
 import zstandard
 
 from ...log.core.errors import CorruptFileError
-from ...protocol.topics import TopicIdPartition, uuid_from_text, uuid_to_text
+from ...protocol import TopicIdPartition, uuid_from_text, uuid_to_text
 from ...remote.core.findings import Finding, FindingKind
 from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ...remote.storage import (

@@ -38,9 +38,8 @@ from ...log.core.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
 from ...log.core.producer_snapshot import encode_snapshot
 from ...log.core.producers import ProducerStateManager
 from ...log.segment.batch_scan import end_transaction_marker
-from ...protocol.errors import CorruptRecordError
+from ...protocol import CorruptRecordError, TopicIdPartition, TopicPartition
 from ...protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, parse_header
-from ...protocol.topics import TopicIdPartition, TopicPartition
 from ...remote.core.findings import Finding, FindingKind
 from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ...remote.storage import IndexType, ReadsObjects, RemoteResourceNotFoundError, RemoteStorageManager

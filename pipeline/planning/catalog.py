@@ -18,7 +18,7 @@ from uuid import UUID
 from ...log.core.checkpoints import decode_leader_epochs
 from ...log.core.epochs import EpochEntry
 from ...log.core.producer_snapshot import decode_snapshot
-from ...protocol.topics import TopicIdPartition, TopicPartition
+from ...protocol import TopicIdPartition, TopicPartition
 from ...remote.core.findings import Finding
 from ...remote.core.ledger import RemoteLogLedger
 from ...remote.core.lineage import Gap, youngest

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from ...protocol.topics import TopicPartition
+from ...protocol import TopicPartition
 from ..access.options import EARLIEST, LATEST, Offsets, TierOptions
 from ..core.pruning import EVERYTHING, Pruning
 from .catalog import TierCatalog, TieredPartition

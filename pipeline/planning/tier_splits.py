@@ -17,8 +17,7 @@ from functools import partial
 from typing import Final
 
 from ...log.core.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
-from ...protocol.errors import CorruptRecordError, OperatorError
-from ...protocol.topics import TopicPartition
+from ...protocol import CorruptRecordError, OperatorError, TopicPartition
 from ...remote.core.lineage import Gap, youngest
 from ...remote.storage import IndexType
 from ...remote.survey import at_once

@@ -21,7 +21,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from ...protocol.errors import CorruptRecordError
+from ...protocol import CorruptRecordError
 from ...remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from ..access.options import TierOptions
 from ..access.worker import WORKER

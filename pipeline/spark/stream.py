@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from ...protocol.topics import TopicPartition, uuid_to_text
+from ...protocol import TopicPartition, uuid_to_text
 from ..access.options import OptionError, TierOptions
 from ..core.batch_table import OFFSET_END
 from ..planning.catalog import TierCatalog

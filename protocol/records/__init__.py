@@ -43,10 +43,15 @@ from .skim import SkimmedRecord, skim
 
 __all__ = [
     "BATCH_HEADER_SIZE",
+    "CONTROL_BIT",
     "CONTROL_BYTES_MAX",
     "DECOMPRESSED_BYTES_MAX",
+    "LOG_APPEND_TIME_BIT",
     "LOG_OVERHEAD",
+    "MAGIC",
+    "TRANSACTIONAL_BIT",
     "BatchHeader",
+    "Buffer",
     "Compression",
     "CorruptRecordError",
     "Record",
@@ -55,6 +60,7 @@ __all__ = [
     "build_batch",
     "check_batch",
     "check_record_count",
+    "decompress",
     "decompressed",
     "decompressed_bytes_max",
     "iter_batches",

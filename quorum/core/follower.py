@@ -28,7 +28,7 @@ from dataclasses import replace
 
 from ...fetcher.core.epoch_fetch import DivergingEpoch, truncation_for
 from ...log.core.epochs import EpochEnd
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .effects import AppendFetched
 from .messages import BeginQuorumEpochRequest, BeginQuorumEpochResponse, FetchedRecords, FetchRequest, FetchResponse
 from .proof import end_probation_if_caught_up

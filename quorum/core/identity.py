@@ -21,7 +21,7 @@ A listener that does not answer makes nobody a voter. With kraft.version 1 the s
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .messages import BeginQuorumEpochRequest
 from .replica import Replica
 from .roles import IN_FLIGHT, Identity, Leader

@@ -13,7 +13,7 @@ Followers read what is written, flushed here or not: their flush may well be the
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .effects import AppendCompleted
 from .high_watermark import advanced_high_watermark, majority_reached
 from .identity import addressee, on_confirmed

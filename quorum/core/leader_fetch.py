@@ -23,7 +23,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from ...fetcher.core.epoch_fetch import QUORUM_RULES, DivergingEpoch, FetchPosition, LeaderView, Refuse, validate_fetch
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .identity import ask_who_it_is, is_double, position_key
 from .log_view import LogView
 from .messages import (

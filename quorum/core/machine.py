@@ -54,7 +54,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from . import (
     election,
     follower,

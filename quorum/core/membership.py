@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .effects import ControlRecord, KRaftVersionRecord, VotersRecord
 from .identity import position_key
 from .leader_log import append_control

@@ -30,7 +30,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...fetcher.core.epoch_fetch import QUORUM_RULES, check_leader_epoch
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .replica import Replica
 from .roles import Leader
 from .state import EPOCH_MAX

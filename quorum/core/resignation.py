@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .config import RaftConfig
 from .effects import ShutdownCompleted
 from .messages import EndQuorumEpochRequest, EndQuorumEpochResponse

@@ -14,7 +14,7 @@ download; the next Fetch tells what to do instead.
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .effects import SnapshotChunkAppend
 from .events import SnapshotInstalled
 from .messages import FetchSnapshotRequest, FetchSnapshotResponse, SnapshotChunk

@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
-from ...protocol.topics import uuid_to_text
+from ...protocol import uuid_to_text
 from ...protocol.values import value
 
 NO_DIRECTORY_ID = UUID(int=0)

@@ -21,7 +21,7 @@ A replica that is the only voter does not wait for anybody.
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .effects import AppendError, AppendFailed, BecameLeader, LeaderChanged, ResignedLeadership
 from .messages import EndQuorumEpochRequest, FetchResponse, VoterChangeResponse
 from .replica import Replica

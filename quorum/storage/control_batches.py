@@ -13,9 +13,8 @@ from itertools import chain
 from typing import Final
 from uuid import UUID
 
-from ...protocol.errors import CorruptRecordError
-from ...protocol.records import Record, build_batch, iter_batches, iter_records
-from ...protocol.records.batch_header import Buffer
+from ...protocol import CorruptRecordError
+from ...protocol.records import Buffer, Record, build_batch, iter_batches, iter_records
 from ...protocol.records.quorum_records import (
     KRaftVersion,
     LeaderChange,

@@ -22,7 +22,7 @@ from uuid import UUID
 from ...log.core.checkpoints import META_PROPERTIES, MetaProperties, decode_meta_properties, encode_meta_properties
 from ...log.disk.durable_directory import make_directory_durably
 from ...log.disk.port import Disk
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ..core.errors import QuorumStartError
 from ..core.state import ReplicaKey
 from ..core.voters import KRAFT_VERSION_DYNAMIC, VotersAt, VoterSet

@@ -17,8 +17,7 @@ from __future__ import annotations
 import logging
 
 from ...protocol.fetch.messages import SnapshotId
-from ...protocol.records import iter_records
-from ...protocol.records.batch_header import iter_batches
+from ...protocol.records import iter_batches, iter_records
 from ...protocol.records.quorum_records import parse_quorum_record
 from ..core.events import RecoveredState
 from ..core.state import ElectionState, OffsetAndEpoch, ReplicaKey

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ...log.core.errors import CorruptFileError
-from ...protocol.errors import CorruptRecordError
+from ...protocol import CorruptRecordError
 from ...protocol.fetch.messages import SnapshotId
 from ...protocol.records import BatchHeader, Record, build_batch, iter_batches, iter_records
 from ...protocol.records.quorum_records import (

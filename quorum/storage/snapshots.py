@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from ...log.core.errors import CorruptFileError
 from ...log.disk.port import Disk, DiskFile
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.fetch.messages import SnapshotId
 from .snapshot_file import (
     FileChunk,

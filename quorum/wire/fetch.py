@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from ...fetcher.core.epoch_fetch import DivergingEpoch
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import METADATA_TOPIC_ID, ErrorCode, KafkaError
 from ...protocol.fetch.messages import (
     HIGH_WATERMARK_NOT_TOLD,
     EpochEndOffset,
@@ -24,7 +24,6 @@ from ...protocol.fetch.messages import (
 from ...protocol.fetch.messages import FetchRequest as WireFetchRequest
 from ...protocol.fetch.messages import FetchResponse as WireFetchResponse
 from ...protocol.messages import quorum as kafka
-from ...protocol.topics import METADATA_TOPIC_ID
 from ...protocol.wire.leader_hints import LeaderIdAndEpoch, NodeEndpoint
 from ...protocol.wire.primitives import Part
 from ..core.messages import (

@@ -22,10 +22,10 @@ from dataclasses import asdict
 from functools import partial
 from typing import Final
 
-from ...controller.core.config import WarmingPolicy
+from ...controller import WarmingPolicy
 from ...controller.service import ControllerService
+from ...protocol import TopicIdPartition, TopicPartition
 from ...protocol.net.client import Address
-from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..faults.injector import FaultInjector
 from ..faults.schedule import Fault, FaultKind, Schedule
 from ..judges.broker_losses import LossJudge

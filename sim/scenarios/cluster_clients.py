@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 
+from ...protocol import TopicPartition
 from ...protocol.net.client import Address
-from ...protocol.topics import TopicPartition
 from ..judges.core.history import ACKS_ALL
 from ..machine.world import World
 from .client import SimClient

@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 from ...broker.cluster.view import ClusterImage
-from ...protocol.errors import OUTSIDE
+from ...protocol import OUTSIDE
 from ...protocol.messages.brokers import BrokerHeartbeatRequest
 from ...protocol.net.client import Address, KafkaClient
 from ..judges.core.events import MetadataChanged, Observed

@@ -132,7 +132,9 @@ async def test_D4_a_replica_moves_while_its_partition_is_produced_to(nodes: TwoD
     await nodes.produce(leader, 5)
     assert nodes.registration("t").isr == (leader, 3 - leader)
     assert not [path for path in home.path.iterdir() if path.name == "t-0"]
-    await until(lambda: nodes.partition(1, "t").log.log_end_offset == nodes.partition(2, "t").log.log_end_offset)
+    await until(
+        lambda: nodes.partition(1, "t").log.state.log_end_offset == nodes.partition(2, "t").log.state.log_end_offset
+    )
 
 
 async def test_D4_the_controller_knows_the_directory_before_the_switch_and_only_copied_records_count(
@@ -150,14 +152,14 @@ async def test_D4_the_controller_knows_the_directory_before_the_switch_and_only_
     await nodes.produce(1, 3)
     assert nodes.home is home, "the controller does not know the destination yet"
     future = other.futures[NAME]
-    await until(lambda: future.log_end_offset == 6)
+    await until(lambda: future.state.log_end_offset == 6)
     future.hold_at(2)
-    assert future.offsets.settled_end_offset == 2
+    assert future.state.offsets.settled_end_offset == 2
     nodes.log.hold_at(6)
     appended = await nodes.partition(1, "t").append(batch(b"held"), AppendOrigin.CLIENT, acks_all=True)
-    assert nodes.log.high_watermark == 6, "the future log does not have it"
+    assert nodes.log.state.high_watermark == 6, "the future log does not have it"
     future.hold_at(None)
-    await until(lambda: nodes.log.high_watermark == appended.last_offset + 1)
+    await until(lambda: nodes.log.state.high_watermark == appended.last_offset + 1)
     view.reach()
     await until(lambda: nodes.moves.count == 0)
     assert nodes.home is other

@@ -58,6 +58,12 @@ def test_C1_what_a_look_shows_of_a_broker_that_was_reached(
     assert table.outcome(BROKER, Sight(attempts, answers)) is outcome
 
 
+def test_C1_what_was_seen_has_words_of_its_own() -> None:
+    words = {outcome: outcome.value for outcome in ProbeOutcome}
+    assert words[ProbeOutcome.OTHER_INCARNATION] == "another incarnation answers at its address"
+    assert len(set(words.values())) == len(ProbeOutcome)
+
+
 addresses = st.sampled_from([V4, V6, OUTSIDE])
 sights = st.dictionaries(addresses, st.sampled_from(Attempt)).flatmap(
     lambda attempts: st.dictionaries(

@@ -28,7 +28,7 @@ class TestFaults:
         for n in range(1, 5):
             broker.storage.faults = FailNth(n)
             fresh = await make_readers(broker.storage, broker.metadata)
-            data, _ = await consume(fresh, at(broker, 3), broker.log.log_end_offset)
+            data, _ = await consume(fresh, at(broker, 3), broker.log.state.log_end_offset)
             assert before.endswith(data)
             await close_readers(fresh)
 

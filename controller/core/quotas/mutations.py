@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ....log.core.properties import INT32_MAX
-from ....protocol.api import ApiKey
-from ....protocol.errors import ErrorCode, KafkaError
+from ....protocol import ApiKey, ErrorCode, KafkaError
 from ...image.client_quotas import CONTROLLER_MUTATION_RATE, ClientQuotas
 
 STRICT_SINCE: Final[Mapping[ApiKey, int]] = {

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ....broker.cluster.view import ClusterImage, PartitionRegistration
-from ....protocol.topics import TopicIdPartition
+from ....protocol import TopicIdPartition
 from .allowed_losses import FLUSH_NEVER
 from .events import Committed, JoinersRequested, MetadataChanged, Observed, Truncated
 from .partition import InvariantViolationError, Replicas, ReplicaStatus
