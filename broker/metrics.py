@@ -120,6 +120,7 @@ TIER_TOTALS: Final[tuple[Quantity[RemoteLogCounters], ...]] = (
         "Segments whose object was found absent or of another size.",
         lambda of: of.disproven_segments,
     ),
+    Quantity("tierfetch_remote_index_rebuilds", "Indexes built from their log.", lambda of: of.rebuilt_indexes),
 )
 
 
