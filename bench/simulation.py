@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from tierfetch.broker.config.broker_config import parse
 from tierfetch.broker.node import Broker, open_broker
-from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol import ErrorCode, TopicPartition
 from tierfetch.protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -33,7 +33,6 @@ from tierfetch.protocol.messages.topics import (
 )
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches
-from tierfetch.protocol.topics import TopicPartition
 from tierfetch.quorum.node import QuorumNode
 from tierfetch.sim.judges.core.history import ACKS_ALL
 from tierfetch.sim.judges.core.judge import Judges

@@ -55,18 +55,22 @@ class Quantity(Generic[T]):
 
 
 PARTITIONS: Final[tuple[Quantity[Partition], ...]] = (
-    Quantity("tierfetch_log_start_offset", "First offset, local or in the tier.", lambda of: of.log.log_start_offset),
     Quantity(
-        "tierfetch_local_log_start_offset", "First local offset.", lambda of: of.log.offsets.local_log_start_offset
+        "tierfetch_log_start_offset", "First offset, local or in the tier.", lambda of: of.log.state.log_start_offset
     ),
-    Quantity("tierfetch_log_end_offset", "Offset of the next record.", lambda of: of.log.log_end_offset),
-    Quantity("tierfetch_high_watermark", "Everything below is committed.", lambda of: of.log.high_watermark),
+    Quantity(
+        "tierfetch_local_log_start_offset",
+        "First local offset.",
+        lambda of: of.log.state.offsets.local_log_start_offset,
+    ),
+    Quantity("tierfetch_log_end_offset", "Offset of the next record.", lambda of: of.log.state.log_end_offset),
+    Quantity("tierfetch_high_watermark", "Everything below is committed.", lambda of: of.log.state.high_watermark),
     Quantity(
         "tierfetch_last_stable_offset",
         "Everything below is committed and of no open transaction.",
-        lambda of: of.log.offsets.last_stable_offset,
+        lambda of: of.log.state.offsets.last_stable_offset,
     ),
-    Quantity("tierfetch_log_size_bytes", "Size of the local segments.", lambda of: of.log.size_bytes),
+    Quantity("tierfetch_log_size_bytes", "Size of the local segments.", lambda of: of.log.state.segments.size_bytes),
     Quantity("tierfetch_leader_epoch", "Leader epoch, as the cluster has it.", lambda of: of.leader_epoch),
     Quantity("tierfetch_is_leader", "1 where this broker leads, else 0.", lambda of: of.leadership is not None),
 )
@@ -116,6 +120,7 @@ TIER_TOTALS: Final[tuple[Quantity[RemoteLogCounters], ...]] = (
         "Segments whose object was found absent or of another size.",
         lambda of: of.disproven_segments,
     ),
+    Quantity("tierfetch_remote_index_rebuilds", "Indexes built from their log.", lambda of: of.rebuilt_indexes),
 )
 
 
@@ -185,7 +190,8 @@ def partition_metrics(hosted: HostedPartitions) -> Iterator[Metric]:
 def move_metrics(moves: DirectoryMoves) -> Iterator[Metric]:
     """Yield the families of the moves of replicas between log directories."""
     yield _gauge("tierfetch_directory_moves", "Replicas that move between log directories.", moves.count)
-    yield _counter("tierfetch_directory_moves_failed", "Moves between log directories that failed.", moves.failed)
+    yield _gauge("tierfetch_directory_moves_stalled", "Of these, those without room or after a failure.", moves.stalled)
+    yield _counter("tierfetch_directory_moves_failed", "Failures of moves between log directories.", moves.failed)
 
 
 def follower_metrics(fetchers: FollowedReplicas) -> Iterator[Metric]:

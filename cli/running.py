@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 
 from ..log.core.properties import ConfigError, read_properties
-from ..protocol.errors import OUTSIDE, OperatorError
+from ..protocol import OUTSIDE, OperatorError
 from ..protocol.net.service import cancelled
 from ..protocol.start_waits import StartWaits
 from ..remote.look import look
@@ -54,7 +54,7 @@ def node_options(needed: str) -> Callable[[Command], Command]:
             type=click.Choice(["debug", "info", "warning", "error"]),
             default="info",
             show_default=True,
-            help="Log to standard error from this level on.",
+            help="Log lines of this level or above go to standard error.",
         )
         return config(level(command))
 

@@ -19,7 +19,7 @@ from typing import Final
 from uuid import UUID
 
 from ..errors import OperatorError
-from ..protocol.errors import OUTSIDE
+from ..protocol import OUTSIDE
 from ..protocol.messages.cluster import ApiVersionsRequest
 from ..protocol.net.client import Address, KafkaClient
 from ..security.client import ClientIdentity
@@ -38,7 +38,7 @@ AT_ONCE_MAX: Final = 8
 _NO_WAY: Final = frozenset({errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 _QUESTION: Final = ApiVersionsRequest(client_software_name="tierfetch", client_software_version="prober")
 
-Tell = Callable[[BrokerRegistration, Sight], Awaitable[Verdict]]
+Report = Callable[[BrokerRegistration, Sight], Awaitable[Verdict]]
 
 
 class Prober:
@@ -66,17 +66,17 @@ class Prober:
                     return Sight(attempts, incarnations)
         return Sight(attempts, incarnations)
 
-    async def until_decided(self, broker: BrokerRegistration, tell: Tell) -> None:
-        """Look as long as the core wants to know more."""
+    async def until_decided(self, broker: BrokerRegistration, report: Report) -> None:
+        """Look until the core needs no further look."""
         while True:
-            if await tell(broker, await self.look(broker)) is not Verdict.PROBE:
+            if await report(broker, await self.look(broker)) is not Verdict.PROBE:
                 return
             await asyncio.sleep(PAUSE_S)
 
     async def keep_reaching(
         self, reachability: Reachability, image: Callable[[], MetadataImage], changed: asyncio.Event
     ) -> None:
-        """Learn who can be reached, for ever: each broker from when it serves until an address takes a connect.
+        """Keep finding out which brokers can be reached: each broker once it serves, until an address takes a connect.
         `changed` says that there are other brokers.
         """
         while True:
@@ -93,7 +93,7 @@ class Prober:
         reachability.note(broker, await self.look(broker))
 
     async def _ask(self, end_point: BrokerEndpoint, address: AddressKey) -> UUID | None:
-        """Return the incarnation that answers; None where none is told."""
+        """Return the incarnation that answers; None where the answer names none."""
         identity, target = None, Address(*address)
         if _has_tls(end_point):
             identity, target = self._identity, Address(end_point.host, end_point.port)  # its certificate has the name

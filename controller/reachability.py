@@ -1,17 +1,17 @@
 """Which brokers this controller can reach, and what a look at a broker's listeners shows about its process.
 
-A refused connect says that nobody listens, or that something on the way (a port map, NAT, a firewall that rejects)
-refuses this controller alone. Only an address that has taken a connect from this controller under the same registration
-tells the two apart. So each controller, active or not, connects to every broker once it serves, and keeps what it
+A refused connect says that no process listens, or that something on the way (a port map, NAT, a firewall that rejects)
+refuses this controller alone. An address that has taken a connect from this controller under the same registration
+distinguishes the two. So each controller, active or not, connects to every broker once it serves, and keeps what it
 reached: leadership moves, often because the controller died together with a broker.
 
 | state of a registration | event | next |
 |---|---|---|
 | unknown | it is unfenced | due: looked at until one of its addresses takes a connect |
-| due | another incarnation answers at an address | that address is somebody else's: still due |
+| due | another incarnation answers at an address | that address is another process's: still due |
 | due | an address takes a connect | reached, by that address |
 | reached | it is alive although its addresses refuse | due again |
-| any | another epoch, or fenced, or gone | forgotten |
+| any | another epoch, or fenced, or unregistered | forgotten |
 
 | a look at a reached broker | shows |
 |---|---|

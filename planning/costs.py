@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..model import Policy
 from ..model.arrays import ClusterArrays
 from ..model.bootstraps import Bootstraps, bootstraps
-from ..model.inventory_parts import Policy
 
 
 def new_replicas(arrays: ClusterArrays, policy: Policy) -> Bootstraps:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from ...controller.image.client_quotas import ClientQuotas
+from ...controller import ClientQuotas
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ...security.acls import Acls
 from ...security.credentials import ScramCredentials

@@ -105,7 +105,7 @@ class ActiveShard:
 
     def _judge_size(self, group_id: str, join: Join) -> ErrorCode:
         """Return whether a member may join with what it brings (`core.memory`)."""
-        record_bytes_max = self.partition.log.config.max_message_bytes
+        record_bytes_max = self.partition.log.state.config.max_message_bytes
         if self._settings.compression is not Compression.NONE:
             record_bytes_max = decompressed_bytes_max(record_bytes_max)
         group = self.shard.groups.get(group_id) or Group(group_id, self._settings.group)

@@ -15,8 +15,7 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from ...controller.core.state import LOST_DIRECTORY
-from ...controller.image.registrations import is_reserved_directory
+from ...controller import LOST_DIRECTORY, is_reserved_directory
 from ...protocol.authorized_operations import NOT_ASKED, OF_CLUSTER, OF_TOPIC
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.cluster import (

@@ -215,7 +215,7 @@ class OffsetHandlers:
 
 
 def _is_partly_remote(log: PartitionLog) -> bool:
-    return log.offsets.local_log_start_offset > log.log_start_offset
+    return log.state.offsets.local_log_start_offset > log.state.log_start_offset
 
 
 def _check(refusal: Refuse | None) -> None:

@@ -20,13 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, cast
 
-from ...controller.image.client_quotas import (
-    CONSUMER_BYTE_RATE,
-    PRODUCER_BYTE_RATE,
-    REQUEST_PERCENTAGE,
-    ClientQuotas,
-    QuotaLimit,
-)
+from ...controller import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, ClientQuotas, QuotaLimit
 from ...protocol.api import ApiKey
 from ...protocol.fetch.messages import FetchRequest
 from ...protocol.messages.base import Message

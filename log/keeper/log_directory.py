@@ -192,7 +192,9 @@ class LogDirectory:
             except OUTSIDE as error:
                 unsaved.append(log)
                 logger.error(
-                    "%s was not closed cleanly and will be recovered at the next start: %s", log.topic_partition, error
+                    "%s was not closed cleanly and will be recovered at the next start: %s",
+                    log.state.topic_partition,
+                    error,
                 )
 
         try:
@@ -226,7 +228,7 @@ class LogDirectory:
         """Return whether the disk of a directory that is online hangs, or has failed a log."""
         return self.offline is None and (
             self._services.disk.has_hung(self.path)
-            or any(log.failure is not None for log in (*self.logs.values(), *self.futures.values()))
+            or any(log.state.failure is not None for log in (*self.logs.values(), *self.futures.values()))
             or any(isinstance(error.__cause__, OSError) for error in self.failures.values())
         )
 
@@ -257,7 +259,7 @@ class LogDirectory:
         futures = list(self.futures.values())
         self.futures.clear()
         for log in logs:
-            self.failures[log.topic_partition] = self.offline_error()
+            self.failures[log.state.topic_partition] = self.offline_error()
         for log in (*logs, *futures):
             with suppress(OSError):
                 await log.abandon()
@@ -300,7 +302,7 @@ class LogDirectory:
         log = self.futures.pop(partition, None)
         if log is None:
             return
-        path, going = log.directory, marked_directory(self.path / str(partition), unique, DELETE_SUFFIX)
+        path, going = log.state.directory, marked_directory(self.path / str(partition), unique, DELETE_SUFFIX)
         await self.removals.abandon(log)
         await self._services.disk.rename(path, going)
         await self._services.disk.sync_directory(self.path)

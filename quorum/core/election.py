@@ -20,7 +20,7 @@ lost in a row, before it asks again; a prospective that knew a leader follows it
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .messages import VoteRequest, VoteResponse
 from .proof import ask_later, end_probation, may_vote_for, on_epoch_reported
 from .replica import Replica

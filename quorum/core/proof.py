@@ -40,7 +40,7 @@ that records may be lost.
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .messages import VoteRequest, VoteResponse
 from .replica import Replica
 from .roles import IN_FLIGHT, Follower, Probation

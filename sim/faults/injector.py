@@ -23,7 +23,7 @@ from itertools import permutations
 from typing import Any, Protocol, TypeVar
 
 from ...broker.node import StartError
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...quorum import QuorumStartError
 from ..judges.core.events import (
     DiskWiped,

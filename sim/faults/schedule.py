@@ -93,7 +93,7 @@ from random import Random
 
 from pydantic import TypeAdapter
 
-from ...protocol.errors import OperatorError
+from ...protocol import OperatorError
 
 
 class FaultKind(StrEnum):

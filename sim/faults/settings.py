@@ -11,7 +11,7 @@ from typing import Final
 
 from ...log.core.checkpoints import RECOVERY_POINT_CHECKPOINT, decode_offsets
 from ...log.core.file_names import parse_directory
-from ...protocol.errors import CorruptRecordError
+from ...protocol import CorruptRecordError
 from ...protocol.records import iter_batches
 from ..machine.filesystem import SimFilesystem
 from ..machine.host import Host

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from ...broker.cluster.view import ClusterImage, PartitionRegistration
-from ...protocol.errors import CorruptRecordError
+from ...protocol import CorruptRecordError, TopicIdPartition
 from ...protocol.records import iter_batches
-from ...protocol.topics import TopicIdPartition
 from ..machine.filesystem import SimFilesystem
 from ..machine.world import World
 from .core.allowed_losses import FLUSH_NEVER, AllowedLoss, AllowedLosses, PartitionLosses

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ...protocol.topics import CLUSTER_METADATA_TOPIC
+from ...protocol import CLUSTER_METADATA_TOPIC
 from ...quorum import LeaderAndEpoch, RaftState, ReplicaKey
 from ...quorum.core.roles import Candidate, Role
 from ...quorum.node import QuorumNode
@@ -91,7 +91,7 @@ class QuorumJudge:
         replica = self._replica_of(host)
         if replica is None:
             return
-        core, state = replica._core._replica, replica.log._log._state
+        core, state = replica._core._replica, replica.log._log.state
         before = self._seen.get(host)
         if (
             before is None

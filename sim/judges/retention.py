@@ -24,8 +24,8 @@ from uuid import UUID
 
 from ...broker.cluster.view import ClusterImage, TopicImage
 from ...plugins.layout import LOG_SUFFIX, partition_directory, partition_of
+from ...protocol import TopicIdPartition
 from ...protocol.records import BatchHeader
-from ...protocol.topics import TopicIdPartition
 from ..machine.clock import WallClock
 from ..machine.filesystem import SimFilesystem
 from ..machine.objects import SimObjectStore

@@ -35,7 +35,7 @@ from typing import Any, Final, TypeVar
 from ...log.core.file_names import LOG_SUFFIX, parse_directory
 from ...log.disk.port import Buffer, DirectoryEntry, DiskSpace
 from ...log.disk.sending import send_copy
-from ...protocol.topics import CLUSTER_METADATA_TOPIC
+from ...protocol import CLUSTER_METADATA_TOPIC
 from .chance import exponential
 from .filesystem import Inode, SimFilesystem, os_error
 

@@ -24,7 +24,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from ...broker.environment import NodeEnvironment
 from ...log.disk.directory_lock import LogDirectoryLockedError
-from ...protocol.errors import RetriableError
+from ...protocol import RetriableError
 from .clock import WallClock
 from .disk import DiskFaults, SimDisk
 from .filesystem import SimFilesystem

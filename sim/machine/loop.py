@@ -33,7 +33,7 @@ from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any, Final, NoReturn, Protocol, TypeVar, TypeVarTuple, Unpack
 
-from ...protocol.errors import InternalError
+from ...protocol import InternalError
 from .process import Process, current_process
 
 T = TypeVar("T")

@@ -28,8 +28,8 @@ from typing import Final
 
 from ...broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
 from ...broker.node import Broker
-from ...controller.image.registrations import PartitionKey
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...controller import PartitionKey
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, TopicPartition
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
 from ...protocol.messages.configs import (
@@ -55,7 +55,6 @@ from ...protocol.messages.topics import (
 from ...protocol.messages.versions import SAFE_DOWNGRADE
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.records import Record, build_batch
-from ...protocol.topics import TopicIdPartition, TopicPartition
 from ...protocol.wire.config_resources import ResourceType
 from ..judges.core.acknowledged_writes import Anomaly, FinalLog
 from ..judges.core.allowed_losses import AllowedLosses
@@ -400,7 +399,7 @@ class Administrator:
         if broker is None or not _is_live(self._truth.image, broker_id):
             return None
         hosted = broker.hosted.partitions.get(partition.topic_partition)
-        return None if hosted is None else (hosted.log.epochs.latest_epoch, hosted.log.log_end_offset)
+        return None if hosted is None else (hosted.log.state.epochs.latest_epoch, hosted.log.state.log_end_offset)
 
     async def _ask(self, request: Request[ResponseT]) -> ResponseT | None:
         """Return the answer of a broker, of one that serves if there is one; None if there is no answer."""

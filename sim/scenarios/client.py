@@ -17,8 +17,7 @@ from random import Random
 from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
-from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError, RetriableError
+from ...protocol import ApiKey, ErrorCode, KafkaError, RetriableError, TopicPartition
 from ...protocol.fetch.messages import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -39,7 +38,6 @@ from ...protocol.messages.producers import (
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.records.batch_header import has_transactional_bit
 from ...protocol.requests import metadata_of, offsets_of
-from ...protocol.topics import TopicPartition
 from ...protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)

@@ -22,10 +22,10 @@ from dataclasses import asdict
 from functools import partial
 from typing import Final
 
-from ...controller.core.config import WarmingPolicy
+from ...controller import WarmingPolicy
 from ...controller.service import ControllerService
+from ...protocol import TopicIdPartition, TopicPartition
 from ...protocol.net.client import Address
-from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..faults.injector import FaultInjector
 from ..faults.schedule import Fault, FaultKind, Schedule
 from ..judges.broker_losses import LossJudge
@@ -72,13 +72,13 @@ from .cluster_state import metadata_changes, unsettled
 from .controller_taps import tap_heartbeats, tap_isr_changes
 from .controllers import CLUSTER_ID
 from .final_reads import FinalReads
-from .impostors import Impostors
 from .operator import Operator
-from .quorum_ghost import QuorumGhost
 from .report import Tallies
+from .strangers.impostors import Impostors
+from .strangers.quorum_ghost import QuorumGhost
+from .strangers.zombie_brokers import ZombieBrokers
 from .tier_probes import TierProbes
 from .workload import Shared
-from .zombie_brokers import ZombieBrokers
 
 TOPIC: Final = "orders"
 LISTENER: Final = "PLAINTEXT"

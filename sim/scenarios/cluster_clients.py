@@ -7,8 +7,8 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from ...protocol import TopicPartition
 from ...protocol.net.client import Address
-from ...protocol.topics import TopicPartition
 from ..judges.core.events import Throttled
 from ..judges.core.history import ACKS_ALL
 from ..judges.core.throttles import THROTTLED

@@ -8,7 +8,7 @@ from ...broker.environment import NodeEnvironment
 from ...broker.node import Broker, open_broker
 from ...controller.service import ControllerService
 from ...plugins.layout import segment_key
-from ...protocol.topics import TopicIdPartition
+from ...protocol import TopicIdPartition
 from ...quorum import RaftState
 from ...quorum.node import QuorumNode
 from ..judges.core.truth import Tap
@@ -119,7 +119,7 @@ class ClusterNodes:
         hosted = None if broker is None else broker.hosted.partitions.get(name.topic_partition)
         if hosted is None or hosted.partition != name:
             return None
-        return min(hosted.log.offsets.last_stable_offset, hosted.log.high_watermark)
+        return min(hosted.log.state.offsets.last_stable_offset, hosted.log.state.high_watermark)
 
     def finished_in(self, host: str, name: TopicIdPartition) -> list[str]:
         """Keys of the records of the segments that are finished, as the ledger of the broker there says."""

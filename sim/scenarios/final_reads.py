@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from ...protocol import TopicPartition
 from ...protocol.net.client import Address
-from ...protocol.topics import TopicPartition
 from ..judges.core.acknowledged_writes import Anomaly, FinalLog
 from ..machine.world import World
 from .client import SimClient

@@ -23,7 +23,7 @@ from typing import Final
 
 from ...broker.cluster.view import PartitionRegistration
 from ...broker.node import Broker
-from ...protocol.errors import OUTSIDE, ErrorCode
+from ...protocol import OUTSIDE, REMOTE_LOG_METADATA_TOPIC, ErrorCode, TopicIdPartition
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.brokers import UnregisterBrokerRequest
 from ...protocol.messages.configs import (
@@ -39,7 +39,6 @@ from ...protocol.messages.quotas import (
     OpData,
 )
 from ...protocol.net.client import Address, KafkaClient
-from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...protocol.wire.config_resources import ResourceType
 from ..judges.core.acknowledged_writes import Anomaly
 from ..judges.core.events import RecordsDeleted
@@ -90,11 +89,11 @@ class Operator:
     async def delete_records(self) -> None:
         """Delete records of a partition with a leader, up to an offset that is committed."""
         led = [
-            (partition, registration.leader, hosted.log.log_start_offset, hosted.log.high_watermark)
+            (partition, registration.leader, hosted.log.state.log_start_offset, hosted.log.state.high_watermark)
             for partition, registration in self._partitions()
             if (broker := self._brokers().get(registration.leader)) is not None
             if (hosted := broker.hosted.partitions.get(partition.topic_partition)) is not None
-            if hosted.log.log_start_offset < hosted.log.high_watermark
+            if hosted.log.state.log_start_offset < hosted.log.state.high_watermark
         ]
         if not led:
             return
@@ -163,8 +162,8 @@ class Operator:
                 continue
             broker = self._brokers().get(registration.leader)
             hosted = None if broker is None else broker.hosted.partitions.get(partition.topic_partition)
-            if hosted is not None and hosted.log.log_start_offset < low_watermark:
-                detail = f"it starts at {hosted.log.log_start_offset}, records below {low_watermark} were deleted"
+            if hosted is not None and hosted.log.state.log_start_offset < low_watermark:
+                detail = f"it starts at {hosted.log.state.log_start_offset}, records below {low_watermark} were deleted"
                 found.append(Anomaly("deleted records are back", str(partition.topic_partition), detail))
         return found
 

@@ -52,10 +52,10 @@ from ..machine.process import Process, current_process
 from ..machine.tasks import every_second, first_error
 from ..machine.world import World
 from .controllers import ObserverProcess, QuorumProcess, controller_config, controller_host
-from .quorum_ghost import HOST as GHOST_HOST
-from .quorum_ghost import QuorumGhost
 from .quorum_probes import QuorumProbes
 from .report import Tallies
+from .strangers.quorum_ghost import HOST as GHOST_HOST
+from .strangers.quorum_ghost import QuorumGhost
 
 T = TypeVar("T")
 

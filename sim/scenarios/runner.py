@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from ...protocol.errors import KafkaError
+from ...protocol import KafkaError
 from ..faults.schedule import Schedule
 from ..faults.shrink import Shrunk, shrink
 from ..judges.core.partition import InvariantViolationError

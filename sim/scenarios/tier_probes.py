@@ -24,9 +24,9 @@ from uuid import UUID
 
 from ...broker.cluster.view import ClusterImage
 from ...broker.node import Broker
+from ...protocol import TopicIdPartition, TopicPartition
 from ...protocol.fetch.messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
 from ...protocol.net.client import Address, KafkaClient
-from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..judges.core.acknowledged_writes import Anomaly
 from ..machine.objects import SimObjectStore
 
@@ -126,7 +126,7 @@ class TierProbes:
                 hosted = broker.hosted.partitions.get(TopicPartition(topic.name, number))
                 if hosted is None or registration.leader != broker_id:
                     continue
-                name, log = topic.id_partition(number), hosted.log
+                name, log = topic.id_partition(number), hosted.log.state
                 if log.offsets.local_log_start_offset < log.high_watermark:
                     local.append(_Asked(name, log.high_watermark - 1))
                 if log.log_start_offset < log.offsets.local_log_start_offset:

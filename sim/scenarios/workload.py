@@ -30,10 +30,9 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from ...protocol.errors import CorruptRecordError, ErrorCode, KafkaError
+from ...protocol import CorruptRecordError, ErrorCode, KafkaError, TopicPartition
 from ...protocol.records import Record, build_batch, iter_batches, iter_records
 from ...protocol.records.control import ControlType, control_type
-from ...protocol.topics import TopicPartition
 from ..judges.core.acknowledged_writes import FinalLog
 from ..judges.core.events import (
     ClientEvent,

@@ -153,7 +153,7 @@ async def test_offsets_and_role_of_a_partition(subject: Subject, host: Host) -> 
         "log_end_offset": 2,
         "high_watermark": 2,
         "last_stable_offset": 2,
-        "log_size_bytes": partition.log.size_bytes,
+        "log_size_bytes": partition.log.state.segments.size_bytes,
         "leader_epoch": 0,
         "is_leader": 1,
     }

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ....protocol.topics import TopicIdPartition, TopicPartition
+from ....protocol import TopicIdPartition, TopicPartition
 from .allowed_losses import AllowedLosses
 from .events import CommitReported, Logs, LogStartReported, Observed, OffsetRefused, SequenceRefused
 from .history import History, Send

@@ -22,10 +22,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ....broker.cluster.view import ClusterImage
-from ....controller.image.image import MetadataImage
-from ....protocol.errors import ErrorCode
+from ....controller import MetadataImage
+from ....protocol import ErrorCode, TopicIdPartition, TopicPartition
 from ....protocol.messages.brokers import BrokerHeartbeatRequest
-from ....protocol.topics import TopicIdPartition, TopicPartition
 from ....quorum import CommittedBatch
 from ...machine.store_events import StoreEvent
 from .history import Send

@@ -21,8 +21,8 @@ from math import inf
 from typing import Final
 from uuid import UUID
 
-from ....controller.image.registrations import PartitionKey
-from ....protocol.errors import ErrorCode
+from ....controller import PartitionKey
+from ....protocol import ErrorCode
 from ....protocol.messages.brokers import BrokerHeartbeatRequest
 from .events import HeartbeatAnswered, HeartbeatReceived, Observed
 from .partition import InvariantViolationError

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from ....broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration
-from ....controller.core.state import LOST_DIRECTORY
-from ....protocol.topics import TopicIdPartition
+from ....controller import LOST_DIRECTORY
+from ....protocol import TopicIdPartition
 from ....quorum import CommittedBatch
 from .events import LeaderProgressed, LeaversRequested, MetadataChanged, Observed
 from .heartbeats import HeartbeatJudge

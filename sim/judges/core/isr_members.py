@@ -21,7 +21,7 @@ from typing import Protocol
 from uuid import UUID
 
 from ....broker.cluster.view import ClusterImage, PartitionRegistration
-from ....protocol.topics import TopicIdPartition
+from ....protocol import TopicIdPartition
 from .allowed_losses import FLUSH_NEVER
 from .events import Committed, JoinersRequested, MetadataChanged, Observed, Truncated
 from .partition import InvariantViolationError, Replicas, ReplicaStatus

@@ -22,7 +22,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from ....log.core.epochs import EpochEntry
-from ....protocol.topics import TopicIdPartition
+from ....protocol import TopicIdPartition
 from ....protocol.values import value
 
 

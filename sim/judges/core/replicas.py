@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ....log.core.epochs import EpochEntry
-from ....protocol.errors import CorruptRecordError
+from ....protocol import CorruptRecordError
 from ....protocol.records import BatchHeader, iter_batches, iter_records
 from ....protocol.records.control import ControlType, control_type
 from .acknowledged_writes import Anomaly

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegistration, TopicImage
-from ....controller.image.registrations import PartitionKey
+from ....controller import PartitionKey
 from ....quorum import CommittedBatch
 from .events import MetadataChanged, Observed
 from .heartbeats import HeartbeatJudge

@@ -56,10 +56,10 @@ def newcomer_is_registered() -> Iterator[None]:
     fast_failover=(True,),
 )
 def heartbeat_acquits_nobody() -> Iterator[None]:
-    def heard(self: FastFailover, broker_id: int) -> None:
-        self._heard.add(broker_id)
+    def heartbeat_received(self: FastFailover, broker_id: int) -> None:
+        self._in_contact.add(broker_id)
 
-    with patch.object(FastFailover, "heard", heard):
+    with patch.object(FastFailover, "heartbeat_received", heartbeat_received):
         yield
 
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
-from ...protocol.errors import OUTSIDE
-from ...protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
-from ...protocol.messages.base import Request
-from ...protocol.messages.quorum import (
+from ....protocol import CLUSTER_METADATA_TOPIC, OUTSIDE
+from ....protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
+from ....protocol.messages.base import Request
+from ....protocol.messages.quorum import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochRequestPartitionData,
     BeginQuorumEpochRequestTopicData,
@@ -38,9 +38,8 @@ from ...protocol.messages.quorum import (
     VoteRequestPartitionData,
     VoteRequestTopicData,
 )
-from ...protocol.net.client import Address, KafkaClient
-from ...protocol.topics import CLUSTER_METADATA_TOPIC
-from .controllers import CONTROLLER_PORT
+from ....protocol.net.client import Address, KafkaClient
+from ..controllers import CONTROLLER_PORT
 
 HOST: Final = "stranger"
 TIMEOUT_S: Final = 1.0

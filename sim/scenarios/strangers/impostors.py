@@ -13,15 +13,15 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from ...protocol.errors import OUTSIDE
-from ...protocol.messages.brokers import (
+from ....protocol import OUTSIDE
+from ....protocol.messages.brokers import (
     BrokerRegistrationRequest,
     BrokerRegistrationRequestFeature,
     BrokerRegistrationRequestListener,
 )
-from ...protocol.net.client import Address, KafkaClient
-from ..judges.core.truth import ClusterTruth
-from .controllers import CLUSTER_ID, CONTROLLER_PORT
+from ....protocol.net.client import Address, KafkaClient
+from ...judges.core.truth import ClusterTruth
+from ..controllers import CLUSTER_ID, CONTROLLER_PORT
 
 KNOCKS: Final = 20
 PAUSE_S: Final = (0.02, 0.15)

@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import Final
 
-from ...broker.cluster.view import ClusterImage
-from ...broker.node import Broker
-from ...protocol.errors import OUTSIDE
-from ...protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
-from ...protocol.messages.brokers import BrokerHeartbeatRequest
-from ...protocol.net.client import Address, KafkaClient
-from ...protocol.topics import TopicPartition
-from ..judges.core.events import MetadataChanged, Observed
-from .controllers import CONTROLLER_PORT
+from ....broker.cluster.view import ClusterImage
+from ....broker.node import Broker
+from ....protocol import OUTSIDE, TopicPartition
+from ....protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
+from ....protocol.messages.brokers import BrokerHeartbeatRequest
+from ....protocol.net.client import Address, KafkaClient
+from ...judges.core.events import MetadataChanged, Observed
+from ..controllers import CONTROLLER_PORT
 
 TIMEOUT_S: Final = 2.0
 FETCHES: Final = 20
@@ -89,7 +88,7 @@ class ZombieBrokers:
                 if leader is None or hosted is None or broker_id not in now.replicas or now.leader == broker_id:
                     continue
                 wanted = FetchPartition(
-                    number, current_leader_epoch=now.leader_epoch, fetch_offset=hosted.log.log_end_offset
+                    number, current_leader_epoch=now.leader_epoch, fetch_offset=hosted.log.state.log_end_offset
                 )
                 topics = (FetchTopic((wanted,), topic.name, topic.topic_id),)
                 fetch = FetchRequest(
