@@ -36,7 +36,7 @@ FREQUENT_BYTES: Final = 300
 FREQUENT_SHARE: Final = 0.25
 NEWCOMER_SHARE: Final = 0.5
 """The share of seeds in which a broker gets an empty disk once everything is at rest."""
-SLOW_TIER_SHARE: Final = 0.3
+SLOW_TIER_SHARE: Final = 0.1
 """The share of seeds in which the tier is slow for a while once everything is at rest."""
 PIPELINED_SHARE: Final = 0.4
 """The share of seeds whose producers keep several batches in flight."""
