@@ -20,7 +20,7 @@ from collections.abc import Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tierfetch.broker.config.broker_config import parse
 from tierfetch.broker.node import Broker, open_broker
@@ -197,7 +197,7 @@ class SteadyCluster:
         while not all(self._leader_known(name) for name in BROKERS):  # noqa: ASYNC110 - virtual time waits for free
             await asyncio.sleep(CHECK_S)
 
-    def clients(self, load: Load) -> list[Coroutine[Any, Any, None]]:
+    def clients(self, load: Load) -> list[Coroutine[object, None, None]]:
         """Each on a host of its own, without end."""
         wanted = {"producer": (load.produces, _produce), "consumer": (load.consumes, _consume)}
         return [

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from ...broker.node import StartError
 from ...protocol import ErrorCode, KafkaError
@@ -242,7 +242,7 @@ class FaultInjector:
     def _lasts(self, kind: FaultKind) -> bool:
         return any(fault.kind is kind for fault in self._active.values())
 
-    def _in_a_moment(self, strike: Callable[..., None], *arguments: Any) -> None:
+    def _in_a_moment(self, strike: Callable[..., None], *arguments: object) -> None:
         self._world.loop.call_later(self._rng.uniform(*MOMENT_S), strike, *arguments)
 
     def _crash_voter(self, host: str) -> None:

@@ -189,7 +189,7 @@ class Host:
             disk.crash()
         self._down()
 
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run(self, work: Coroutine[object, None, T]) -> T:
         """Run client code on this host, in a process of its own that crashes never hit."""
         process, context = Process(self.name, 0), copy_context()
         self._world.network.machine_up(self.name)

@@ -101,7 +101,7 @@ class Network:
         """Hosts of which something in between refuses every other connect."""
         self._refused: set[tuple[str, str]] = set()
         """Pairs of hosts whose last connect to a flaky host was refused."""
-        self._refused_tasks: set[tuple[asyncio.Task[Any] | None, str]] = set()
+        self._refused_tasks: set[tuple[asyncio.Task[object] | None, str]] = set()
         """The same, by who dialled."""
         self._running: set[str] = {OUTSIDE}
         self._known: set[str] = {OUTSIDE}
