@@ -51,6 +51,7 @@ from tierfetch.sim.scenarios.controllers import (
     ControllerProcess,
     controller_config,
     controller_host,
+    open_controller_process,
 )
 from tierfetch.sim.scenarios.runner import run_seed
 
@@ -214,7 +215,7 @@ class SteadyCluster:
 
     async def _start_controller(self, name: str) -> None:
         config, tap = controller_config(CONTROLLERS[name], list(CONTROLLERS.values())), self._truth.tap(name)
-        await self._world.host(name).start(lambda machine: ControllerProcess(config, machine, listeners=[tap]))
+        await self._world.host(name).start(lambda machine: open_controller_process(config, machine, listeners=[tap]))
 
     async def _start_broker(self, name: str) -> None:
         properties = {

@@ -16,7 +16,7 @@ from ..machine.process import Process
 from ..machine.world import World
 from .cluster_options import BROKERS, PORT, ClusterOptions
 from .combined import CombinedProcess, broker_in
-from .controllers import ControllerProcess
+from .controllers import ControllerProcess, open_controller_process
 
 
 class ClusterNodes:
@@ -54,7 +54,7 @@ class ClusterNodes:
             await host.start(lambda machine: self._combine(name, machine, tap))
         else:
             controller = options.controller_config(name)
-            node = await host.start(lambda machine: ControllerProcess(controller, machine, listeners=[tap]))
+            node = await host.start(lambda machine: open_controller_process(controller, machine, listeners=[tap]))
             self._on_controller(node.service)
 
     def _combine(self, name: str, machine: NodeEnvironment, tap: Tap) -> CombinedProcess:

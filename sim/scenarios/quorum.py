@@ -49,7 +49,14 @@ from ..machine.chance import Chance
 from ..machine.process import Process, current_process
 from ..machine.tasks import every_second, first_error
 from ..machine.world import World
-from .controllers import ObserverProcess, QuorumProcess, controller_config, controller_host
+from .controllers import (
+    ObserverProcess,
+    QuorumProcess,
+    controller_config,
+    controller_host,
+    open_observer_process,
+    open_quorum_process,
+)
 from .quorum_probes import QuorumProbes
 from .report import Tallies
 
@@ -356,9 +363,11 @@ class QuorumScenario:
         self._starts += 1
         machine = self._machines[node_id] = _StateMachine(self, f"{name}/{self._starts}")
         if node_id in voters:
-            await host.start(lambda environment: QuorumProcess(config, environment, listeners=[machine]))
+            await host.start(lambda environment: open_quorum_process(config, environment, listeners=[machine]))
         else:
-            await host.start(lambda environment: ObserverProcess(config, node_id, environment, listeners=[machine]))
+            await host.start(
+                lambda environment: open_observer_process(config, node_id, environment, listeners=[machine])
+            )
 
     def _replica(self, name: str) -> QuorumNode | None:
         node = self.world.host(name).node
