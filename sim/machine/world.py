@@ -183,8 +183,8 @@ class World:
 
     @staticmethod
     def _unwind(tasks: list[asyncio.Task[object]]) -> None:
-        """End what was cut off in the middle. Its `finally` blocks run now, and can do nothing any more: the loop, the
-        network and the disks are dead.
+        """End what was cut off in the middle. Its `finally` blocks run now, and can no longer do anything: the loop,
+        the network and the disks are dead.
         """
         for task in tasks:
             if not task.done():

@@ -20,7 +20,7 @@ from .controllers import ControllerProcess, open_controller_process
 
 
 class ClusterNodes:
-    """The nodes as `options` wants them. `tap` gives a listener for each run of a controller, by host; `on_controller`
+    """The nodes that `options` asks for. `tap` gives a listener for each run of a controller, by host; `on_controller`
     is called with each controller that was made.
     """
 

@@ -10,7 +10,7 @@ After every event, over the tables of `judges.quorum_replicas`:
 | same state machine    | two nodes apply different records at one offset, or one applies an offset twice           |
 
 The quorum flushes before it acknowledges: no crash allowed a loss. Voters are never wiped here, for a static quorum
-does not survive that (KIP-853 tells why); the observer is.
+does not survive that (KIP-853 says why); the observer is.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class QuorumOptions:
 
 @dataclass(slots=True)
 class _StateMachine:
-    """What one run of a node has applied: value by offset. Tells `run` of every batch."""
+    """What one run of a node has applied: value by offset. Reports every batch to `run`."""
 
     run: QuorumScenario
     process: str

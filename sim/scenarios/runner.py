@@ -87,7 +87,7 @@ def run_seed(
 
 
 def _faults(world: World) -> list[dict[str, object]]:
-    """What nobody awaited; but a process may end because its disk fails, and says so as its last word."""
+    """What was never awaited; but a process may end because its disk fails, and says so as its last word."""
     ends = {f"{name} failed" for name in world.hosts}
     return [
         each
