@@ -83,7 +83,8 @@ def consume(
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output has closed it, as `head` does. Python would complain again when it flushes at its end.
+        # The reader of our output has closed it, as `head` does. Python would complain again when it flushes at its
+        # end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
