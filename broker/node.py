@@ -35,9 +35,7 @@ from uuid import UUID
 from prometheus_client.metrics_core import Metric
 
 from ..log.cleaner.cleaner import CleanerSettings
-from ..log.keeper.log_directory import LogServices
-from ..log.keeper.manager import LogManager
-from ..log.keeper.upkeep import UpkeepSettings
+from ..log.keeper import LogManager, LogServices, UpkeepSettings
 from ..protocol.api import ApiKey
 from ..protocol.authorization.gate import for_brokers_only, guarded
 from ..protocol.errors import OUTSIDE, OperatorError

@@ -22,15 +22,16 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from ...controller import LOST_DIRECTORY
-from ...fetcher.core.epoch_fetch import (
+from ...fetcher.core import (
     DivergingEpoch,
     FetchDecision,
     FetchPosition,
+    FollowerFetch,
+    LeaderReplicas,
     LeaderView,
     Refuse,
     validate_fetch,
 )
-from ...fetcher.core.leader_replicas import FollowerFetch, LeaderReplicas
 from ...log.core.epochs import LeaderEpochCache
 from ...log.partition_log import PartitionLog
 from ...log.replica.state import LogOffsets
