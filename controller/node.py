@@ -57,12 +57,12 @@ from .core.machine import ControllerCore, batches
 from .core.quotas.mutations import MutationClient
 from .core.refusals import refusal
 from .core.state import ControllerResult, KRaftUpgrade, Moment
-from .image.image import may_pause_after
 from .image.registrations import BrokerRegistration
 from .prober import Prober
 from .reachability import Reachability, Sight
 from .records import (
     BrokerRegistrationChangeRecord,
+    EndTransactionRecord,
     MetadataRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
@@ -83,6 +83,8 @@ REFUSALS_MAX: Final = 100
 """Refusals that are remembered for that."""
 LATE_DIVISOR: Final = 4
 """A session whose end is seen later than this part of its timeout was not watched."""
+
+_MAY_CHANGE_BROKERS: Final = (RegisterBrokerRecord, BrokerRegistrationChangeRecord, EndTransactionRecord)
 
 Decide = Callable[[Moment], ControllerResult[object] | None]
 
@@ -180,13 +182,10 @@ class ControllerNode:
 
     def on_commit(self, batch: CommittedBatch) -> Steps[None]:
         # No decision falls between two steps: the worker waits until what it has appended is applied.
-        for number, value in enumerate(batch.records, start=1):
-            record = decode_record(value).record
-            self.core.replay(record, batch.last_offset)
-            if isinstance(record, RegisterBrokerRecord | BrokerRegistrationChangeRecord):
-                self._brokers_changed.set()
-            if number % RECORDS_PER_STEP == 0 and may_pause_after(record):
-                yield
+        records = [decode_record(value).record for value in batch.records]
+        yield from self.core.replay_steps(records, batch.last_offset, RECORDS_PER_STEP)
+        if any(isinstance(record, _MAY_CHANGE_BROKERS) for record in records):
+            self._brokers_changed.set()
         self._applied_end = batch.last_offset + 1
         self._committed.set()
         self._snapshotter.applied(self.core.state.image, batch)

@@ -120,7 +120,7 @@ class PartitionLog:
 
     @run_to_completion
     async def assign_epoch(self, leader_epoch: int) -> None:
-        """Record durably that a new leader's epoch begins at the log end, also without data.
+        """Record that a leader epoch begins at the log end, also without data (durability: `log/replica/state.py`).
 
         NOT_LEADER_OR_FOLLOWER if a later one is known. Appends of earlier epochs are refused from now on.
         """
@@ -320,6 +320,16 @@ class PartitionLog:
             return SegmentFiles(files, segment)
 
     # Upkeep.
+
+    async def save_epochs(self) -> None:
+        """Make the leader epochs durable. KAFKA_STORAGE_ERROR if the disk rejects them; the log has failed."""
+        state = self.state
+        async with state.flush_lock:
+            state.check_usable()
+            try:
+                await state.save_epochs()
+            except OSError as error:
+                raise state.fail(error) from error
 
     async def settle(self) -> None:
         """Flush what `flush.messages` wants flushed, appends that are under way included (`settled_end_offset`)."""

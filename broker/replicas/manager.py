@@ -11,7 +11,7 @@ One change at a time a partition, in this order, so that nothing acts on a log t
       when it was to be opened
     hosted, its files are     put them aside and begin again, or leave them to the operator (`damaged_logs`)
       damaged
-    led here, a new epoch     stop its fetcher, make the epoch durable, lead; the tier's task starts
+    led here, a new epoch     stop its fetcher, note the epoch, lead; the tier's task starts
     led elsewhere             stop leading, stop the fetcher of the old epoch, follow the new leader
     led by nobody             stop leading, stop the fetcher
     the same epoch            the ISR and the replicas are noted
@@ -23,9 +23,8 @@ One change at a time a partition, in this order, so that nothing acts on a log t
       start, or of a deleted
       one that has failed
 
-Before a leader answers anything, the start of its epoch is durable, and nothing else need be: followers ask where its
-epoch begins, and a crash must not make the answer another one. The epochs of one image are written side by side, so
-that ten thousand leaderships share the commits of the file system; each is led as soon as its own epoch is durable.
+To lead waits for no disk: the epoch's entry becomes durable later (`log/replica/state.py`). After a crash the batches
+say where it begins, and this broker leads again in a later epoch only.
 
 Images that come while one is applied are applied as one, the last; of each, what differs from the one applied before
 (`image_changes`). A partition that fails is reported, answers KAFKA_STORAGE_ERROR and is tried again at the next image
@@ -60,9 +59,10 @@ from .partition import Partition, RoleListener
 from .thin_replicas import ThinReplicas
 
 CHANGES_MAX: Final = 32
-"""Partitions that are changed at the same time. A change waits for the disk a few times, mostly for syncs, which the
-file system commits together. `CHANGE_WEIGHT` bounds what is begun in one iteration of the loop, but not what goes on
-there: with 256 at the same time, those that the disk has answered hold the loop for a second.
+"""Partitions that are changed at the same time. A change that makes or removes a log waits for the disk a few times,
+mostly for syncs, which the file system commits together; a change of leadership waits for none. `CHANGE_WEIGHT` bounds
+what is begun in one iteration of the loop, but not what goes on there: with 256 at the same time, those that the disk
+has answered hold the loop for a second.
 """
 CHANGE_WEIGHT: Final = 100
 """What the change of one partition costs on the loop, in elements of `pace`: some 0.5 ms."""
@@ -267,7 +267,7 @@ class ReplicaManager:
         try:
             await self._set_role(partition, registration)
         # A replica that cannot write must not stay in the ISR: producers with acks=all would wait for it.
-        except OSError as error:  # the leader epoch could not be made durable, say
+        except OSError as error:
             await self._take_out_of_service(partition, registration, str(error))
             raise
 

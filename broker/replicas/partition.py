@@ -8,8 +8,8 @@
                 is (KIP-392): `follower_reads`
     idle        the same                                none
 
-A new leader makes its epoch durable, at its log end, before it serves anything (also without data: its followers ask
-for that epoch). A request that waits for offsets of a leadership that ended fails at once. Which role and when is
+A new leader notes its epoch, at its log end, before it serves anything (also without data: its followers ask for that
+epoch). A request that waits for offsets of a leadership that ended fails at once. Which role and when is
 decided by the replica manager, one change at a time.
 """
 
@@ -117,7 +117,7 @@ class Partition:
     async def lead(self, registration: PartitionRegistration) -> None:
         """Become the leader of the registration's epoch; its fetcher has stopped."""
         await self._end_leadership()
-        # Durable before anything is served: followers ask for this epoch, and must get the same answer after a crash.
+        # Before anything is served: followers ask for this epoch.
         await self.log.assign_epoch(registration.leader_epoch)
         self.leadership = Leadership(self.partition, self.log, registration, self._services, self)
         self._ends = (self.log.state.log_end_offset, self.log.state.offsets.settled_end_offset)

@@ -48,7 +48,8 @@ from ...protocol.messages.topics import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
-from ...protocol.wire.stepping import Steps
+from ...protocol.wire.stepping import Steps, run_to_end
+from ..image.image import taken_up_in_steps
 from ..image.registrations import PartitionKey
 from ..records import (
     AbortTransactionRecord,
@@ -166,11 +167,20 @@ class ControllerCore:
 
     def replay(self, record: MetadataRecord, offset: int) -> None:
         """Take up one record, own or not. `offset` is its own, or that of the last record of its batch."""
+        run_to_end(self.replay_steps([record], offset, 1))
+
+    def replay_steps(self, records: Iterable[MetadataRecord], offset: int, step_records: int) -> Steps[None]:
+        """Do the same for the records of one batch, in steps of so many. No decision may fall between two steps."""
         self._replayed_offset = offset
+        yield from taken_up_in_steps(
+            self.state.image, records, lambda record: self._take_up(record, offset), step_records
+        )
+
+    def _take_up(self, record: MetadataRecord, offset: int) -> None:
         if isinstance(record, PartitionChangeRecord) and record.isr is not None and self.is_active:
             self._replay_isr(record, offset)
             return
-        self.state.image.replay(record)
+        self.state.image.take_up(record)
         match record:
             case RegisterBrokerRecord() | UnregisterBrokerRecord():
                 self.state.sessions.forget(record.broker_id)
@@ -202,7 +212,7 @@ class ControllerCore:
         key = _key_of(record)
         before = self.state.image.partition(key)
         joined = set(record.isr or ()).difference(() if before is None else before.isr)
-        self.state.image.replay(record)
+        self.state.image.take_up(record)
         for replica in joined:
             self.state.thin.joined(key, replica, offset)
         self._may_lead(key, joined)

@@ -103,7 +103,7 @@ def test_bytes_behind_the_footer_are_refused() -> None:
     whole = built([b"a"])
     with pytest.raises(CorruptFileError, match="follows the snapshot's footer"):
         parse_snapshot(whole + built([]), name="x")
-    with pytest.raises(CorruptFileError, match="3 bytes lie behind"):
+    with pytest.raises(CorruptFileError, match="3 bytes follow the last whole batch"):
         parse_snapshot(whole + b"abc", name="x")
 
 
