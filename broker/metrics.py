@@ -19,15 +19,15 @@ from prometheus_client import Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 
-from ..fetcher.core.leader_replicas import LeaderReplicas
+from ..fetcher.core import LeaderReplicas
 from ..fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
-from ..log.keeper.manager import LogManager
+from ..log.keeper import LogManager
 from ..protocol.api import ApiKey
 from ..protocol.messages.base import Message
 from ..protocol.net.dispatch import Handler, RequestContext
 from ..protocol.net.server import Server
 from ..protocol.topics import TopicIdPartition
-from ..rlm.metrics import CopyLag, RemoteLogCounters
+from ..rlm import CopyLag, RemoteLogCounters
 from .environment import NodeDisk
 from .groups.coordinator import GroupCoordinator
 from .groups.core.group_state import GroupState

@@ -35,13 +35,12 @@ from uuid import UUID
 from prometheus_client.metrics_core import Metric
 
 from ..log.cleaner.cleaner import CleanerSettings
-from ..log.keeper.log_directory import LogServices
-from ..log.keeper.manager import LogManager
-from ..log.keeper.upkeep import UpkeepSettings
+from ..log.keeper import LogManager, LogServices, UpkeepSettings
 from ..protocol.api import ApiKey
 from ..protocol.authorization.gate import for_brokers_only, guarded
 from ..protocol.errors import OUTSIDE, OperatorError
 from ..protocol.net.client import Address, KafkaClient
+from ..protocol.net.clock import monotonic_ms
 from ..protocol.net.dispatch import Handlers
 from ..protocol.net.server import Server, ServerLimits
 from ..protocol.net.service import cancelled
@@ -84,7 +83,7 @@ from .quotas.metrics import quota_families
 from .replicas.directory_moves import DirectoryMoves
 from .replicas.fetcher_pool import FetcherPool
 from .replicas.hosted_partitions import HostedPartitions
-from .replicas.leadership import PartitionServices, monotonic_ms
+from .replicas.leadership import PartitionServices
 from .replicas.manager import ReplicaManager
 from .replicas.replica_directories import ReplicaDirectories
 from .replicas.replication_throttles import ReplicationThrottles

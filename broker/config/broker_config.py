@@ -21,7 +21,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from ...fetcher.core.policies import bootstrap_policy
+from ...fetcher.core import bootstrap_policy
 from ...log.core.properties import (
     INT32_MAX,
     INT64_MAX,
