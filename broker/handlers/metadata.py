@@ -60,7 +60,7 @@ class ClusterHandlers:
         self._node_id = node_id
         self._leads = leads
         self._answered: dict[UUID, dict[int, _Answered]] = {}
-        """By topic id; of topics that exist and the brokers of `_answered_for`."""
+        """What was answered, by topic id: of topics that exist, and with the brokers of `_answered_for`."""
         self._answered_for: Mapping[int, BrokerRegistration] = {}
 
     async def metadata(self, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
