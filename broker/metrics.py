@@ -120,6 +120,7 @@ TIER_TOTALS: Final[tuple[Quantity[RemoteLogCounters], ...]] = (
         "Segments whose object was found absent or of another size.",
         lambda of: of.disproven_segments,
     ),
+    Quantity("tierfetch_remote_index_rebuilds", "Indexes built from their log.", lambda of: of.rebuilt_indexes),
 )
 
 
@@ -189,7 +190,8 @@ def partition_metrics(hosted: HostedPartitions) -> Iterator[Metric]:
 def move_metrics(moves: DirectoryMoves) -> Iterator[Metric]:
     """Yield the families of the moves of replicas between log directories."""
     yield _gauge("tierfetch_directory_moves", "Replicas that move between log directories.", moves.count)
-    yield _counter("tierfetch_directory_moves_failed", "Moves between log directories that failed.", moves.failed)
+    yield _gauge("tierfetch_directory_moves_stalled", "Of these, those without room or after a failure.", moves.stalled)
+    yield _counter("tierfetch_directory_moves_failed", "Failures of moves between log directories.", moves.failed)
 
 
 def follower_metrics(fetchers: FollowedReplicas) -> Iterator[Metric]:

@@ -99,6 +99,7 @@ async def open_tier(
             LimitedReads(manager.storage, fetch_limit),
             config.remote_log_index_file_cache_total_size_bytes,
         )
+        indexes.on_rebuilt = manager.counters.note_rebuilt_index
         chunks = _chunks(manager, limits, fetch_limit)
         # Users close before what they use: the manager first, the plugins last.
         for part in (indexes, chunks, manager):

@@ -111,7 +111,7 @@ def bootstrap_option(command: Command) -> Command:
         default=("127.0.0.1:9092",),
         show_default=True,
         metavar="HOST:PORT",
-        help="A broker of the cluster; several may be given.",
+        help="A broker of the cluster; repeatable.",
     )
     return option(command_config_option(command))
 

@@ -15,7 +15,7 @@ from ..extras import explained
 from .lazy_group import LazyGroup
 
 _COMMANDS = {
-    "brokers": ("admin.brokers", "brokers", "Who is in the cluster and what they hold."),
+    "brokers": ("admin.brokers", "brokers", "List brokers with what they hold; wait for one; remove one."),
     "configs": ("admin.configs", "configs", "Show and change configs of topics and brokers."),
     "consume": ("records.consume", "consume", "Print the records of a topic."),
     "delete-records": ("admin.record_deletion", "delete_records", "Delete the records of partitions below an offset."),

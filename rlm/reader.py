@@ -13,6 +13,7 @@ decided again, because the segment may have been deleted meanwhile:
 | the tier                                    | answer                                                             |
 |---------------------------------------------|--------------------------------------------------------------------|
 | fails, or returns what is no such batch     | once more, fetched again; then KAFKA_STORAGE_ERROR                  |
+| has an index that its log contradicts       | once more with the index fetched again, then built from the log     |
 | takes longer than `remote.fetch.max.wait.ms` | no records; the fetch continues for the consumer's next attempt   |
 
 Never another offset in place of the one that was asked for: a hole in the tier is an error, not a way past it.
@@ -26,7 +27,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from ..log.core.index import AbortedTransaction
+from ..log.core.index import AbortedTransaction, OffsetPosition
 from ..log.partition_log import PartitionLog
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
@@ -34,6 +35,7 @@ from ..remote.batches import Found, find_batch, whole_batches
 from ..remote.core.lineage import is_within_lineage
 from ..remote.core.segment import RemoteLogSegmentMetadata
 from ..remote.index_cache import RemoteIndexCache
+from ..remote.index_proof import WrongIndexError, check_offset_entry
 from ..remote.metadata import RemoteLogMetadataManager
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .chunks import RemoteChunks
@@ -106,7 +108,9 @@ class RemoteLogReader:
 
     async def _read(self, request: RemoteRead) -> RemoteRecords | None:
         failure: RemoteStorageError | None = None
-        for attempt in range(1, ATTEMPTS_MAX + 1):
+        attempt = 0
+        while attempt < ATTEMPTS_MAX:
+            attempt += 1
             place = self._place(request)
             if place is None:
                 return None
@@ -121,6 +125,8 @@ class RemoteLogReader:
                     error,
                 )
                 await self._forget(place.segment, error)
+                if isinstance(error, WrongIndexError) and await self._indexes.distrust(place.segment, error.index_type):
+                    attempt -= 1  # at most twice: see there
                 failure = error
         raise KafkaError(ErrorCode.kafka_storage_error, f"{request.partition}: the tier failed: {failure}")
 
@@ -174,11 +180,14 @@ class RemoteLogReader:
         return RemoteRecords(data[: batches.size_bytes], batches.next_offset, aborted)
 
     async def _find(self, segment: RemoteLogSegmentMetadata, offset: int) -> Found:
-        position = 0
+        entry = OffsetPosition(segment.start_offset, 0)
         if offset > segment.start_offset:
-            position = (await self._indexes.offset_index(segment)).lookup(offset).position
+            entry = (await self._indexes.offset_index(segment)).lookup(offset)
+        position = entry.position
         while position < segment.segment_size_in_bytes:
             data = await self._chunks.read(segment, position, position + FIND_BYTES)
+            if position == entry.position:
+                check_offset_entry(data, segment, entry)
             found = find_batch(data, segment, offset)
             if isinstance(found, Found):
                 position += found.position

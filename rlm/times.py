@@ -9,6 +9,7 @@ it is looked for again: what was only local has become what is only remote, or w
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -22,9 +23,12 @@ from ..remote.core.ledger import RemoteLogLedger
 from ..remote.core.lineage import with_max_timestamp, with_timestamp_from
 from ..remote.core.segment import RemoteLogSegmentMetadata
 from ..remote.index_cache import RemoteIndexCache
+from ..remote.index_proof import WrongIndexError, check_offset_entry, check_time_entry
 from ..remote.metadata import RemoteLogMetadataManager
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .chunks import RemoteChunks
+
+logger = logging.getLogger(__name__)
 
 _Found = TimestampAndOffset | None
 
@@ -73,6 +77,12 @@ class OffsetsByTime:
                     )
                     try:
                         found = await search()
+                    except WrongIndexError as error:
+                        logger.warning("%s: cannot search the tier by time: %s", partition, error)
+                        self._chunks.drop(error.segment)
+                        if not await self._indexes.distrust(error.segment, error.index_type):
+                            raise
+                        continue
                     except RemoteResourceNotFoundError:
                         if log.state.log_start_offset == log_start_offset:
                             raise
@@ -122,11 +132,14 @@ class OffsetsByTime:
     ) -> TimestampAndOffset | None:
         """The first record of `segment` at `start_offset` or above that is not older."""
         near = (await self._indexes.time_index(segment)).lookup(timestamp_ms)
-        position = (await self._indexes.offset_index(segment)).lookup(near.offset).position
-        size_bytes = SCAN_BYTES
+        entry = (await self._indexes.offset_index(segment)).lookup(near.offset)
+        position, size_bytes = entry.position, SCAN_BYTES
         while position < segment.segment_size_in_bytes:
             data = await self._chunks.read(segment, position, position + size_bytes)
             try:
+                if position == entry.position:
+                    check_offset_entry(data, segment, entry)
+                    check_time_entry(data, segment, near)
                 found = await first_record_from(data, start_offset=start_offset, timestamp_ms=timestamp_ms)
             except CorruptRecordError as error:
                 self._chunks.drop(segment)

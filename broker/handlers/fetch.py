@@ -29,7 +29,8 @@ from ..replicas.delayed import Sleepers, Wakeup
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.partition import Partition
 from ..replicas.replication_throttles import Throttle
-from .fetch_reads import FetchReads, RemoteReads
+from .fetch_reads import FetchReads
+from .tier_reads import RemoteReads
 
 
 class FetchQuota(Protocol):

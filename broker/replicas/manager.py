@@ -57,7 +57,6 @@ from .followed_partition import FollowedPartition
 from .hosted_partitions import HostedPartitions
 from .leadership import PartitionServices
 from .partition import Partition, RoleListener
-from .replica_directories import ReplicaDirectories
 from .thin_replicas import ThinReplicas
 
 CHANGES_MAX: Final = 32
@@ -110,9 +109,8 @@ class ReplicaManager:
         self._roles: dict[TopicPartition, _Role] = {}
         self._changed = asyncio.Event()
         self._failed = FailedLogs(logs, services.node_id, services.rng, self._changed.set, hosted.log_failures)
-        self._directories = ReplicaDirectories(services.view, logs, services.node_id, moves.promised)
+        self._directories = moves.directories
         self._moves = moves
-        moves.report = self._directories.report_in_use
         self._damaged = DamagedLogs(logs, services.node_id)
         self._without_log_start: set[TopicIdPartition] = set()
         """To be led, as soon as their log start is known."""
@@ -274,9 +272,9 @@ class ReplicaManager:
             await self._take_out_of_service(partition, registration, str(error))
             raise
 
-    def _on_log_failure(self, partition: Partition) -> None:
-        """React at the instant of the failure: without appends nothing else would notice it, and producers with
-        acks=all wait for this replica until it has left the ISR.
+    def log_failed(self, partition: Partition) -> None:
+        """Report the replica at the instant of the failure (`ReplicaListener`): without appends nothing else would
+        notice it, and producers with acks=all wait for this replica until it has left the ISR.
         """
         key = partition.partition
         registration = self._hosted.image.partition(key.topic_partition)
@@ -314,9 +312,7 @@ class ReplicaManager:
         await self._delete_previous_topic(key)
         directory_id = registration.directory_of(self._services.node_id)
         log = await self._logs.create(name, key.topic_id, directory_id=directory_id)
-        partition = Partition(
-            key, log, self._services, on_low_watermark=self._on_low_watermark, on_failure=self._on_log_failure
-        )
+        partition = Partition(key, log, self._services, self)
         self._hosted.add(name, partition)
         self._thin.opened(partition)
         return partition
@@ -421,17 +417,16 @@ class ReplicaManager:
         if registration.leader != NO_LEADER:
             self._fetchers.add(registration.leader, self._followed(partition))
 
-    def _on_low_watermark(self, partition: Partition) -> None:
-        """What the tier holds below it may go now."""
+    def low_watermark_raised(self, partition: Partition) -> None:
+        """Let the tier delete what it holds below it (`ReplicaListener`)."""
         if self._tier is not None:
             self._tier.wake(partition.partition)
 
     def _followed(self, partition: Partition) -> FollowedPartition:
-        return FollowedPartition(
-            partition, self._logs, has_tier=self._tier is not None, on_replaced=self._on_log_replaced
-        )
+        return FollowedPartition(partition, self._logs, self, has_tier=self._tier is not None)
 
-    def _on_log_replaced(self, partition: Partition) -> None:
+    def log_replaced(self, partition: Partition) -> None:
+        """Let the tier follow the new log (`ReplicaListener`)."""
         self._thin.opened(partition)
         if self._tier is not None:
             self._tier.follow(partition.partition, partition.log)

@@ -32,6 +32,9 @@ def compact_tier(
 ) -> None:
     """Export topics to Parquet, by topic and day: DESTINATION/topic=NAME/date=YYYY-MM-DD/part-….parquet.
 
+    \b
+      tierfetch spark compact-to s3://bucket/tier exports/ --topic orders
+
     DESTINATION is a directory, or a URL that Arrow opens (s3://, gs://, hdfs://). Run it as often as you like: only
     what is new in the tier is added, nothing twice, and a run that was killed is put right by the next one. What was
     exported is noted in DESTINATION/_tierfetch.

@@ -65,6 +65,9 @@ def demo(html_dir: Path, keep: Path | None, master: str, conf: tuple[str, ...]) 
     One broker on loopback, two topics, librdkafka as the producer; everything closed goes to a local directory. Then
     the broker is stopped: all that follows needs the tier alone. A query in SQL, the audit, the profile with charts, an
     export to Parquet, and the same export again, which adds nothing.
+
+    \b
+      tierfetch spark demo
     """
     console = Console()
     html_dir.mkdir(parents=True, exist_ok=True)

@@ -95,7 +95,11 @@ def where_options(command: Command) -> Command:
         ),
         click.option("--plugin", metavar="NAME", help="Storage plugin, such as local, s3 or fsspec; without --config."),
         click.option(
-            "--option", "options", multiple=True, metavar="KEY=VALUE", help="Of the plugin: its rsm.config.* key."
+            "--option",
+            "options",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="An option of the plugin: its rsm.config.* key.",
         ),
         click.option(
             "--bootstrap", multiple=True, metavar="HOST:PORT", help="A broker of the cluster that has the metadata."
@@ -129,6 +133,9 @@ def tier() -> None:
 def list_tier(topics: tuple[str, ...], as_json: bool, **where: Unpack[WhereOptions]) -> None:
     """List the remote segments of each partition, with totals.
 
+    \b
+      tierfetch tier ls --bootstrap 127.0.0.1:9092 --topic orders
+
     With --from-objects broker and age are not known, and only whole segments are listed.
     """
     found = listing(_run(_ledgers(Where(**where), topics)))
@@ -144,6 +151,9 @@ def list_tier(topics: tuple[str, ...], as_json: bool, **where: Unpack[WhereOptio
 @click.option("--deep", is_flag=True, help="Read every byte: batches, checksums, indexes, snapshots.")
 def verify_tier(topics: tuple[str, ...], as_json: bool, deep: bool, **where: Unpack[WhereOptions]) -> None:
     """Compare the tier with its remote log metadata. Exit code 1 if anything was found.
+
+    \b
+      tierfetch tier verify --config broker.properties --deep
 
     \b
       missing         a finished segment lacks one of its objects          damage

@@ -36,6 +36,16 @@ class IdleKeeper:
         self.accepts_clients = True
 
 
+class Unheard:
+    """A `ReplicaListener` that does nothing."""
+
+    def low_watermark_raised(self, partition: Partition) -> None: ...
+
+    def log_failed(self, partition: Partition) -> None: ...
+
+    def log_replaced(self, partition: Partition) -> None: ...
+
+
 class Host:
     """Broker 1."""
 
@@ -69,7 +79,7 @@ class Host:
                 is_clean=True,
             )
         )
-        hosted = Partition(partition, log, self._services)
+        hosted = Partition(partition, log, self._services, Unheard())
         self.hosted.add(partition.topic_partition, hosted)
         if replicas[0] == 1:
             await hosted.lead(topic.partitions[0])

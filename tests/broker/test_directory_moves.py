@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
@@ -11,8 +12,10 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.broker.replicas import directory_moves
 from tierfetch.broker.replicas.directory_moves import DirectoryMoves
 from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.keeper.future_logs import advance
 from tierfetch.log.keeper.log_directory import LogDirectory
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.errors import ErrorCode
@@ -143,7 +146,7 @@ async def test_D4_the_controller_knows_the_directory_before_the_switch_and_only_
     home, other, view = nodes.home, nodes.other, cast(FakeClusterView, nodes[1].view)
     view.is_reachable = False
     assert await nodes.alter(other.path) is ErrorCode.none
-    await until(lambda: bool(nodes.moves.promised))
+    await until(lambda: bool(nodes.moves.directories.promised))
     assert nodes.home is home
     assert await nodes.described() == sorted([(home.path.name, False, 0), (other.path.name, True, 0)])
     await nodes.produce(1, 3)
@@ -202,6 +205,71 @@ async def test_D4_a_copy_that_fails_ends_the_move_and_nothing_else(
     assert nodes.home is home
     await nodes.produce(1, 5)
     assert "t-0 is not moved to" in caplog.text
+
+
+async def test_D4_a_copy_that_fails_is_tried_again_and_the_log_serves_meanwhile(
+    nodes: TwoDirectories, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [OSError(errno.EIO, "no block")] * 3
+
+    async def failing(current: PartitionLog, future: PartitionLog) -> int | None:
+        if failures:
+            raise failures.pop()
+        return await advance(current, future)
+
+    monkeypatch.setattr(directory_moves, "RETRY_S_MIN", 0.01)
+    monkeypatch.setattr(directory_moves, "advance", failing)
+    await nodes.begin()
+    await nodes.known_topic(1)
+    await nodes.produce(1, 3)
+    other = nodes.other
+    assert await nodes.alter(other.path) is ErrorCode.none
+    while nodes.moves.count:
+        await nodes.produce(1, 1)
+    assert nodes.home is other
+    assert nodes.moves.failed == 3
+    assert not list(other.path.glob("t-0.*-future"))
+    assert caplog.text.count("stays where it is, its move to") == 1, "each reason is logged once"
+
+
+async def test_D4_a_move_without_room_waits_for_it_before_anything_is_copied(
+    nodes: TwoDirectories, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory_moves, "RETRY_S_MIN", 0.01)
+    monkeypatch.setattr(directory_moves, "RETRY_S_MAX", 0.01)
+    await nodes.begin()
+    await nodes.known_topic(1)
+    await nodes.produce(1, 3)
+    home, other = nodes.home, nodes.other
+    other.free_space.min_bytes = 2**60
+    assert await nodes.alter(other.path) is ErrorCode.none
+    await until(lambda: nodes.moves.stalled == 1)
+    assert not list(other.path.glob("t-0.*-future"))
+    assert nodes.home is home
+    assert caplog.text.count("bytes free and") == 1
+    other.free_space.min_bytes = 0
+    await until(lambda: nodes.moves.count == 0)
+    assert nodes.home is other
+    assert nodes.moves.failed == 0
+
+
+async def test_D4_a_destination_that_fills_gets_its_room_back(
+    nodes: TwoDirectories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory_moves, "RETRY_S_MIN", 0.01)
+    await nodes.begin(replica_alter_log_dirs_io_max_bytes_per_second="1")
+    await nodes.known_topic(1)
+    await nodes.produce(1, 30, 100_000)
+    home, other = nodes.home, nodes.other
+    assert await nodes.alter(other.path) is ErrorCode.none
+    await until(lambda: NAME in other.futures)
+    other.free_space.min_bytes = 2**60
+    await other.measure_space()
+    await until(lambda: nodes.moves.stalled == 1)
+    assert not other.futures
+    assert not list(other.path.glob("t-0.*-future"))
+    assert nodes.home is home
+    await nodes.produce(1, 1)
 
 
 async def test_D4_a_move_continues_after_a_restart_and_another_destination_ends_it(nodes: TwoDirectories) -> None:

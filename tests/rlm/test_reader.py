@@ -320,6 +320,34 @@ class TestTimes:
         await tier_all(broker)
         assert [await readers.times.offset_for_timestamp(PARTITION, broker.log, time) for time in times] == expected
 
+    @pytest.mark.parametrize("wrong", ["index", "timeindex"])
+    async def test_R4_an_index_that_its_log_contradicts_hides_no_record_from_a_search_by_time(
+        self, broker: Broker, readers: Readers, wrong: str
+    ) -> None:
+        for i in range(12):
+            await append(broker.log, 3, timestamp_ms=NOW_MS + 10 * i)
+        await broker.log.roll()
+        await append(broker.log, 1, timestamp_ms=NOW_MS + 120)
+        broker.log.update_high_watermark(broker.log.state.log_end_offset)
+        expected = [await broker.log.offset_for_timestamp(NOW_MS + delta) for delta in range(110)]
+        await tier_all(broker)
+
+        def lead_too_far(operation: str, data: bytes) -> bytes:
+            """Every second entry is the next one's, as of a segment with larger batches."""
+            if operation != f"fetch_index {wrong}":
+                return data
+            size, key = (8, 4) if wrong == "index" else (12, 8)
+            entries = [data[at : at + size] for at in range(0, len(data), size)]
+            pairs = zip(entries[::2], entries[1::2], strict=False)
+            return b"".join(first[:key] + second[key:] for first, second in pairs)
+
+        broker.storage.tamper = lead_too_far
+        found = [
+            await readers.times.offset_for_timestamp(PARTITION, broker.log, NOW_MS + delta) for delta in range(110)
+        ]
+        assert found == expected
+        assert readers.indexes.rebuilt == 1
+
     async def test_R4_bootstrap_rule_10_records_below_the_log_start_are_no_answer(
         self, broker: Broker, readers: Readers
     ) -> None:
