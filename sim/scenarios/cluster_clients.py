@@ -23,7 +23,7 @@ Work = Callable[[], Coroutine[None, None, None]]
 
 
 class ClusterClients:
-    """As `options` wants them."""
+    """The clients that `options` asks for."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from ...broker.cluster.view import ClusterImage
+from ...broker.cluster import ClusterImage
 from ...broker.node import Broker
 from ...protocol import TopicIdPartition, TopicPartition
 from ...protocol.fetch.messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic

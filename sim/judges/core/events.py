@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ....broker.cluster.view import ClusterImage
+from ....broker.cluster import ClusterImage
 from ....controller import MetadataImage
 from ....protocol import ErrorCode, TopicIdPartition, TopicPartition
 from ....protocol.messages.brokers import BrokerHeartbeatRequest
@@ -198,7 +198,7 @@ class CommitReported:
 
 @dataclass(frozen=True, slots=True)
 class LogStartReported:
-    """A client is told where a log starts."""
+    """A client is given the start of a log."""
 
     partition: TopicPartition
     start_offset: int
@@ -265,7 +265,7 @@ class DiskWiped:
 
 @dataclass(frozen=True, slots=True)
 class PagesGivenUp:
-    """An fsync has failed on this host: what it was to write will leave the page cache."""
+    """An fsync has failed on this host: what it should have written will leave the page cache."""
 
     host: str
 

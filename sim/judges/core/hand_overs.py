@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ....broker.cluster.view import ClusterImage
+from ....broker.cluster import ClusterImage
 from .events import NodeStopped, Observed
 from .partition import InvariantViolationError
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import Final
 
-from ....broker.cluster.view import ClusterImage
+from ....broker.cluster import ClusterImage
 from ....broker.node import Broker
 from ....protocol import OUTSIDE, TopicPartition
 from ....protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
