@@ -12,7 +12,6 @@ from tierfetch.broker.quotas.clients import BrokerQuotas
 from tierfetch.controller.core import broker_registration
 from tierfetch.controller.core.fast_failover import FastFailover
 from tierfetch.controller.image.client_quotas import QuotaLimit
-from tierfetch.log.replica.trimming import Trimming
 from tierfetch.protocol.messages.brokers import BrokerHeartbeatResponse
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.quorum.core import election, requests
@@ -79,23 +78,6 @@ def one_quota_for_all() -> Iterator[None]:
         return own if own is None and (id(self), key) not in found else found.setdefault((id(self), key), own)  # type: ignore[arg-type]
 
     with patch.object(BrokerQuotas, "_limit", limit):
-        yield
-
-
-@planted(
-    "a raised log start is not made durable",
-    file="log/replica/trimming.py",
-    scenario="cluster",
-    faults=(FaultKind.DELETE_RECORDS, FaultKind.PROCESS_CRASH),
-)
-def log_start_is_not_saved() -> Iterator[None]:
-    async def raise_log_start(self: Trimming, offset: int) -> bool:
-        if offset <= self._state.log_start_offset:
-            return False
-        self._note_log_start(offset)
-        return True
-
-    with patch.object(Trimming, "_raise_log_start", raise_log_start):
         yield
 
 
