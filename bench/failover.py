@@ -2,7 +2,7 @@
 processes decide it, write it to three logs, flush them, and replay it; timed from the request that asks for it to its
 answer, which comes after the commit.
 
-Brokers are played by this process: they register and say that they want to be fenced. What clients see of a failover,
+Brokers are played by this process: they register and ask to be fenced. What clients see of a failover,
 with brokers that serve, is another benchmark.
 """
 

@@ -83,6 +83,7 @@ from .replicas.fetcher_pool import FetcherPool
 from .replicas.hosted_partitions import HostedPartitions
 from .replicas.leadership import PartitionServices, monotonic_ms
 from .replicas.manager import ReplicaManager
+from .replicas.replica_directories import ReplicaDirectories
 from .replicas.replication_throttles import ReplicationThrottles
 from .replicas.thin_replicas import ThinReplicas, WarmingLimits
 from .replicas.warmer import Warmer, WarmerSettings
@@ -325,6 +326,7 @@ class _Composition:
         return DirectoryMoves(
             self._hosted,
             logs,
+            ReplicaDirectories(self._view, logs, config.node_id),
             config.node_id,
             moves_max=config.num_replica_alter_log_dirs_threads or len(config.log_dirs),
             bytes_per_second=lambda: self._configs.broker_config().replica_alter_log_dirs_io_max_bytes_per_second,

@@ -77,7 +77,7 @@ def has_identity() -> bool:
 
 
 def make_client(client_id: str = "tierfetch-cli", identity: ClientIdentity | None = None) -> KafkaClient:
-    """Return a client that connects as `identity`, else as the running command was told to. Outside a command, what
+    """Return a client that connects as `identity`, else as the running command is configured. Outside a command, what
     `TIERFETCH_COMMAND_CONFIG` names says how; without it, in plaintext. SecurityConfigError if it cannot be used.
     """
     if identity is None:

@@ -22,6 +22,9 @@ def controller(path: Path, log_level: str) -> None:
     """Run a controller until it is asked to stop (SIGTERM or SIGINT).
 
     \b
+      tierfetch controller --config controller.properties
+
+    \b
     The smallest configuration of one of three:
       node.id=1
       listeners=CONTROLLER://127.0.0.1:9093

@@ -15,7 +15,7 @@ from ..extras import explained
 from .lazy_group import LazyGroup
 
 _COMMANDS = {
-    "brokers": ("admin.brokers", "brokers", "Who is in the cluster and what they hold."),
+    "brokers": ("admin.brokers", "brokers", "List brokers with what they hold; wait for one; remove one."),
     "configs": ("admin.configs", "configs", "Show and change configs of topics and brokers."),
     "consume": ("records.consume", "consume", "Print the records of a topic."),
     "delete-records": ("admin.record_deletion", "delete_records", "Delete the records of partitions below an offset."),
@@ -37,13 +37,13 @@ _COMMANDS = {
     "demo": ("demo", "demo", "Kill and wipe a follower, bring it back from the tier, time it and prove it equal."),
     "dump-log": ("dump_log", "dump_log", "Show batches, records and indexes of log files, as kafka-dump-log does."),
     "format": ("format", "format_command", "Format the log directories of a controller."),
-    "model": ("model", "model", "How long replacement and rebalance take, before anybody touches a cluster."),
+    "model": ("model", "model", "How long replacement and rebalance take, before you touch a cluster."),
     "random-uuid": ("random_uuid", "random_uuid", "Print a new id for a cluster or a controller's directory."),
     "server": ("server", "server", "Run what process.roles names: a broker, a controller, or both in one process."),
     "quorum": ("quorum", "quorum", "Describe the metadata quorum; add and remove controllers."),
     "spark": ("spark", "spark", "Audit, export and profile a tier on Spark; sweep the model of replacement."),
     "simulate": ("simulate", "simulate", "Run nodes under faults in a deterministic simulation."),
-    "tier": ("tier", "tier", "List and verify what lies in a remote tier."),
+    "tier": ("tier", "tier", "List and verify what is in a remote tier."),
 }
 
 _HELP = """Kafka-compatible replication over tiered storage.

@@ -54,7 +54,7 @@ def node_options(needed: str) -> Callable[[Command], Command]:
             type=click.Choice(["debug", "info", "warning", "error"]),
             default="info",
             show_default=True,
-            help="Log to standard error from this level on.",
+            help="Log lines of this level or above go to standard error.",
         )
         return config(level(command))
 

@@ -27,7 +27,10 @@ _log = logging.getLogger(__name__)
 @click.command("server")
 @node_options("process.roles and what those roles need")
 def server(path: Path, log_level: str) -> None:
-    """Run what process.roles names until it is asked to stop (SIGTERM or SIGINT).
+    """Run the roles that process.roles names, until asked to stop (SIGTERM or SIGINT).
+
+    \b
+      tierfetch server --config server.properties
 
     \b
     Both roles in one process:

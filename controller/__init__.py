@@ -33,7 +33,7 @@ from .core.security.scram import describe_user_scram_credentials
 from .core.state import LOST_DIRECTORY
 from .image.client_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, ClientQuotas, QuotaLimit
 from .image.delta import ConfigResource, ImageDelta
-from .image.image import BROKER_RESOURCE, METADATA_VERSION, TOPIC_RESOURCE, MetadataImage, may_pause_after
+from .image.image import BROKER_RESOURCE, METADATA_VERSION, TOPIC_RESOURCE, MetadataImage, taken_up_in_steps
 from .image.registrations import (
     NO_LEADER,
     BrokerRegistration,
@@ -72,9 +72,9 @@ __all__ = [
     "describe_user_scram_credentials",
     "is_from_another",
     "is_reserved_directory",
-    "may_pause_after",
     "refusal",
     "registered_features",
     "served_features",
     "snapshot_records",
+    "taken_up_in_steps",
 ]

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ..log.core.epochs import EpochEnd, LeaderEpochCache
 from ..log.keeper.side_directories import AdoptedState
+from ..log.replica.state import LogOffsets
 from ..protocol.topics import TopicIdPartition
 from ..remote.core.lineage import OffsetAndEpoch
 from .core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
@@ -61,16 +62,7 @@ class FollowerPartition(Protocol):
         """As the cluster's metadata has it now: it may be ahead of the epoch that a fetcher was started for."""
 
     @property
-    def log_start_offset(self) -> int: ...
-
-    @property
-    def local_log_start_offset(self) -> int: ...
-
-    @property
-    def log_end_offset(self) -> int: ...
-
-    @property
-    def high_watermark(self) -> int: ...
+    def offsets(self) -> LogOffsets: ...
 
     @property
     def epochs(self) -> LeaderEpochCache: ...

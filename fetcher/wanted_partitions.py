@@ -112,7 +112,8 @@ class WantedPartitions:
     def _request(self, key: TopicIdPartition, replica: FollowedReplica) -> PartitionToFetch:
         """From where it stands now: the same value while that is the same."""
         partition, asked, last_fetched_epoch = replica.partition, replica.asked, replica.partition.epochs.latest_epoch
-        fetch_offset, log_start_offset = partition.log_end_offset, partition.log_start_offset
+        offsets = partition.offsets
+        fetch_offset, log_start_offset = offsets.log_end_offset, offsets.log_start_offset
         if (
             asked is None
             or asked.fetch_offset != fetch_offset

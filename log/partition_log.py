@@ -17,21 +17,17 @@ files has failed. Every call on a failed or closed log raises KAFKA_STORAGE_ERRO
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 from uuid import UUID
 
-from .cleaner.cleaning import Cleaned, CleanerPass, Throttle
-from .cleaner.core.plan import DirtyRange
+from .cleaner.cleaning import CleanerPass
 from .core.checkpoints import PARTITION_METADATA, encode_leader_epochs, encode_partition_metadata
 from .core.config import LogConfig
 from .core.file_names import ADOPTED_FILE, THIN_FILE
-from .core.index import AbortedTransaction
-from .core.producer_state import AppendOrigin
 from .core.producers import PRODUCER_ID_EXPIRATION_MS
 from .core.replica_copy import Copied
-from .disk.port import Buffer
 from .disk.run_to_completion import run_to_completion
 from .replica.appender import Appender, LogAppendInfo
 from .replica.flusher import Flusher
@@ -59,10 +55,21 @@ class PartitionLog:
         self.recovery_report = report
         self._flusher = Flusher(state)
         self._appender = Appender(state, self._flusher)
-        self._reader = Reader(state)
-        self._cleaner = CleanerPass(state, self._reader)
+        reader = Reader(state)
+        cleaner = CleanerPass(state, reader)
         self._truncation = Truncation(state, self._appender.pipeline)
         self._trimming = Trimming(state, self._appender, self._flusher)
+        # Callers get the parts' own methods: a layer here would only pass them on.
+        self.append_as_leader = self._appender.append_as_leader
+        self.append_as_follower = self._appender.append_as_follower
+        self.read = reader.read
+        self.aborted_transactions = reader.aborted_transactions
+        self.offset_for_timestamp = reader.offset_for_timestamp
+        self.max_timestamp_offset = reader.max_timestamp_offset
+        self.dirty_range = cleaner.dirty_range
+        self.oldest_dirty_ms = cleaner.oldest_dirty_ms
+        self.clean = cleaner.clean
+        self.flush = self._flusher.flush
 
     @classmethod
     async def open(cls, location: LogLocation) -> Self:
@@ -104,32 +111,6 @@ class PartitionLog:
 
     # Appending.
 
-    def append_as_leader(
-        self,
-        data: bytearray | memoryview,
-        *,
-        leader_epoch: int,
-        now_ms: int,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        transaction_version: int = 0,
-    ) -> Coroutine[object, None, LogAppendInfo]:
-        """Append one batch v2; the rules are in `validation` and `producer_state`.
-
-        Offset and epoch are written into `data`, which must not be touched before this returns or raises; if the call
-        is cancelled, never again.
-        """
-        return self._appender.append_as_leader(
-            data,
-            leader_epoch=leader_epoch,
-            now_ms=now_ms,
-            origin=origin,
-            transaction_version=transaction_version,
-        )
-
-    def append_as_follower(self, data: Buffer) -> Coroutine[object, None, LogAppendInfo]:
-        """Append whole batches byte for byte. CORRUPT_MESSAGE, INVALID_RECORD if they cannot follow what is here."""
-        return self._appender.append_as_follower(data)
-
     @run_to_completion
     async def try_append(self, filler: bytes) -> None:
         """Prove that the disk takes an append of that size. OSError if not: the log is as it was, and may still be read
@@ -139,7 +120,7 @@ class PartitionLog:
 
     @run_to_completion
     async def assign_epoch(self, leader_epoch: int) -> None:
-        """Record durably that a new leader's epoch begins at the log end, also without data.
+        """Record that a leader epoch begins at the log end, also without data (durability: `log/replica/state.py`).
 
         NOT_LEADER_OR_FOLLOWER if a later one is known. Appends of earlier epochs are refused from now on.
         """
@@ -153,28 +134,6 @@ class PartitionLog:
     async def roll(self) -> bool:
         """Roll a new segment. Return False if the active one is empty."""
         return await self._appender.roll()
-
-    # Reading.
-
-    async def read(self, offset: int, *, max_bytes: int, max_offset: int, min_one_batch: bool = True) -> LogSlice:
-        """Return whole batches of one segment, from the one with `offset` on and below `max_offset`; release the slice.
-
-        At most `max_bytes`, except that with `min_one_batch` a first batch that is larger comes whole. Empty from
-        `max_offset` on; OFFSET_OUT_OF_RANGE outside `[local_log_start_offset, log_end_offset]`.
-        """
-        return await self._reader.read(offset, max_bytes=max_bytes, max_offset=max_offset, min_one_batch=min_one_batch)
-
-    async def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions of the local log that overlap `[start_offset, end_offset)`."""
-        return await self._reader.aborted_transactions(start_offset, end_offset)
-
-    async def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
-        """Return the first local record that is not older; the caller searches the tier."""
-        return await self._reader.offset_for_timestamp(timestamp_ms)
-
-    async def max_timestamp_offset(self) -> TimestampAndOffset | None:
-        """Return the first local record with the largest timestamp."""
-        return await self._reader.max_timestamp_offset()
 
     # Taking away.
 
@@ -259,20 +218,6 @@ class PartitionLog:
         count = await self._trimming.delete_old_segments()
         await self.state.unlink_deleted()
         return count
-
-    # Compaction.
-
-    def dirty_range(self) -> DirtyRange:
-        """Return the range that compaction could clean now."""
-        return self._cleaner.dirty_range()
-
-    async def oldest_dirty_ms(self, dirty_range: DirtyRange) -> int | None:
-        """Return the time of its oldest batch in ms; None if that is not known."""
-        return await self._cleaner.oldest_dirty_ms(dirty_range)
-
-    async def clean(self, map_bytes_max: int, throttle: Throttle) -> Cleaned:
-        """Compact the dirty range: the last record of each key stays. One caller at a time."""
-        return await self._cleaner.clean(map_bytes_max, throttle)
 
     # For a move to another log directory: `log/replica/takeover.py`, `log/keeper/future_logs.py`.
 
@@ -376,9 +321,15 @@ class PartitionLog:
 
     # Upkeep.
 
-    async def flush(self) -> None:
-        """Make everything durable that was visible when the call began."""
-        await self._flusher.flush()
+    async def save_epochs(self) -> None:
+        """Make the leader epochs durable. KAFKA_STORAGE_ERROR if the disk rejects them; the log has failed."""
+        state = self.state
+        async with state.flush_lock:
+            state.check_usable()
+            try:
+                await state.save_epochs()
+            except OSError as error:
+                raise state.fail(error) from error
 
     async def settle(self) -> None:
         """Flush what `flush.messages` wants flushed, appends that are under way included (`settled_end_offset`)."""

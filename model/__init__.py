@@ -6,7 +6,7 @@ checks       finds contradictions and doubtful figures in an inventory.
 complaints   words pydantic's errors in terms of the document.
 units        parses quantities such as "2 TiB" and "10 Gbit/s".
 arrays       holds the same cluster as numpy arrays, for the planner and the engine.
-moves        holds the replicas that are to be built.
+moves        holds the replicas that a plan builds.
 bootstraps   computes what a new replica reads from its leader and from the tier, by policy.
 engine       simulates the moves as flows that share resources.
 resources    declares those resources: NIC, disk, CPU, throttles, racks, tier.

@@ -9,7 +9,7 @@ A reassignment has its target in the partition: `replicas` without `removing`. S
     MOVING        a reassignment is under way, to the plan's target
     DONE          at the plan's target, in either of its two orders
     RETURNING     a reassignment is under way, back to what it was before
-    FOREIGN       anything else: somebody else has changed it, or is about to
+    FOREIGN       anything else: another client has changed it, or is about to
 
 Controller and brokers do not answer at the same moment: replicas that are target and before together, without a
 reassignment, are one that has just begun or ended.
@@ -109,10 +109,10 @@ def describe_foreign(entry: Entry, found: PartitionState) -> str:
     """What is there in place of what was expected."""
     if found.is_reassigning:
         return (
-            f"{entry.name}: somebody else moves it to {list(found.toward)}, this plan to {list(entry.target)}: wait for"
+            f"{entry.name}: another plan moves it to {list(found.toward)}, this plan to {list(entry.target)}: wait for"
             " that, or cancel it"
         )
     return (
         f"{entry.name}: its replicas were changed meanwhile to {list(found.replicas)}; expected {list(entry.before)} or"
-        f" {list(entry.target)}: make a new plan, or go on without it (--skip-changed)"
+        f" {list(entry.target)}: make a new plan, or continue without it (--skip-changed)"
     )

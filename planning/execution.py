@@ -8,9 +8,9 @@
 The state of the cluster is the truth: how far a plan is, is read off its partitions each time, so it does not matter
 where a process before this one was killed. Rules:
 
-* Before a wave begins, all of its partitions are looked at. If one of them was changed by somebody else, is gone, has
-  no leader, or would go to a broker that is not alive, the wave does not begin: what is under way ends, configs are put
-  back, and every such partition is named.
+* Before a wave begins, all of its partitions are looked at. If one of them was changed by another client, was deleted,
+  has no leader, or would go to a broker that is not alive, the wave does not begin: what is under way ends, configs are
+  put back, and every such partition is named.
 * A throttle is set before the replicas that it is for are assigned, and events are written before what relies on them.
 * A wave waits for moves of others on its brokers (neighbours.py).
 * If the controller refuses a part of a wave, the other part is taken back.
@@ -299,7 +299,7 @@ class _Step:
     # --- shared -----------------------------------------------------------------------------------------------------
 
     def _others(self, to_begin: Sequence[Entry]) -> tuple[Action, ...]:
-        """Wait for what somebody else moves on the brokers of these, which are not begun yet; what an operator had
+        """Wait for what other plans move on the brokers of these, which are not begun yet; what an operator had
         skipped is not waited for.
         """
         if self._header.shares_brokers:
@@ -341,11 +341,11 @@ class _Step:
         )
 
     def _changed(self) -> list[str]:
-        """What somebody else did to the plan's partitions."""
+        """What other clients did to the plan's partitions."""
         found = []
         for entry in self._entries:
             if self._of(entry) is Standing.GONE:
-                found.append(f"{entry.name}: it was deleted; go on without it (--skip-changed), or make a new plan")
+                found.append(f"{entry.name}: it was deleted; continue without it (--skip-changed), or make a new plan")
             elif self._of(entry) is Standing.FOREIGN:
                 found.append(describe_foreign(entry, self._partition(entry)))
         return found
@@ -354,7 +354,7 @@ class _Step:
         """Why it cannot go there now."""
         found = self._partition(entry)
         absent = [broker for broker in target if broker not in found.replicas and broker not in self._state.live]
-        problems = [f"{entry.name}: broker {broker} is not alive, which is to hold a replica" for broker in absent]
+        problems = [f"{entry.name}: broker {broker} will hold a replica, and is not alive" for broker in absent]
         if found.leader < 0:
             problems.append(f"{entry.name}: it has no leader, so nothing can be copied: elect one first")
         return problems
@@ -366,7 +366,7 @@ class _Step:
         return is_complete(entry, self._header.topic_ids[entry.topic], self._state)
 
     def _why(self, entries: Sequence[Entry]) -> str:
-        """Where replicas wait for somebody who is not there, it says so."""
+        """Name the brokers that replicas wait for and that are not alive."""
         for entry in entries:
             found = self._state.partitions.get(entry.key)
             dead = [broker for broker in found.adding if broker not in self._state.live] if found else []

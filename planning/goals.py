@@ -17,8 +17,8 @@ class PlanError(OperatorError, ValueError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
     """`leaving` brokers hold nothing afterwards; `successors[b]` takes over what `b` has, wherever racks allow it.
-    `joining` brokers alone receive what is moved for balance; empty with `balances`: anybody may. `closed` ones (dead,
-    say) keep what they have, and take nothing.
+    `joining` brokers alone receive what is moved for balance; empty with `balances`: any broker may. `closed` ones
+    (dead, say) keep what they have, and take nothing.
     """
 
     leaving: frozenset[int] = frozenset()

@@ -52,7 +52,7 @@ class Mode(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a process ended; paused and stopped ones are gone on with."""
+    """How a process ended; a paused or stopped plan can be continued."""
 
     DONE = "done"
     PAUSED = "paused"
@@ -206,7 +206,7 @@ class Journal:
         return replace(self, refused=event.problems, refused_wave=event.wave)
 
     def _asked(self, mode: Mode, aim: Mode, event: Event) -> Journal:
-        """What an operator wants; a refusal is forgotten, so that it can be tried again."""
+        """What an operator requests; a refusal is forgotten, so that it can be tried again."""
         old_configs = event.old_configs or self.header.old_configs
         warm_wait_s = self.header.warm_wait_s if event.warm_wait_s is None else event.warm_wait_s
         return replace(

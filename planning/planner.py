@@ -184,7 +184,7 @@ def _waves(
     waves = np.zeros(len(changed), dtype=np.int32)
     if not len(moves):
         return waves
-    is_first = np.append(True, moves.partition[1:] != moves.partition[:-1])  # they lie in the order of partitions
+    is_first = np.append(True, moves.partition[1:] != moves.partition[:-1])  # they are in the order of partitions
     first = np.flatnonzero(is_first)
     moving, count = moves.partition[first], np.diff(np.append(first, len(moves)))
     produce = arrays.produce[moving]

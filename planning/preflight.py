@@ -1,4 +1,4 @@
-"""A plan before it is carried out: what of it is to be done on the cluster as it is now, and all that forbids it.
+"""A plan before it is carried out: what of it remains to do on the cluster as it is now, and all that forbids it.
 
 Nothing is done unless there is no problem at all. A partition that is already where it shall be is left out.
 """
@@ -24,7 +24,7 @@ def entries_of(
     partitions_per_broker: int = 50,
     partitions_per_wave: int = 2000,
 ) -> tuple[list[Entry], list[str]]:
-    """What is to be done, and what is wrong. The plan's own waves are kept; a plan without any is divided into waves in
+    """What remains to do, and what is wrong. The plan's own waves are kept; a plan without any is divided into waves in
     which no broker has more than `partitions_per_broker` coming, and going.
     """
     problems = [text for each in plan.partitions for text in _problems(each, state, changes_factor=changes_factor)]
@@ -101,7 +101,7 @@ def _replica_problems(
     come = [broker for broker in each.replicas if broker not in found.replicas]
     for broker in come:
         if broker not in state.live:
-            yield f"{name}: broker {broker} is to hold a replica, and is not alive; there are {sorted(state.live)}"
+            yield f"{name}: broker {broker} will hold a replica, and is not alive; alive are {sorted(state.live)}"
     if come and found.leader < 0:
         yield f"{name}: it has no leader, so nothing can be copied: elect one first"
     if len(each.replicas) != len(found.replicas) and not changes_factor:

@@ -2,7 +2,7 @@
 
 No request makes a leader roll. `segment.ms` does, lowered for as long as the plan runs and put back at its end: the
 active segment then closes at the first record after that time, and the next pass of the remote log manager uploads it.
-What remains to be copied is what is produced between two such uploads. A partition that nobody produces to does not
+What remains to be copied is what is produced between two such uploads. A partition without producers does not
 roll, so it saves nothing; the price are smaller segments in the tier.
 """
 

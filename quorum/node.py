@@ -277,7 +277,7 @@ class QuorumNode:
         return self._peers.unanswered
 
     @property
-    def has_heard_leader(self) -> bool:
+    def has_leader_responded(self) -> bool:
         """Whether the leader has answered this process, or is this replica. Until then the leader is the one that the
         disk names, which led when the process ran last.
         """

@@ -1,6 +1,6 @@
-"""The JSON document of a session: what was predicted, before what was measured; written anew after every run.
+"""The JSON document of a session: what was predicted, before what was measured; rewritten after every run.
 
-A session that is cut off keeps all of it, and another one goes on from there: `completed` is what it need not repeat.
+A session that is cut off keeps all of it, and another one continues from there: `completed` is what it need not repeat.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ FAILURES: Final = (TimeoutError, RuntimeError, OSError, KafkaException, click.Cl
 
 
 class Session:
-    """`console` shows what is going on; `record` keeps it."""
+    """`console` shows progress; `record` keeps it."""
 
     def __init__(self, system: System, record: Record, machine: MachineRates, console: Console) -> None:
         self.system = system

@@ -6,7 +6,7 @@ touch. A batch may be of thousands of records and a snapshot of all: they are ta
 there at once when the last one is done.
 
 ACLs, SCRAM credentials and quotas are not copied: the image has the log's own, which change record by record. ACLs are
-taken up without a pause among them (`may_pause_after`).
+taken up without a pause among them (`taken_up_in_steps`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...controller import (
     ImageDelta,
     MetadataImage,
     TopicRegistration,
-    may_pause_after,
+    taken_up_in_steps,
 )
 from ...controller import BrokerRegistration as RegisteredBroker
 from ...controller import PartitionRegistration as RegisteredPartition
@@ -107,12 +107,9 @@ class MetadataView:
 
 
 def _replayed(metadata: MetadataImage, records: Iterable[bytes], size: int) -> Steps[None]:
-    """Replay the records into the image."""
-    for number, value in enumerate(records, start=1):
-        record = decode_record(value).record
-        metadata.replay(record)
-        if number % size == 0 and may_pause_after(record):
-            yield
+    """Replay the records into the image, those of a transaction at its end."""
+    decoded = (decode_record(value).record for value in records)
+    yield from taken_up_in_steps(metadata, decoded, metadata.take_up, size)
 
 
 def _topics(

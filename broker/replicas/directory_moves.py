@@ -42,7 +42,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
-from uuid import UUID
 
 from ...log.core.file_names import future_directory
 from ...log.core.replica_copy import Restart
@@ -55,6 +54,7 @@ from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..cluster.view import PartitionRegistration
 from ..core.move_throttle import MoveThrottle
 from .hosted_partitions import HostedPartitions
+from .replica_directories import ReplicaDirectories
 
 LOOK_AGAIN_S: Final = 0.1
 """The time in s after which a move that waits looks again; what it mostly waits for wakes it earlier."""
@@ -63,9 +63,6 @@ RETRY_S_MAX: Final = 300.0
 MIN_UNIQUE: Final = "0" * 32
 
 _log = logging.getLogger(__name__)
-
-Report = Callable[[TopicIdPartition, PartitionRegistration], None]
-"""Reports to the controller where a replica is, see `ReplicaDirectories.report_in_use`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -92,20 +89,21 @@ class _NoRoomError(KafkaError):
 
 
 class DirectoryMoves:
-    """The moves of broker `node_id`. `bytes_per_second` returns the present limit of all of them together."""
+    """The moves of broker `node_id`; they promise and report in `directories` where its replicas will be.
+    `bytes_per_second` returns the present limit of all of them together.
+    """
 
     def __init__(
         self,
         hosted: HostedPartitions,
         logs: LogManager,
+        directories: ReplicaDirectories,
         node_id: int,
         *,
         moves_max: int,
         bytes_per_second: Callable[[], int],
     ) -> None:
-        self.promised: dict[TopicIdPartition, UUID] = {}
-        """The directories that replicas are about to be in, to be reported in place of those that they are in."""
-        self.report: Report = lambda _, __: None
+        self.directories = directories
         self.failed = 0
         """The number of moves that ended without success since the start."""
         self._hosted = hosted
@@ -171,7 +169,7 @@ class DirectoryMoves:
         if move is not None and move.task is not None:
             move.task.cancel()
             await asyncio.gather(move.task, return_exceptions=True)
-            self.promised.pop(move.key, None)
+            self.directories.promised.pop(move.key, None)
 
     async def close(self) -> None:
         """Stop all moves; the next start continues them."""
@@ -276,7 +274,7 @@ class DirectoryMoves:
         name = move.key.topic_partition
         current = self._current(move)
         if current is None:
-            self.promised.pop(move.key, None)
+            self.directories.promised.pop(move.key, None)
             await self._wait(move)
             return False
         found = self._logs.future_of(name)
@@ -303,7 +301,7 @@ class DirectoryMoves:
         return await self._follow(move, current, found[1])
 
     async def _follow(self, move: _Move, current: PartitionLog, future: PartitionLog) -> bool:
-        is_held = move.key in self.promised or self._is_named(move, move.destination)
+        is_held = move.key in self.directories.promised or self._is_named(move, move.destination)
         if is_held:
             current.hold_at(future.state.offsets.settled_end_offset)
             if isinstance(pending_step(current, future), Restart):
@@ -323,14 +321,14 @@ class DirectoryMoves:
             # The disk may answer at once: other tasks run between two steps in any case.
             await asyncio.sleep(0)
             return False
-        if move.key not in self.promised:
+        if move.key not in self.directories.promised:
             # The hold comes first: the controller may count on the destination before the report is answered.
             current.hold_at(future.state.offsets.settled_end_offset)
-            self.promised[move.key] = move.destination.directory_id
+            self.directories.promised[move.key] = move.destination.directory_id
             self._report(move)
         if self._is_counted_there(move) and await switch(self._logs, move.key.topic_partition):
             _log.info("%s was moved to %s", move.key.topic_partition, move.destination.path)
-            self.promised.pop(move.key, None)
+            self.directories.promised.pop(move.key, None)
             return True
         await self._wait_for_records(move, current)
         return False
@@ -347,7 +345,7 @@ class DirectoryMoves:
 
     async def _withdraw(self, move: _Move, destination: LogDirectory) -> None:
         """Report the current directory again, and hold until the image no longer has the replica in `destination`."""
-        self.promised.pop(move.key, None)
+        self.directories.promised.pop(move.key, None)
         while self._is_named(move, destination) and self._is_hosted(move):
             self._report(move)
             await self._wait(move)
@@ -391,7 +389,7 @@ class DirectoryMoves:
     def _report(self, move: _Move) -> None:
         registration = self._registration(move)
         if registration is not None and self._is_hosted(move):
-            self.report(move.key, registration)
+            self.directories.report_in_use(move.key, registration)
 
     # Waiting.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ...log.core.epochs import LeaderEpochCache
 from ...log.keeper.manager import LogManager
 from ...log.keeper.replace_replica import AdoptedState, adopt
+from ...log.replica.state import LogOffsets
 from ...protocol.topics import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...rlm.core.view import TierMode, TierPolicy
-from .partition import Partition
+from .partition import Partition, ReplicaListener
 
 KEPT_GOING = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC}
 """Topics that are copied as long as the disk takes anything."""
@@ -17,39 +16,22 @@ TIERED = frozenset({TierMode.COPYING, TierMode.READ_ONLY})
 
 
 class FollowedPartition:
-    """`on_replaced` is called when the partition has a new log, with state from the tier."""
+    """`listener` is notified when the partition has a new log, with state from the tier."""
 
-    def __init__(
-        self, partition: Partition, logs: LogManager, *, has_tier: bool, on_replaced: Callable[[Partition], None]
-    ) -> None:
+    def __init__(self, partition: Partition, logs: LogManager, listener: ReplicaListener, *, has_tier: bool) -> None:
+        self.topic_id_partition: TopicIdPartition = partition.partition
         self._partition = partition
         self._logs = logs
         self._has_tier = has_tier
-        self._on_replaced = on_replaced
-
-    @property
-    def topic_id_partition(self) -> TopicIdPartition:
-        return self._partition.partition
+        self._listener = listener
 
     @property
     def leader_epoch(self) -> int:
         return self._partition.leader_epoch
 
     @property
-    def log_start_offset(self) -> int:
-        return self._partition.log.state.log_start_offset
-
-    @property
-    def local_log_start_offset(self) -> int:
-        return self._partition.log.state.offsets.local_log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        return self._partition.log.state.log_end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        return self._partition.log.state.high_watermark
+    def offsets(self) -> LogOffsets:
+        return self._partition.log.state.offsets
 
     @property
     def epochs(self) -> LeaderEpochCache:
@@ -106,7 +88,7 @@ class FollowedPartition:
         log = self._logs.logs.get(self.topic_id_partition.topic_partition)
         if log is not None and log is not self._partition.log:
             self._partition.replace_log(log)
-            self._on_replaced(self._partition)
+            self._listener.log_replaced(self._partition)
 
     def update_high_watermark(self, offset: int) -> None:
         self._partition.log.update_high_watermark(offset)

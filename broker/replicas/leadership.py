@@ -19,10 +19,17 @@ import logging
 import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ...controller import LOST_DIRECTORY
-from ...fetcher.core.epoch_fetch import LeaderView
+from ...fetcher.core.epoch_fetch import (
+    DivergingEpoch,
+    FetchDecision,
+    FetchPosition,
+    LeaderView,
+    Refuse,
+    validate_fetch,
+)
 from ...fetcher.core.leader_replicas import FollowerFetch, LeaderReplicas
 from ...log.core.epochs import LeaderEpochCache
 from ...log.partition_log import PartitionLog
@@ -66,6 +73,14 @@ class PartitionServices:
     rng: random.Random
     now_ms: WallClock
     lag_time_max_ms: int
+
+
+class DecidedFetch(NamedTuple):
+    """The decision of a Fetch, and the replica and its offsets at that instant."""
+
+    decision: FetchDecision
+    view: LeaderView
+    offsets: LogOffsets
 
 
 class LeadershipListener(Protocol):
@@ -152,6 +167,20 @@ class Leadership:
         return view_of(
             self.leader_epoch, self._log.state.epochs, offsets, self.replicas.epoch_start_offset, self._followers
         )
+
+    def decide_fetch(self, position: FetchPosition, fetch: FollowerFetch | None) -> DecidedFetch:
+        """Decide a Fetch at this instant, and note a follower's `fetch`, unless it is refused."""
+        offsets = self._log.state.offsets
+        view = self.view_at(offsets)
+        decision = validate_fetch(view, position)
+        if fetch is None or isinstance(decision, DivergingEpoch | Refuse):
+            return DecidedFetch(decision, view, offsets)
+        self.record_fetch(position.replica_id, fetch)
+        # The position has raised it: the answer must not be one round trip older than it need be (KIP-1166).
+        if self._log.state.high_watermark != view.high_watermark:
+            offsets = self._log.state.offsets
+            view = self.view_at(offsets)
+        return DecidedFetch(decision, view, offsets)
 
     def advance_high_watermark(self) -> None:
         """Raise the high watermark as far as the replicas allow now. Followers flush before they fetch on; what this

@@ -11,7 +11,7 @@ One change at a time a partition, in this order, so that nothing acts on a log t
       when it was to be opened
     hosted, its files are     put them aside and begin again, or leave them to the operator (`damaged_logs`)
       damaged
-    led here, a new epoch     stop its fetcher, make the epoch durable, lead; the tier's task starts
+    led here, a new epoch     stop its fetcher, note the epoch, lead; the tier's task starts
     led elsewhere             stop leading, stop the fetcher of the old epoch, follow the new leader
     led by nobody             stop leading, stop the fetcher
     the same epoch            the ISR and the replicas are noted
@@ -23,9 +23,8 @@ One change at a time a partition, in this order, so that nothing acts on a log t
       start, or of a deleted
       one that has failed
 
-Before a leader answers anything, the start of its epoch is durable, and nothing else need be: followers ask where its
-epoch begins, and a crash must not make the answer another one. The epochs of one image are written side by side, so
-that ten thousand leaderships share the commits of the file system; each is led as soon as its own epoch is durable.
+To lead waits for no disk: the epoch's entry becomes durable later (`log/replica/state.py`). After a crash the batches
+say where it begins, and this broker leads again in a later epoch only.
 
 Images that come while one is applied are applied as one, the last; of each, what differs from the one applied before
 (`image_changes`). A partition that fails is reported, answers KAFKA_STORAGE_ERROR and is tried again at the next image
@@ -58,13 +57,13 @@ from .followed_partition import FollowedPartition
 from .hosted_partitions import HostedPartitions
 from .leadership import PartitionServices
 from .partition import Partition, RoleListener
-from .replica_directories import ReplicaDirectories
 from .thin_replicas import ThinReplicas
 
 CHANGES_MAX: Final = 32
-"""Partitions that are changed at the same time. A change waits for the disk a few times, mostly for syncs, which the
-file system commits together. `CHANGE_WEIGHT` bounds what is begun in one iteration of the loop, but not what goes on
-there: with 256 at the same time, those that the disk has answered hold the loop for a second.
+"""Partitions that are changed at the same time. A change that makes or removes a log waits for the disk a few times,
+mostly for syncs, which the file system commits together; a change of leadership waits for none. `CHANGE_WEIGHT` bounds
+what is begun in one iteration of the loop, but not what goes on there: with 256 at the same time, those that the disk
+has answered hold the loop for a second.
 """
 CHANGE_WEIGHT: Final = 100
 """What the change of one partition costs on the loop, in elements of `pace`: some 0.5 ms."""
@@ -110,9 +109,8 @@ class ReplicaManager:
         self._roles: dict[TopicPartition, _Role] = {}
         self._changed = asyncio.Event()
         self._failed = FailedLogs(logs, services.node_id, services.rng, self._changed.set, hosted.log_failures)
-        self._directories = ReplicaDirectories(services.view, logs, services.node_id, moves.promised)
+        self._directories = moves.directories
         self._moves = moves
-        moves.report = self._directories.report_in_use
         self._damaged = DamagedLogs(logs, services.node_id)
         self._without_log_start: set[TopicIdPartition] = set()
         """To be led, as soon as their log start is known."""
@@ -270,13 +268,13 @@ class ReplicaManager:
         try:
             await self._set_role(partition, registration)
         # A replica that cannot write must not stay in the ISR: producers with acks=all would wait for it.
-        except OSError as error:  # the leader epoch could not be made durable, say
+        except OSError as error:
             await self._take_out_of_service(partition, registration, str(error))
             raise
 
-    def _on_log_failure(self, partition: Partition) -> None:
-        """React at the instant of the failure: without appends nothing else would notice it, and producers with
-        acks=all wait for this replica until it has left the ISR.
+    def log_failed(self, partition: Partition) -> None:
+        """Report the replica at the instant of the failure (`ReplicaListener`): without appends nothing else would
+        notice it, and producers with acks=all wait for this replica until it has left the ISR.
         """
         key = partition.partition
         registration = self._hosted.image.partition(key.topic_partition)
@@ -314,9 +312,7 @@ class ReplicaManager:
         await self._delete_previous_topic(key)
         directory_id = registration.directory_of(self._services.node_id)
         log = await self._logs.create(name, key.topic_id, directory_id=directory_id)
-        partition = Partition(
-            key, log, self._services, on_low_watermark=self._on_low_watermark, on_failure=self._on_log_failure
-        )
+        partition = Partition(key, log, self._services, self)
         self._hosted.add(name, partition)
         self._thin.opened(partition)
         return partition
@@ -421,17 +417,16 @@ class ReplicaManager:
         if registration.leader != NO_LEADER:
             self._fetchers.add(registration.leader, self._followed(partition))
 
-    def _on_low_watermark(self, partition: Partition) -> None:
-        """What the tier holds below it may go now."""
+    def low_watermark_raised(self, partition: Partition) -> None:
+        """Let the tier delete what it holds below it (`ReplicaListener`)."""
         if self._tier is not None:
             self._tier.wake(partition.partition)
 
     def _followed(self, partition: Partition) -> FollowedPartition:
-        return FollowedPartition(
-            partition, self._logs, has_tier=self._tier is not None, on_replaced=self._on_log_replaced
-        )
+        return FollowedPartition(partition, self._logs, self, has_tier=self._tier is not None)
 
-    def _on_log_replaced(self, partition: Partition) -> None:
+    def log_replaced(self, partition: Partition) -> None:
+        """Let the tier follow the new log (`ReplicaListener`)."""
         self._thin.opened(partition)
         if self._tier is not None:
             self._tier.follow(partition.partition, partition.log)

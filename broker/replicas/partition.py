@@ -8,18 +8,19 @@
                 is (KIP-392): `follower_reads`
     idle        the same                                none
 
-A new leader makes its epoch durable, at its log end, before it serves anything (also without data: its followers ask
-for that epoch). A request that waits for offsets of a leadership that ended fails at once. Which role and when is
+A new leader notes its epoch, at its log end, before it serves anything (also without data: its followers ask for that
+epoch). A request that waits for offsets of a leadership that ended fails at once. Which role and when is
 decided by the replica manager, one change at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Protocol
 
-from ...fetcher.core.epoch_fetch import LeaderView
+from ...fetcher.core.epoch_fetch import FetchPosition
+from ...fetcher.core.leader_replicas import FollowerFetch
 from ...log.core.producer_state import AppendOrigin
 from ...log.core.validation import check_size
 from ...log.partition_log import LogAppendInfo, PartitionLog
@@ -27,24 +28,21 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import decompressed_bytes_max
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..cluster.view import PartitionRegistration
+from ..core.follower_reads import validate_follower_read
 from ..core.recompression import KEEP, recompressed
 from .delayed import OffsetWaiters, Sleepers
-from .leadership import Leadership, PartitionServices, view_of
+from .leadership import DecidedFetch, Leadership, PartitionServices, view_of
 
 
 class Partition:
-    """`log` may be exchanged while the replica follows (`replace_log`), never while it leads. `on_low_watermark` is
-    called when a follower's log start rose, `on_failure` at the instant at which the log fails.
-    """
+    """`log` may be exchanged while the replica follows (`replace_log`), never while it leads."""
 
     def __init__(
         self,
         partition: TopicIdPartition,
         log: PartitionLog,
         services: PartitionServices,
-        *,
-        on_low_watermark: Callable[[Partition], None] = lambda _: None,
-        on_failure: Callable[[Partition], None] = lambda _: None,
+        listener: ReplicaListener,
     ) -> None:
         self.partition = partition
         self.log = log
@@ -61,8 +59,7 @@ class Partition:
         self.low_watermark_news = Sleepers()
         """Wakes DeleteRecords: a follower's log start rose, or the ISR changed, or leadership ended."""
         self._services = services
-        self._report_low_watermark = on_low_watermark
-        self._report_failure = on_failure
+        self._listener = listener
         self._committed = OffsetWaiters()
         self._recompression = asyncio.Lock()
         """Keeps appends that wait for a thread in their order."""
@@ -98,22 +95,30 @@ class Partition:
             raise self._not_leader()
         return self.leadership
 
-    def follower_view(self) -> LeaderView:
-        """This replica at this instant, for a consumer that reads from a follower. NOT_LEADER_OR_FOLLOWER while it
-        cannot be read, or is about to lead.
+    def decide_fetch(
+        self, position: FetchPosition, fetch: FollowerFetch | None, *, knows_followers: bool
+    ) -> DecidedFetch:
+        """Decide a Fetch in the present role, and note a follower's `fetch`. Raise NOT_LEADER_OR_FOLLOWER where this
+        replica cannot be read, or is about to lead, and for a client that does not know that a follower may be read
+        from (KIP-392).
         """
-        registration, log = self.registration, self.log
+        if self.leadership is not None:
+            return self.leadership.decide_fetch(position, fetch)
+        registration, state = self.registration, self.log.state
         is_about_to_lead = registration is not None and registration.leader == self._services.node_id
-        if registration is None or is_about_to_lead or self.is_log_being_replaced or not log.state.log_start_known:
+        is_readable = not is_about_to_lead and not self.is_log_being_replaced and state.log_start_known
+        if registration is None or not knows_followers or not is_readable:
             raise self._not_leader()
-        return view_of(registration.leader_epoch, log.state.epochs, log.state.offsets, log.state.log_end_offset, {})
+        offsets = state.offsets
+        view = view_of(registration.leader_epoch, state.epochs, offsets, offsets.log_end_offset, {})
+        return DecidedFetch(validate_follower_read(view, position), view, offsets)
 
     # -- roles --------------------------------------------------------------------------------------------------------
 
     async def lead(self, registration: PartitionRegistration) -> None:
         """Become the leader of the registration's epoch; its fetcher has stopped."""
         await self._end_leadership()
-        # Durable before anything is served: followers ask for this epoch, and must get the same answer after a crash.
+        # Before anything is served: followers ask for this epoch.
         await self.log.assign_epoch(registration.leader_epoch)
         self.leadership = Leadership(self.partition, self.log, registration, self._services, self)
         self._ends = (self.log.state.log_end_offset, self.log.state.offsets.settled_end_offset)
@@ -221,7 +226,7 @@ class Partition:
 
     def _on_failure(self) -> None:
         if self.has_failed:
-            self._report_failure(self)
+            self._listener.log_failed(self)
 
     def _on_offsets(self) -> None:
         """An offset of the log has moved."""
@@ -248,7 +253,7 @@ class Partition:
     def low_watermark_changed(self) -> None:
         """Wake DeleteRecords, and report it (`LeadershipListener`)."""
         self.low_watermark_news.wake()
-        self._report_low_watermark(self)
+        self._listener.low_watermark_raised(self)
 
     async def _end_leadership(self) -> None:
         # First: whatever wakes below must not find a leadership that can still acknowledge.
@@ -268,6 +273,19 @@ class Partition:
             if leader >= 0
             else f"{self.partition.topic_partition} has no leader",
         )
+
+
+class ReplicaListener(Protocol):
+    """The owner of hosted replicas, notified of what happens to them. Calls do not wait."""
+
+    def low_watermark_raised(self, partition: Partition) -> None:
+        """A follower's log start rose, so that the low watermark of this leader may have."""
+
+    def log_failed(self, partition: Partition) -> None:
+        """The log fails at this instant."""
+
+    def log_replaced(self, partition: Partition) -> None:
+        """The replica has a new log, with state from the tier."""
 
 
 class RoleListener(Protocol):

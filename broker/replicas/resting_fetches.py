@@ -39,7 +39,7 @@ class RestingFetches:
         for fetch in resting:
             self._note_position(fetch)
         for fetch in resting:
-            fetch.session.rouse(fetch.asked)
+            fetch.session.wake(fetch.asked)
 
     def note_positions(self) -> None:
         """Note the positions of all followers that rest, as of their last requests."""

@@ -5,7 +5,7 @@ configs           shows and sets configs of topics and brokers.
 brokers           lists the brokers and what they hold.
 broker_wait       waits until a broker that was down or replaced holds again what it must.
 log_dirs          lists log directories with their bytes and replicas.
-local_state       reads what lies on a broker's disks (DescribeLogDirs).
+local_state       reads what is on a broker's disks (DescribeLogDirs).
 partition_offsets is `tierfetch offsets`: where partitions begin and end, in the tier and on disk.
 record_deletion   is `tierfetch delete-records`.
 elections         is `tierfetch elect-leaders`.

@@ -8,7 +8,7 @@ from typing import Final, TypedDict
 import click
 from rich.table import Table
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from ...protocol.messages.topics import ElectLeadersRequest, TopicPartitions
 from ..cluster_session import Admin, bootstrap_option, run
 from ..options import json_option, table_console

@@ -7,11 +7,10 @@ from typing import Final, TypeVar
 
 import click
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.offsets import ListOffsetsPartitionResponse
 from ...protocol.net.client import Address
 from ...protocol.requests import offsets_of
-from ...protocol.topics import TopicPartition
 from ..cluster_session import TIMEOUT_S, Admin, Cluster
 
 T = TypeVar("T")

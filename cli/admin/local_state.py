@@ -1,4 +1,4 @@
-"""What lies on a broker's disks, and what is being filled from the tier there: DescribeLogDirs."""
+"""What is on a broker's disks, and what is being filled from the tier there: DescribeLogDirs."""
 
 from __future__ import annotations
 

@@ -9,8 +9,7 @@ from typing import TypedDict
 import click
 from rich.table import Table
 
-from ...protocol import byte_text
-from ...protocol.errors import OUTSIDE, ErrorCode
+from ...protocol import OUTSIDE, ErrorCode, byte_text
 from ...protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResult
 from ...protocol.net.client import Address
 from ..cluster_session import Admin, bootstrap_option, run

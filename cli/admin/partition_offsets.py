@@ -8,9 +8,8 @@ from typing import Final, TypedDict
 import click
 from rich.table import Table
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode, TopicPartition
 from ...protocol.messages.offsets import ListOffsetsPartitionResponse
-from ...protocol.topics import TopicPartition
 from ..cluster_session import Admin, bootstrap_option, run
 from ..options import json_option, table_console
 from .leaders import list_offsets, partitions_of

@@ -1,7 +1,7 @@
 """`tierfetch reassign`: plan, move replicas in waves, watch them arrive, pause, resume, cancel, roll back.
 
 Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`planning.plan_file`).
-What a running plan has to remember lies in a journal beside it (`planning.journal`).
+What a running plan has to remember is in a journal beside it (`planning.journal`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypedDict, TypeVar, Unpack
 
 import click
 from rich.table import Table
@@ -47,7 +47,7 @@ from ..options import FiniteRange, json_option, table_console, throttle_rate, wa
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
 from .reassign_journal import JournalFile, default_path, owned
-from .reassign_run import Done, PlanRun, ProgressBar, left_behind, now_ms
+from .reassign_run import Done, PlanRun, ProgressBar, now_ms, remainders
 
 Command = TypeVar("Command", bound=Callable[..., object])
 _CHANGED: Final = {Standing.GONE, Standing.FOREIGN}
@@ -60,7 +60,7 @@ def plan_argument(command: Command) -> Command:
         "--journal",
         "journal_path",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="What the execution remembers; PLAN_FILE.journal by default.",
+        help="The journal of the execution; PLAN_FILE.journal by default.",
     )
     return click.argument("plan_file", type=click.Path(path_type=Path, dir_okay=False))(journal(command))
 
@@ -86,9 +86,9 @@ def reassign() -> None:
     \b
       tierfetch reassign plan --replace 3 --with 7 --out plan.json
       tierfetch reassign execute plan.json     in waves, throttled; returns when every replica has moved
-      tierfetch reassign pause plan.json       lets what is under way end, and begins nothing more
+      tierfetch reassign pause plan.json       lets the moves under way finish, and begins no further ones
       tierfetch reassign resume plan.json      continues, also after a crash
-      tierfetch reassign cancel plan.json      takes back what is under way; what has moved stays
+      tierfetch reassign cancel plan.json      cancels the moves under way; what has moved stays
       tierfetch reassign rollback plan.json    moves all of it back to where it was
       tierfetch reassign status plan.json      how far it is
       tierfetch reassign list                  what is under way in the cluster
@@ -104,7 +104,11 @@ def reassign() -> None:
 @bootstrap_option
 @json_option
 def list_reassignments(bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """What is under way."""
+    """List the reassignments that are under way in the cluster, whichever tool began them.
+
+    \b
+      tierfetch reassign list
+    """
     rows = run(bootstrap, under_way)
     if as_json:
         click.echo(json.dumps(rows, indent=1))
@@ -119,36 +123,55 @@ def list_reassignments(bootstrap: tuple[str, ...], as_json: bool) -> None:
     table_console().print(table)
 
 
+class _Execution(TypedDict):
+    """The options of `reassign execute` about how a plan is carried out."""
+
+    throttle: float | None
+    partitions_per_broker: int
+    warm_timeout: float
+    changes_factor: bool
+    shares_brokers: bool
+    no_wait: bool
+
+
 @reassign.command("execute", short_help="Move the replicas as a plan says, wave by wave.")
 @plan_argument
 @click.option(
-    "--throttle", type=throttle_rate, metavar="RATE", help="Of each broker, in place of the plan's, such as '50 MiB/s'."
+    "--throttle",
+    type=throttle_rate,
+    metavar="RATE",
+    help="Throttle of each broker in place of the plan's, such as '50 MiB/s'.",
 )
-@wave_option("That come to, and go from, a broker in one wave, where the plan has no waves.")
+@wave_option("Partitions that come to, or leave, a broker in one wave, if the plan has no waves.")
 @click.option(
     "--warm-timeout",
     type=FiniteRange(min=0),
     default=900.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for new leaders whose log is in the tier yet.",
+    help="How long to wait for new leaders that are still warming from the tier.",
 )
-@click.option("--allow-replication-factor-change", "changes_factor", is_flag=True)
+@click.option(
+    "--allow-replication-factor-change", "changes_factor", is_flag=True, help="Let the plan change replica counts."
+)
 @click.option(
     "--share-brokers",
     "shares_brokers",
     is_flag=True,
-    help="Although others move replicas on the same brokers, or have throttled them; what was set is put back.",
+    help="Run even if other plans move replicas on the same brokers, or throttle them; their configs are restored.",
 )
-@click.option("--no-wait", is_flag=True, help="All at once, without throttle and journal, and return at once.")
+@click.option("--no-wait", is_flag=True, help="Begin all moves without throttle or journal, and return at once.")
 @bootstrap_option
 @json_option
 def execute(
-    plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...], as_json: bool, **options: Any
+    plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...], as_json: bool, **options: Unpack[_Execution]
 ) -> None:
     """Move the replicas as PLAN_FILE says, wave by wave.
 
     Survives the end of this command: what is under way continues, and `resume` does the rest.
+
+    \b
+      tierfetch reassign execute plan.json --throttle '50 MiB/s'
     """
     plan = _read(plan_file)
     path = journal_path or default_path(plan_file)
@@ -180,11 +203,12 @@ def execute(
             if refused := await cluster.move_directories(moves):
                 raise click.ClickException("\n".join([f"{plan_file}: nothing was reassigned:", *refused]))
             return await _begin_all(admin, entries)
+        topic_ids = {topic: found.topic_id for (topic, _), found in state.partitions.items() if topic in moved}
         header = Header(
             cluster_id=cluster.cluster_id,
             plan=plan_file.name,
             created_at_ms=now_ms(),
-            topic_ids={topic: found.topic_id for (topic, _), found in state.partitions.items() if topic in moved},
+            topic_ids=topic_ids,
             entries=tuple(entries),
             throttle_bytes_per_s=None if throttle is None else max(1, int(throttle)),
             roll=plan.details.roll,
@@ -196,11 +220,14 @@ def execute(
             _check_free(path, plan_file)
             return await _run_plan(cluster, JournalFile.create(path, header))
 
-    done = run(bootstrap, work)
+    _report_execution(run(bootstrap, work), plan_file, as_json=as_json)
+
+
+def _report_execution(done: Done | int, plan_file: Path, *, as_json: bool) -> None:
     if isinstance(done, int):
         click.echo(f"{clause(done, 'partition', 'begins', 'begin')} to move")
     else:
-        _tell(done, plan_file, as_json=as_json)
+        _report(done, plan_file, as_json=as_json)
 
 
 async def _state_for(cluster: PlanCluster, plan: PlanFile) -> ClusterState:
@@ -227,17 +254,19 @@ async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
     return len(entries)
 
 
-@reassign.command("resume", short_help="Go on with a plan that was paused or stopped.")
+@reassign.command("resume", short_help="Continue a plan that was paused or stopped.")
 @plan_argument
-@click.option("--throttle", type=throttle_rate, metavar="RATE", help="From now on, in place of the one before.")
+@click.option(
+    "--throttle", type=throttle_rate, metavar="RATE", help="Throttle of each broker from now on, such as '50 MiB/s'."
+)
 @click.option(
     "--warm-timeout",
     "warm_wait_s",
     type=FiniteRange(min=0),
     metavar="SECONDS",
-    help="How long to wait from now on for new leaders whose log is in the tier yet, in place of the time before.",
+    help="How long to wait from now on for new leaders that are still warming from the tier.",
 )
-@click.option("--skip-changed", is_flag=True, help="Leave alone what somebody else has changed or deleted.")
+@click.option("--skip-changed", is_flag=True, help="Skip partitions that another client has changed or deleted.")
 @bootstrap_option
 @json_option
 def resume(
@@ -249,9 +278,12 @@ def resume(
     bootstrap: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Go on with a plan that was paused or stopped, or whose process has died.
+    """Continue a plan that was paused or stopped, or whose process has died.
 
-    Of a plan that is done, what could not be put back on brokers that were not alive; no replica moves again.
+    \b
+      tierfetch reassign resume plan.json
+
+    For a plan that is done, it restores configs that could not be restored on dead brokers; no replica moves again.
     """
     file = JournalFile.open(journal_path or default_path(plan_file))
     is_done = file.journal.outcome is Outcome.DONE
@@ -278,7 +310,7 @@ def resume(
             file.append(event)
             return await _run_plan(cluster, file)
 
-    _tell(run(bootstrap, work), plan_file, as_json=as_json)
+    _report(run(bootstrap, work), plan_file, as_json=as_json)
 
 
 @reassign.command("status")
@@ -286,7 +318,11 @@ def resume(
 @bootstrap_option
 @json_option
 def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """Show how far a plan is, in whichever process it runs."""
+    """Show how far a plan is, in whichever process it runs.
+
+    \b
+      tierfetch reassign status plan.json
+    """
     file = JournalFile.open(journal_path or default_path(plan_file))
     journal, header = file.journal, file.journal.header
     state = run(bootstrap, lambda admin: _state_of(PlanCluster(admin), header))
@@ -300,7 +336,7 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
         "partitions": {each.name.lower(): standings.count(each) for each in Standing},
         "left": left,
         "waves": 1 + max((entry.wave for entry in header.entries), default=0),
-        "notes": left_behind(journal),
+        "notes": remainders(journal),
     }
     if as_json:
         click.echo(json.dumps(document, indent=1))
@@ -311,7 +347,7 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
             click.echo(f"  {each.name.lower()}: {count(standings.count(each), 'partition')}")
     for what in left:
         click.echo(f"left: {what}")
-    for note in left_behind(journal):
+    for note in remainders(journal):
         click.echo(f"note: {note}")
 
 
@@ -337,25 +373,32 @@ def _doing(journal: Journal, plan_file: Path, *, is_carried_out: bool) -> str:
     return f"{how}: `tierfetch reassign resume {plan_file}` continues it"
 
 
-@reassign.command("pause", short_help="Let what is under way end, and begin nothing more.")
+@reassign.command("pause", short_help="Let the moves under way finish, and begin no further ones.")
 @plan_argument
 def pause(plan_file: Path, journal_path: Path | None) -> None:
-    """Let what is under way end, and begin nothing more; the running `execute` then ends."""
+    """Let the moves under way finish, and begin no further ones; the running `execute` then ends.
+
+    \b
+      tierfetch reassign pause plan.json
+    """
     file = JournalFile.open(journal_path or default_path(plan_file))
     if not file.is_owned():
-        raise click.ClickException(f"{file.path}: nobody carries this plan out now: there is nothing to pause")
+        raise click.ClickException(f"{file.path}: no process is executing this plan: there is nothing to pause")
     file.append(Event(event="pause", at_ms=now_ms()))
-    click.echo("pausing: what is under way ends first; go on with `tierfetch reassign resume`")
+    click.echo("pausing: what is under way ends first; continue with `tierfetch reassign resume`")
 
 
-@reassign.command("cancel", short_help="Take back what is under way of a plan.")
+@reassign.command("cancel", short_help="Cancel the moves under way of a plan.")
 @plan_argument
 @bootstrap_option
 @json_option
 def cancel(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """Take back what is under way of PLAN_FILE's partitions; what has moved already stays where it is.
+    """Cancel the moves under way of PLAN_FILE's partitions; what has moved already stays where it is.
 
-    For a plan without a journal too: one that was begun with --no-wait, or by kafka-reassign-partitions.
+    \b
+      tierfetch reassign cancel plan.json
+
+    It works without a journal too: for a plan that was begun with --no-wait, or by kafka-reassign-partitions.
     """
     path = journal_path or default_path(plan_file)
     if journal_path is not None or path.exists():
@@ -393,12 +436,16 @@ def _as_entries(plan: PlanFile) -> list[Entry]:
     ]
 
 
-@reassign.command("rollback", short_help="Move back what has moved, too.")
+@reassign.command("rollback", short_help="Cancel the moves under way, and move back what has moved.")
 @plan_argument
 @bootstrap_option
 @json_option
 def rollback(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """Take back what is under way, and move back what has moved, the last wave first."""
+    """Cancel the moves under way, and move back what has moved, the last wave first.
+
+    \b
+      tierfetch reassign rollback plan.json
+    """
     _ask("roll_back", journal_path or default_path(plan_file), plan_file, bootstrap, as_json=as_json)
 
 
@@ -417,7 +464,7 @@ def _ask(what: str, path: Path, plan_file: Path, bootstrap: tuple[str, ...], *, 
             file.append(event)
             return await _run_plan(cluster, file)
 
-    _tell(run(bootstrap, work), plan_file, as_json=as_json)
+    _report(run(bootstrap, work), plan_file, as_json=as_json)
 
 
 async def _its_cluster(admin: Admin, file: JournalFile) -> PlanCluster:
@@ -487,7 +534,7 @@ def _check_free(path: Path, plan_file: Path) -> None:
         )
 
 
-def _tell(done: Done, plan_file: Path, *, as_json: bool) -> None:
+def _report(done: Done, plan_file: Path, *, as_json: bool) -> None:
     """Exit code 1 where something could not be done."""
     finish = done.finish
     if as_json:
@@ -504,7 +551,8 @@ def _tell(done: Done, plan_file: Path, *, as_json: bool) -> None:
             click.echo(f"note: {note}", err=True)
         click.echo(f"{finish.outcome.value}: {count(done.partitions, 'partition')}, {done.seconds:.1f} s")
     if finish.problems:
-        more = "" if finish.outcome is not Outcome.STOPPED else f"; go on with `tierfetch reassign resume {plan_file}`"
+        resume = f"; continue with `tierfetch reassign resume {plan_file}`"
+        more = resume if finish.outcome is Outcome.STOPPED else ""
         raise click.ClickException(
             "\n".join([*finish.problems, f"{finish.outcome.value}, and nothing is under way{more}"])
         )

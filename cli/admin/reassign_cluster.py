@@ -1,7 +1,7 @@
 """The cluster of a plan: reads what `planning.cluster_state` asks for, and does what `execution` decided.
 
 Reading sends ListPartitionReassignments first and Metadata after it, so that a reassignment that ends in between shows
-in the replicas. Configs of a broker are asked of and set at that broker, as Apache Kafka wants it. Of one that is not
+in the replicas. Configs of a broker are asked of and set at that broker, as Apache Kafka requires. Of one that is not
 alive any tierfetch broker sets them; Apache Kafka refuses that, and the broker is remembered in `left`.
 """
 
@@ -228,7 +228,7 @@ class PlanCluster:
     async def _alter_broker(
         self, broker: int, changes: Sequence[IncrementalAlterConfigsRequestAlterableConfig]
     ) -> bool:
-        """False if it is not alive, and nobody else takes its configs."""
+        """Return False if it is not alive, since no other broker takes its configs."""
         if broker in self._brokers:
             await self._alter(self._brokers[broker], ResourceType.BROKER, {str(broker): changes})
             return True

@@ -71,7 +71,7 @@ class Done:
 _ENDED_BY: Final = {Outcome.CANCELLED: "cancel", Outcome.ROLLED_BACK: "rollback"}
 
 
-def left_behind(journal: Journal) -> list[str]:
+def remainders(journal: Journal) -> list[str]:
     """Return what to do about brokers whose configs could not be put back; nothing for a plan that continues."""
     if not journal.left or journal.outcome is None:
         return []
@@ -114,12 +114,12 @@ class PlanRun:
                 left = tuple(sorted(self._cluster.left))
                 self._file.append(Event(event="ended", at_ms=now_ms(), outcome=found.outcome, left=left))
                 entries = len(self._file.journal.header.entries)
-                notes = tuple(dict.fromkeys((*self._cluster.notes, *found.notes, *left_behind(self._file.journal))))
+                notes = tuple(dict.fromkeys((*self._cluster.notes, *found.notes, *remainders(self._file.journal))))
                 return Done(found, entries, time.monotonic() - began_s, notes)
             await asyncio.sleep(max(found.at_least_s, LOOK_INTERVAL_S, 4 * (time.monotonic() - look_s)))
 
     async def _step(self) -> Wait | Finish:
-        """Look, and do what is to be done now."""
+        """Look, and take the next step."""
         journal = self._file.refresh()
         state = await self._look(journal)
         actions = next_step(journal, state, now_ms())
@@ -212,4 +212,4 @@ class ProgressBar(StatusBar):
         at = f", wave {min(wave, waves)} of {waves}" if wave and waves > 1 else ""
         waiting = f", waiting for {why}" if why else ""
         line = f"{journal.mode.value}{at}: {ended} of {len(entries)} partitions{waiting}"
-        self.tell(f"{journal.mode.value}{at}: {why}", line, done, total)
+        self.show_line(f"{journal.mode.value}{at}: {why}", line, done, total)

@@ -9,7 +9,7 @@ from typing import Final, TypedDict
 import click
 from rich.table import Table
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode, TopicPartition
 from ...protocol.messages.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -17,7 +17,6 @@ from ...protocol.messages.offsets import (
     DeleteRecordsTopic,
 )
 from ...protocol.net.client import Address
-from ...protocol.topics import TopicPartition
 from ..cluster_session import Admin, bootstrap_option, run
 from ..options import json_option, table_console
 from .leaders import by_leader, of_each_leader, partitions_of

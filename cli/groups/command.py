@@ -10,10 +10,9 @@ from typing import TypedDict
 import click
 from rich.table import Table
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.groups import DeleteGroupsRequest, DescribedGroup
 from ...protocol.messages.offsets import ListOffsetsPartitionResponse
-from ...protocol.topics import TopicPartition
 from ..admin.leaders import list_offsets, partitions_of
 from ..admin.partition_offsets import QUESTIONS
 from ..cluster_session import Admin, Cluster, bootstrap_option, check, run
@@ -52,7 +51,11 @@ class _ListRow(TypedDict):
 @bootstrap_option
 @json_option
 def list_command(bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """All groups, with their states and the broker that coordinates each."""
+    """List all groups, with their states and the broker that coordinates each.
+
+    \b
+      tierfetch groups list
+    """
     rows = run(bootstrap, _listed)
     if as_json:
         click.echo(json.dumps(rows, indent=1))
@@ -71,7 +74,11 @@ def list_command(bootstrap: tuple[str, ...], as_json: bool) -> None:
 @bootstrap_option
 @json_option
 def describe_command(names: tuple[str, ...], bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """State and members of groups, with the partitions that each member is assigned. See also `groups lag`."""
+    """Show the state and members of groups, with the partitions assigned to each member. See also `groups lag`.
+
+    \b
+      tierfetch groups describe billing
+    """
 
     async def work(admin: Admin) -> list[dict[str, object]]:
         cluster = await admin.cluster()
@@ -96,7 +103,11 @@ def describe_command(names: tuple[str, ...], bootstrap: tuple[str, ...], as_json
 @bootstrap_option
 @json_option
 def lag_command(names: tuple[str, ...], bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """What groups have committed, where their partitions end, and the difference: the records still to be read."""
+    """Show what groups have committed, where their partitions end, and the difference: the records still to be read.
+
+    \b
+      tierfetch groups lag billing
+    """
 
     async def work(admin: Admin) -> dict[str, list[LagRow]]:
         cluster = await admin.cluster()
@@ -142,7 +153,7 @@ def reset_command(
     bootstrap: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Have GROUP, which must have no members, continue elsewhere.
+    """Have GROUP, which must have no members, continue at other offsets.
 
     \b
       --to earliest              the first offset of each partition, in the tier or on disk
@@ -152,6 +163,9 @@ def reset_command(
       --to 2026-01-31T12:00:00Z  the first record of this time or later; UTC where no zone is given
 
     Offsets outside of a partition become its first or its last.
+
+    \b
+      tierfetch groups reset billing --topic orders --to earliest
     """
     try:
         where = parse(target)
@@ -191,7 +205,11 @@ def reset_command(
 @bootstrap_option
 @click.confirmation_option("--yes", prompt="What they have committed is lost. Continue?")
 def delete_command(names: tuple[str, ...], bootstrap: tuple[str, ...]) -> None:
-    """Delete groups, which must have no members, with what they have committed."""
+    """Delete groups, which must have no members, with what they have committed.
+
+    \b
+      tierfetch groups delete billing
+    """
 
     async def delete(admin: Admin, name: str) -> None:
         request = DeleteGroupsRequest(groups_names=(name,))

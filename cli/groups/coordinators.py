@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, TypeVar
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -24,7 +24,6 @@ from ...protocol.messages.offsets import (
     OffsetFetchRequestGroup,
 )
 from ...protocol.net.client import Address
-from ...protocol.topics import TopicPartition
 from ..cluster_session import Admin, Cluster, check
 
 T = TypeVar("T")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode, TopicPartition
 from ...protocol.messages.groups import DescribedGroup, DescribedGroupMember
 from ...protocol.messages.offsets import ListOffsetsPartitionResponse
-from ...protocol.topics import TopicPartition
 from ...protocol.wire.primitives import MalformedMessageError, Reader
 
 

@@ -33,9 +33,29 @@ QUEUE_MAX: Final = 10_000
 )
 @click.option("-p", "--partition", type=click.IntRange(0), help="Partition of all records; else the key decides.")
 @click.option("-Z", "--null", "empty_is_null", is_flag=True, help="An empty value is null: a tombstone.")
-@click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
-@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
-@click.option("--timeout", "timeout_s", type=click.IntRange(1), default=30, show_default=True, help="Seconds a record.")
+@click.option(
+    "-z",
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+    help="Codec of the batches.",
+)
+@click.option(
+    "--acks",
+    type=click.Choice(["0", "1", "all"]),
+    default="all",
+    show_default=True,
+    help="Replicas that must have a record: all in sync, the leader (1), or none (0).",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.IntRange(1),
+    default=30,
+    show_default=True,
+    help="Seconds until a record counts as failed.",
+)
 @bootstrap_option
 @json_option
 def produce(

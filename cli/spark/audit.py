@@ -48,7 +48,10 @@ def audit_tier(
     conf: tuple[str, ...],
     **tier: Unpack[TierOptions],
 ) -> None:
-    """Read every byte of a tier, in parallel, and say what is wrong. Exit code 1 if anything is.
+    """Read every byte of a tier, in parallel, and report what is wrong. Exit code 1 if anything is.
+
+    \b
+      tierfetch spark audit s3://bucket/tier --html audit.html
 
     Each batch's checksum, offsets and leader epoch; offsets that no segment holds; objects that are missing, have
     another size than stated, or belong to no segment; indexes, transaction indexes, producer snapshots and leader-epoch

@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 def profile_tier(
     keys: bool, html_path: Path | None, as_json: bool, master: str, conf: tuple[str, ...], **tier: Unpack[TierOptions]
 ) -> None:
-    """Say what is in a tier: sizes, rates over time, codecs, skew, and what compaction would leave.
+    """Profile a tier: sizes, rates over time, codecs, skew, and what compaction would leave.
 
     Sizes, rates and codecs come from batch headers alone. Keys are counted exactly, and never shown.
+
+    \b
+      tierfetch spark profile tier/ --topic orders --html profile.html
     """
     options = Tier(**tier).table_options()
     with Spark(master=master, conf=conf).session() as session:

@@ -85,7 +85,7 @@ def tier_options(command: Command) -> Command:
             "options",
             multiple=True,
             metavar="KEY=VALUE",
-            help='Of the table, as spark.read.format("tierfetch") takes it; storage.KEY for the storage plugin.',
+            help='A table option, as spark.read.format("tierfetch") takes it; storage.KEY for the storage plugin.',
         ),
     )
 
@@ -96,7 +96,9 @@ def spark_options(command: Command) -> Command:
         click.option(
             "--master", default="local[*]", show_default=True, help="Where Spark runs, such as spark://HOST:7077."
         ),
-        click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Of Spark, such as spark.executor.memory=4g."),
+        click.option(
+            "--conf", multiple=True, metavar="KEY=VALUE", help="A config of Spark, such as spark.executor.memory=4g."
+        ),
     )
 
 

@@ -60,7 +60,7 @@ class MetadataTopicLedgers:
         await self._client.close()
 
     async def read_on(self) -> Mapping[TopicIdPartition, RemoteLogLedger]:
-        """The same ledgers each time, with everything that was committed when this was called.
+        """Return the same ledgers each time, with everything that was committed when this was called.
         MetadataUnavailableError.
         """
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The order in which a tier that is in use is looked at, so that what happens meanwhile is nobody's fault.
+"""The order in which a tier that is in use is looked at, so that what happens meanwhile is not reported as damage.
 
     read the metadata -> audit each partition -> read the metadata on -> audit again where something was found
 

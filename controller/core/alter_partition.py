@@ -14,7 +14,7 @@ epoch and the partition epoch that hold now.
 | ISR empty, with doubles, not among the replicas, without the leader | INVALID_REQUEST |
 | recovering with more than the leader in the ISR, or again after recovery | INVALID_REQUEST |
 | a member fenced, stopping, unknown, or registered under another epoch | INELIGIBLE_REPLICA |
-| the change ends a reassignment, and somebody else leads after it | NEW_LEADER_ELECTED |
+| the change ends a reassignment, and another broker leads after it | NEW_LEADER_ELECTED |
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ def _refused(partition: int, code: ErrorCode) -> AlterPartitionResponsePartition
 def assign_replicas_to_dirs(
     state: ControllerState, request: AssignReplicasToDirsRequest
 ) -> ControllerResult[AssignReplicasToDirsResponse]:
-    """AssignReplicasToDirs (KIP-858): in which directory a broker put its replicas. One that is put into a directory
-    that the broker does not have (any more) is taken for gone; one that is back may lead where nobody does.
+    """Record in which directory a broker put its replicas (AssignReplicasToDirs, KIP-858). A replica in a directory
+    that the broker no longer has counts as lost; one that is back may lead where no replica does.
     """
     try:
         broker = check_broker_epoch(state.image, request.broker_id, request.broker_epoch)

@@ -21,7 +21,7 @@ INT64_MAX: Final = 2**63 - 1
 def allocate_producer_ids(
     state: ControllerState, request: AllocateProducerIdsRequest
 ) -> ControllerResult[AllocateProducerIdsResponse]:
-    """AllocateProducerIds (KIP-730): ids that nobody else is given, ever."""
+    """AllocateProducerIds (KIP-730): blocks of ids, each given out once."""
     try:
         check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
     except KafkaError as error:

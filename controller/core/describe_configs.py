@@ -1,6 +1,6 @@
 """DescribeConfigs, as a controller answers it: from its image, whether it is the active one or not.
 
-| resource | what is told |
+| resource | what is described |
 |---|---|
 | a topic | its own configs over Kafka's defaults; what brokers' files say besides, a controller does not know |
 | the broker "" | the cluster-wide dynamic defaults |

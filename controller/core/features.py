@@ -4,10 +4,10 @@ A level is raised only if this controller and every registered broker and contro
 the wire and into the log follows from it, so nothing new is used before all know it. Our own brokers register with the
 levels that they serve, so that none is raised whose APIs are missing; while no broker is registered, the same counts. A
 node that does not support a finalized level is not let in. Lowering takes an upgrade type that allows it;
-metadata.version is lowered only where no record format changed in between, because nobody could read the log otherwise.
+metadata.version is lowered only where no record format changed in between, because the log could not be read otherwise.
 
 `kraft.version` is the quorum's own feature: it is in no metadata record. The quorum raises it, and writes the voters
-into the log with it, if each of them has told what it is; it is never lowered.
+into the log with it, once each of them has reported its own; it is never lowered.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def _change_count(
         raise KafkaError(
             ErrorCode.policy_violation,
             f"where {topic.name} has what it says of a segment follows from its count of partitions: with another count"
-            " the tier's segments would not be found any more",
+            " the tier's segments would no longer be found",
         )
     before, after = len(topic.partitions), asked.count
     if after < before and asked.remove_last_partitions:
@@ -101,7 +101,7 @@ def _assignments(
     if len(asked.assignments) != count:
         raise KafkaError(
             ErrorCode.invalid_replica_assignment,
-            f"topic {topic.name!r}: {count} partitions are to be added, but {len(asked.assignments)} are assigned",
+            f"topic {topic.name!r}: {count} partitions would be added, but {len(asked.assignments)} are assigned",
         )
     assignments = [item.broker_ids for item in asked.assignments]
     for number, replicas in enumerate(assignments, len(topic.partitions)):

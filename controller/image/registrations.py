@@ -163,7 +163,7 @@ class TopicRegistration:
 class BrokerRegistration:
     """A broker as it registered last, and what became of it since.
 
-    `epoch` is the offset of its RegisterBrokerRecord. `cordoned_directories` is None before it told them.
+    `epoch` is the offset of its RegisterBrokerRecord. `cordoned_directories` is None until it reports them.
     """
 
     broker_id: int

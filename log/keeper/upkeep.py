@@ -1,4 +1,4 @@
-"""The background work on the logs of a node: flush, checkpoint, trim, compact, probe, remove.
+"""The background work on the logs of a node: flush, save epochs, checkpoint, trim, compact, probe, remove.
 
 Each log directory has loops of its own: the work on one never waits for another's disk. Compaction is the exception; it
 goes through the logs of all directories, the dirtiest first.
@@ -62,6 +62,10 @@ class LogUpkeep:
         """Flush every log that has a closed segment to flush, or whose `flush.ms` is over."""
         await self._all(_DirectoryUpkeep.flush_due)
 
+    async def save_epochs(self) -> None:
+        """Make the leader epochs durable that have changed."""
+        await self._all(_DirectoryUpkeep.save_epochs)
+
     async def clean_up(self) -> None:
         """Make every log remove the segments that its retention has expired."""
         await self._all(_DirectoryUpkeep.clean_up)
@@ -92,6 +96,7 @@ class _DirectoryUpkeep:
         self._directory = directory
         self._settings = settings
         self._on_offline = on_offline
+        self._epochs_wanted = asyncio.Event()
         self._removal_wanted = asyncio.Event()
         self._probe_wanted = asyncio.Event()
         self._space_wanted = asyncio.Event()
@@ -104,6 +109,7 @@ class _DirectoryUpkeep:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._whenever(self._directory.flush_wanted, self.flush_due))
+                group.create_task(self._whenever(self._epochs_wanted, self.save_epochs))
                 group.create_task(self._whenever(self._removal_wanted, self.remove_due))
                 group.create_task(self._whenever(self._probe_wanted, self.check_directory))
                 group.create_task(self._whenever(self._space_wanted, self.measure_space))
@@ -123,6 +129,8 @@ class _DirectoryUpkeep:
         for log in self._logs():
             if self._is_flush_due(log, now):
                 self._directory.flush_wanted.set()
+            if log.state.has_unsaved_epochs:
+                self._epochs_wanted.set()
             if log.state.has_deleted_files or log.state.has_readers:
                 self._removal_wanted.set()
         if self._directory.removals.are_due(now):
@@ -143,6 +151,13 @@ class _DirectoryUpkeep:
             return True
         flush_ms = log.state.config.flush_ms
         return flush_ms < INT64_MAX and (now - self._flushed_at.setdefault(log, now)) * 1000 >= flush_ms
+
+    async def save_epochs(self) -> None:
+        # One after another: nothing waits for them, and a broker that has just become the leader of thousands of
+        # partitions has clients to serve.
+        for log in [log for log in self._logs() if log.state.has_unsaved_epochs]:
+            if self._is_here(log) and log.state.has_unsaved_epochs:
+                await self._attempt(log, log.save_epochs())
 
     async def clean_up(self) -> None:
         for log in list(self._logs()):

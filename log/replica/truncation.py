@@ -57,7 +57,6 @@ class Truncation:
             async with state.all_or_failed():
                 if offset >= state.log_end_offset:
                     state.epochs.truncate_from_end(state.log_end_offset)
-                    await state.save_epochs()
                 elif offset < state.local_log_start_offset:
                     await self._start_at(offset, min(offset, state.log_start_offset))
                 else:

@@ -1,7 +1,7 @@
 """What is not in the tier yet, asked of the brokers: topics, offsets, and the batches up to the end.
 
 Only Metadata, ListOffsets and Fetch, as any consumer; Kafka and tierfetch brokers alike. A leader that moved, or a
-broker that is gone, is looked for again until `RETRY_FOR_S` have passed.
+broker that is down, is looked for again until `RETRY_FOR_S` have passed.
 
 Fetch returns the producer and the first offset of each aborted transaction; its marker, which is among the
 batches or after them, says where it ends.
@@ -138,8 +138,8 @@ class Brokers:
         self, partition: TopicPartition, topic_id: UUID | None, first_offset: int, end_offset: int
     ) -> AsyncIterator[Fetched]:
         """Everything of [first_offset, end_offset), which was readable once in the topic of this id. None: of brokers
-        too old to tell. BrokersUnavailableError where nothing has come for `RETRY_FOR_S`: an unclean election may have
-        lost what was there.
+        too old to give it. BrokersUnavailableError where nothing has come for `RETRY_FOR_S`: an unclean election may
+        have lost what was there.
         """
         loop = asyncio.get_running_loop()
         at, heard_s = first_offset, loop.time()

@@ -75,9 +75,9 @@ class TierOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     location: str = Field(min_length=1, description="A directory, s3://BUCKET/PREFIX or any fsspec URL.")
-    plugin: str | None = Field(None, description="Storage plugin, where the location does not tell it.")
+    plugin: str | None = Field(None, description="Storage plugin, where the location does not name it.")
     storage: dict[str, SecretStr] = Field(default_factory=dict, description="storage.KEY: the plugin's options.")
-    layout: Literal[Layout, "auto"] = Field("auto", description="How segments lie there.")
+    layout: Literal[Layout, "auto"] = Field("auto", description="How segments are laid out there.")
     log_dirs: tuple[str, ...] = Field(
         (), description="Log directories of brokers: read what is not in the tier from them."
     )
@@ -261,7 +261,7 @@ def parse(options: Mapping[str, str]) -> TierOptions:
 
 
 def of_all_topics(options: Mapping[str, str]) -> dict[str, str]:
-    """The same, and all topics where none is named."""
+    """Parse options as `parse` does; without named topics, choose all."""
     named = {name.lower().replace("_", "") for name in options}
     return {**options} if named & {"topics", "topicspattern"} else {**options, "topicsPattern": ".*"}
 

@@ -156,7 +156,7 @@ def read_table(data: memoryview, on_fault: FaultListener | None = None) -> Batch
 
 
 def whole_batches(data: memoryview) -> int:
-    """How many bytes at its begin are whole batches, as far as their lengths tell."""
+    """How many bytes at its begin are whole batches, judged by their lengths."""
     end, last_header = 0, len(data) - BATCH_HEADER_SIZE
     while end <= last_header:
         size = batch_size(data, end)

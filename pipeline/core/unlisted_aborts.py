@@ -1,6 +1,6 @@
 """What was aborted although no transaction index says so: the segment's index was lost.
 
-A segment in which nothing was aborted has no index either, so that a listing cannot tell the two apart. Its batches
+A segment in which nothing was aborted has no index either, so that a listing cannot distinguish the two. Its batches
 can: an ABORT marker ends what its producer wrote since its marker before. Where these batches and the marker are read
 together, that is proof. A marker alone is none: a transaction may end in a partition that it wrote nothing to.
 """

@@ -95,7 +95,7 @@ def save_parquet(session: SparkSession, found: TierAudit, directory: str) -> Non
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What is audited, and how it lies there."""
+    """What is audited, and how it is laid out."""
 
     options: TierOptions
     store: StoreRef

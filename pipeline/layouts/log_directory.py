@@ -4,7 +4,7 @@
 |--------------------|--------------------------------------------------------------------------------------|
 | offsets            | its name and the next one's: what compaction took away between the two is no gap     |
 | end of the last    | its last whole batch, looked for from the last entry of its offset index on          |
-| what is committed  | `replication-offset-checkpoint`: what lies behind that high watermark is not read    |
+| what is committed  | `replication-offset-checkpoint`: what is above that high watermark is not read       |
 | what is deleted    | `log-start-offset-checkpoint`                                                        |
 | leader epochs      | `leader-epoch-checkpoint`                                                            |
 | open transactions  | the newest `.snapshot` at or below the end, and the batches after it                 |

@@ -144,7 +144,7 @@ class TierCatalog:
             await self._list(known, ref, position)
         found = await self._as_it_is(known)
         if 0 < position < found.end_offset and found.pieces(position, found.end_offset)[1]:
-            # What seems to be lacking may lie in a segment of another leader, which begins below those that are known.
+            # What seems to be lacking may be in a segment of another leader, which begins below those that are known.
             for ref in refs:
                 await self._list(known, ref, 0)
             found = await self._as_it_is(known)

@@ -17,7 +17,7 @@ ResponseT_co = TypeVar("ResponseT_co", bound="Message | None", covariant=True)
 
 
 class Message:
-    """A message, or a structure inside one. Nobody changes one after it is made, as with `values.value`."""
+    """A message, or a structure inside one. It is not changed after it is made, as with `values.value`."""
 
     __slots__: tuple[str, ...] = ()
     __dataclass_fields__: ClassVar[dict[str, Field[object]]]

@@ -138,7 +138,7 @@ def build_batch(
     """A batch of at least one record, offsets rising from `base_offset` or above."""
     assert records, f"a batch at offset {base_offset} needs at least one record"
     offsets = [record.offset for record in records]
-    assert offsets[0] >= base_offset, f"offset {offsets[0]} lies below the base offset {base_offset}"
+    assert offsets[0] >= base_offset, f"offset {offsets[0]} is below the base offset {base_offset}"
     assert all(map(lt, offsets, offsets[1:])), f"offsets do not rise: {offsets}"
     base_timestamp = records[0].timestamp
     payload = compress(compression, encode_records(records, base_offset, base_timestamp))

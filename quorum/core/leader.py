@@ -88,7 +88,7 @@ def position_end(role: Leader, key: ReplicaKey) -> int:
 
 
 def _is_out_of_touch(replica: Replica, role: Leader) -> bool:
-    """Return whether no majority of the voters has fetched lately (check-quorum).
+    """Return whether no majority of the voters has fetched within the fetch timeout (check-quorum).
 
     Every fetch moves the deadline, so it is computed again only when the known one has passed.
     """

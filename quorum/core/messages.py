@@ -222,7 +222,7 @@ class RemoveVoterRequest:
 
 @value(kw_only=True)
 class UpdateVoterRequest:
-    """UpdateRaftVoter v0: a voter tells its leader where it listens now and which kraft.versions it speaks."""
+    """UpdateRaftVoter v0: a voter reports to its leader where it listens now and which kraft.versions it speaks."""
 
     cluster_id: str | None
     epoch: int

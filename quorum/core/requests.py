@@ -49,7 +49,7 @@ def is_other_cluster(replica: Replica, cluster_id: str | None) -> bool:
 
 
 def is_foreign_voter(replica: Replica, voter_id: int) -> bool:
-    """Whether static voters exclude it. With dynamic voters a replica may be behind: anyone may be a voter by now."""
+    """Whether static voters exclude it. With dynamic voters this replica's voter set may lag, so it excludes none."""
     return replica.kraft_version == KRAFT_VERSION_STATIC and voter_id not in replica.voters.by_id
 
 

@@ -1,8 +1,8 @@
 """From one state to another: each way in is one function, and all of them check the literal table.
 
-A transition changes memory, asks for the new state to be persisted, and says what listeners must hear. What the new
-role then *does* (asks for votes, fetches, appends its first record) is decided by the role's module right after, in the
-same step.
+A transition changes memory, asks for the new state to be persisted, and says what listeners are notified of. What the
+new role then *does* (asks for votes, fetches, appends its first record) is decided by the role's module right after, in
+the same step.
 
 Invariants asserted here: the epoch never falls; within an epoch the leader is set once; a vote is given once; only a
 candidate becomes leader; only voters are anything but unattached or follower.
@@ -16,7 +16,7 @@ The first state follows from what was on disk (`start`):
     another replica as leader                     FOLLOWER of it
     a vote, or nothing                            UNATTACHED, the vote kept
 
-A replica that is the only voter does not wait for anybody.
+A replica that is the only voter waits for no other.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def start(replica: Replica) -> None:
         replica.role = Resigned(election_deadline_ms, None, {})
     else:
         replica.role = Follower(replica.fetch_deadline(), now_ms, now_ms)
-    replica.told_leader = replica.leader
+    replica.announced_leader = replica.leader
     replica.emit(LeaderChanged(replica.leader))
 
 
@@ -175,8 +175,8 @@ def _enter(
     replica.persist()
     if isinstance(old, Leader):
         _abandon_leadership(replica, old, old_epoch, reason)
-    if replica.leader != replica.told_leader:
-        replica.told_leader = replica.leader
+    if replica.leader != replica.announced_leader:
+        replica.announced_leader = replica.leader
         replica.emit(LeaderChanged(replica.leader))
 
 

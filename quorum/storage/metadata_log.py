@@ -9,7 +9,7 @@
   the snapshot's end: the crash came between the snapshot's rename and the end of the truncation.
 * The log begins at 0 or at the end offset of a snapshot (`start_id`). Retention (`metadata.max.retention.*`) moves it
   to the next snapshot's end; segments and snapshots below go, the latest snapshot never.
-* What lies below the recovery point was flushed: damage there is refused when the log is opened, never cut away, for a
+* What is below the recovery point was flushed: damage there is refused when the log is opened, never cut away, for a
   voter that forgets committed records could help to elect a leader without them.
 * The epoch of the last record is the latest snapshot's where the log is empty above it.
 
@@ -154,7 +154,7 @@ class MetadataLog:
         )
         log = keeper.log = await PartitionLog.open(location)
         latest = snapshots.latest
-        if latest is not None and not _goes_on_behind(log, latest):
+        if latest is not None and not _is_cut_from(log, latest):
             await log.truncate_fully_and_start_at(latest.end_offset)
         await log.flush()
         await keeper.opened()
@@ -243,7 +243,7 @@ class MetadataLog:
         return is_moved
 
     def _next_start(self) -> SnapshotId | None:
-        """The next snapshot that the log could begin with, if what lies below it is too much or too old."""
+        """The next snapshot that the log could begin with, if what is below it is too much or too old."""
         start = self._log.state.log_start_offset
         following = next((known for known in self.snapshots.ids if known.end_offset > start), None)
         if following is None or following.end_offset > self._log.state.log_end_offset:
@@ -272,8 +272,8 @@ class MetadataLog:
         following = next((known for known in self.snapshots.ids if known.end_offset > start), None)
         if following is None:
             raise CorruptFileError(
-                f"{self._log.state.directory}: the log begins at offset {start}, and no snapshot covers what lies "
-                f"below: restore the snapshot, or remove the directory to have this replica fetch everything again"
+                f"{self._log.state.directory}: the log begins at offset {start}, and no snapshot covers what is below"
+                " it: restore the snapshot, or remove the directory to have this replica fetch everything again"
             )
         await self.snapshots.remove_before(following)
         await self._raise_log_start(following.end_offset)
@@ -299,8 +299,8 @@ class MetadataLog:
             await self._log.abandon()
 
 
-def _goes_on_behind(log: PartitionLog, snapshot: SnapshotId) -> bool:
-    """Whether the snapshot was cut from this log, as far as epochs can tell; else it was fetched in place of it."""
+def _is_cut_from(log: PartitionLog, snapshot: SnapshotId) -> bool:
+    """Return whether the snapshot was cut from this log, as far as epochs show; else it was fetched to replace it."""
     last_epoch = log.state.epochs.epoch_for_offset(snapshot.end_offset - 1)
     return log.state.log_end_offset >= snapshot.end_offset and last_epoch in (None, snapshot.epoch)
 

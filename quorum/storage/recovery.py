@@ -9,7 +9,7 @@
 | the mark | it has to prove its log and its votes (`proof`), if it can vote at all |
 
 `quorum-state` is written before anything else. So a replica without it, or with one from a backup, may have forgotten
-what it acknowledged, or a vote; or it is new, which nothing here can tell.
+what it acknowledged, or a vote; or it is new, which nothing here can show.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ async def test_D4_the_controller_knows_the_directory_before_the_switch_and_only_
     home, other, view = nodes.home, nodes.other, cast(FakeClusterView, nodes[1].view)
     view.is_reachable = False
     assert await nodes.alter(other.path) is ErrorCode.none
-    await until(lambda: bool(nodes.moves.promised))
+    await until(lambda: bool(nodes.moves.directories.promised))
     assert nodes.home is home
     assert await nodes.described() == sorted([(home.path.name, False, 0), (other.path.name, True, 0)])
     await nodes.produce(1, 3)

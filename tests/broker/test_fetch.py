@@ -15,7 +15,6 @@ from tierfetch.broker.replicas.partition import Partition
 from tierfetch.log.core import index
 from tierfetch.log.core.config import LogConfig
 from tierfetch.log.core.producer_state import AppendOrigin
-from tierfetch.log.partition_log import PartitionLog
 from tierfetch.log.segment.slices import LogSlice
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -434,7 +433,7 @@ async def test_read_that_fails_on_disk_is_an_error_of_the_partition(
         raise OSError(5, "Input/output error")
 
     await append(partition, batch(b"a"))
-    monkeypatch.setattr(type(partition.log), "read", broken)
+    monkeypatch.setattr(partition.log, "read", broken)
     answer, _ = await fetched(handler, request())
     assert answer.error_code is ErrorCode.kafka_storage_error
 
@@ -483,7 +482,8 @@ async def test_news_of_a_partition_while_another_one_is_read_is_not_missed(
         await append(first, batch(b"y"))
         raise KafkaError(ErrorCode.offset_out_of_range, "retention was faster")
 
-    monkeypatch.setattr(PartitionLog, "read", overtaken)
+    for each in (first, second):
+        monkeypatch.setattr(each.log, "read", overtaken)
     topics = tuple(FetchTopic((FetchPartition(0, fetch_offset=0),), name) for name in ("a", "b"))
     async with asyncio.timeout(5):
         response = await handler.fetch(CONTEXT, FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics))
@@ -537,13 +537,13 @@ async def test_bootstrap_rule_12_retention_between_the_decision_and_the_read_lea
         await append(partition, batch(name))
         await partition.log.roll()
     partition.log.update_config(LogConfig(remote_storage_enable=True))
-    read = PartitionLog.read
+    read = partition.log.read
 
-    async def overtaken(log: PartitionLog, offset: int, **limits: Any) -> LogSlice:
-        await log.delete_local_segments(2)
-        return await read(log, offset, **limits)
+    async def overtaken(offset: int, **limits: Any) -> LogSlice:
+        await partition.log.delete_local_segments(2)
+        return await read(offset, **limits)
 
-    monkeypatch.setattr(PartitionLog, "read", overtaken)
+    monkeypatch.setattr(partition.log, "read", overtaken)
     tier = Tier(RemoteRecords(memoryview(b"tiered"), 2))
     answer, _ = await fetched(with_tier(host, tier), request(offset=1))
     assert tier.asked == [(1, 2, False)]
@@ -577,13 +577,13 @@ async def test_bootstrap_rule_12_a_consumer_misses_nothing_whenever_local_retent
                 return None
             return RemoteRecords(memoryview(stored[asked.offset]), asked.offset + 1)
 
-    read = PartitionLog.read
+    read = log.read
 
-    async def moving(log: PartitionLog, offset: int, **limits: Any) -> LogSlice:
+    async def moving(offset: int, **limits: Any) -> LogSlice:
         await retain()
-        return await read(log, offset, **limits)
+        return await read(offset, **limits)
 
-    monkeypatch.setattr(PartitionLog, "read", moving)
+    monkeypatch.setattr(log, "read", moving)
     handler = FetchHandler(host.hosted, sessions(), MovingTier(), max_bytes=1 << 20)
     consumed: list[int] = []
     while len(consumed) < 12:

@@ -45,7 +45,7 @@ Told = list[tuple[str, FetchPartitionResponse, int]]
 class NeverResting(FetchSessionCache):
     """All is looked at every time."""
 
-    def is_told(self, context: FetchContext) -> LeaderSession | None:
+    def continued_session(self, context: FetchContext) -> LeaderSession | None:
         return None
 
 

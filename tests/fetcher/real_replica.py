@@ -29,6 +29,7 @@ from tierfetch.log.keeper.manager import LogManager
 from tierfetch.log.keeper.replace_replica import adopt
 from tierfetch.log.keeper.side_directories import AdoptedState
 from tierfetch.log.partition_log import LogAppendInfo, PartitionLog
+from tierfetch.log.replica.state import LogOffsets
 from tierfetch.log.segment.segment import LogSegment
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.records import Record, build_batch
@@ -219,20 +220,8 @@ class RealReplica:
         return self._last_log
 
     @property
-    def log_start_offset(self) -> int:
-        return self.log.state.log_start_offset
-
-    @property
-    def local_log_start_offset(self) -> int:
-        return self.log.state.offsets.local_log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        return self.log.state.log_end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        return self.log.state.high_watermark
+    def offsets(self) -> LogOffsets:
+        return self.log.state.offsets
 
     @property
     def epochs(self) -> LeaderEpochCache:

@@ -23,7 +23,7 @@ from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests import samples
-from tierfetch.tests.fakes.disk import DiskCrash, FailNth, MemoryDisk, failures
+from tierfetch.tests.fakes.disk import DiskCrash, Effect, FailNth, MemoryDisk, failures
 from tierfetch.tests.log.logs import append, offsets_of, open_log, read_bytes
 from tierfetch.tests.log.nodes import CLUSTER_ID, LIVE, LOG_DIR, TOPIC_ID, TP, loaded, new_manager
 
@@ -737,6 +737,7 @@ async def test_upkeep_flushes_closed_segments_and_cleans_up() -> None:
         if (
             log.state.log_start_offset
             and not log.state.has_unflushed_segments
+            and not log.state.has_unsaved_epochs
             and checkpoint(disk, "replication") == {"t-0": 10}
         ):
             break
@@ -746,6 +747,7 @@ async def test_upkeep_flushes_closed_segments_and_cleans_up() -> None:
         await running
     assert log.state.log_start_offset > 0
     assert not log.state.has_unflushed_segments
+    assert not log.state.has_unsaved_epochs
     assert log.state.segments.size_bytes <= 900
     assert checkpoint(disk, "replication") == {"t-0": 10}
 
@@ -774,6 +776,27 @@ async def test_flush_ms_flushes_the_active_segment_too() -> None:
     found = (await loaded(disk.restart(), config=LogConfig(flush_ms=0))).get(TP)
     assert found is not None
     assert found.state.log_end_offset == 10
+
+
+async def test_upkeep_saves_the_epochs_that_have_changed_and_no_others() -> None:
+    disk, saved = MemoryDisk(), list[str]()
+    manager, log = await with_data(disk)
+    other = await manager.create(TopicPartition("u", 1), OTHER_ID)
+    for each in (log, other):
+        await each.assign_epoch(3)
+    await manager.upkeep.save_epochs()
+
+    async def noted(effect: Effect) -> None:
+        if effect.path.name == "leader-epoch-checkpoint":
+            saved.append(effect.path.parent.name)
+
+    disk.before_effect = noted
+    await manager.upkeep.save_epochs()
+    assert saved == []
+    await other.assign_epoch(4)
+    await manager.upkeep.save_epochs()
+    assert set(saved) == {"u-1"}
+    assert disk.restart().files()[LOG_DIR / "u-1" / "leader-epoch-checkpoint"] == b"0\n1\n4 0\n"
 
 
 async def test_a_log_start_whose_write_has_failed_half_way_is_taken_back_on_the_disk_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tierfetch.log.segment.snapshot_files import ProducerSnapshots
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import TimestampType, check_batch, iter_records, parse_header
 from tierfetch.protocol.records.control import ControlType
-from tierfetch.tests.fakes.disk import MemoryDisk
+from tierfetch.tests.fakes.disk import Effect, MemoryDisk
 from tierfetch.tests.log.logs import (
     DIRECTORY,
     NOW_MS,
@@ -129,28 +130,69 @@ async def test_old_timestamps_are_refused_where_the_topic_says_so() -> None:
 # Epochs.
 
 
-async def test_E1_an_epoch_without_data_is_durable_before_it_is_reported() -> None:
+EPOCHS = DIRECTORY / "leader-epoch-checkpoint"
+
+
+async def test_E1_an_epoch_without_data_waits_for_no_disk() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk)
+    await append(log, 2)
+    await log.flush()
+    effects: list[Effect] = []
+
+    async def noted(effect: Effect) -> None:
+        effects.append(effect)
+
+    disk.before_effect = noted
+    await log.assign_epoch(3)
+    assert effects == []
+    assert log.state.epochs.latest_epoch == 3
+    assert [log.state.epochs.end_offset_for(epoch, log.state.log_end_offset).end_offset for epoch in (0, 3)] == [2, 2]
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+async def test_E1_recovery_drops_an_epoch_without_data_whether_it_was_saved_or_not(is_saved: bool) -> None:
+    """What is not flushed needs no epochs on the disk: the batches alone are believed."""
     disk = MemoryDisk()
     log = await open_log(disk)
     await append(log, 2)
     await log.flush()
     await log.assign_epoch(3)
-    after = disk.restart()
-    assert after.files(DIRECTORY)[DIRECTORY / "leader-epoch-checkpoint"] == b"0\n2\n0 0\n3 2\n"
-    assert log.state.epochs.latest_epoch == 3
-    assert [log.state.epochs.end_offset_for(epoch, log.state.log_end_offset).end_offset for epoch in (0, 3)] == [2, 2]
+    if is_saved:
+        await log.save_epochs()
+    assert disk.restart().files(DIRECTORY)[EPOCHS] == (b"0\n2\n0 0\n3 2\n" if is_saved else b"0\n1\n0 0\n")
+    after = await open_log(disk.restart(), recovery_point=2)
+    assert [(entry.epoch, entry.start_offset) for entry in after.state.epochs.entries] == [(0, 0)]
 
 
-async def test_E1_a_followers_epochs_come_from_the_batches_and_are_durable_when_visible() -> None:
-    disk = MemoryDisk()
+async def test_E1_epochs_are_durable_before_the_recovery_point_passes_them() -> None:
+    disk, seen = MemoryDisk(), list[tuple[bytes | None, int]]()
     log = await open_log(disk)
+    log.state.listeners.append(
+        lambda: seen.append((disk.restart().files(DIRECTORY).get(EPOCHS), log.state.offsets.recovery_point))
+    )
     parts = ((0, 3, 0), (3, 2, 1), (5, 1, 4))
     await log.append_as_follower(
         b"".join(data_batch(count, base_offset=start, epoch=epoch) for start, count, epoch in parts)
     )
-    entries = [(entry.epoch, entry.start_offset) for entry in log.state.epochs.entries]
-    assert entries == [(0, 0), (1, 3), (4, 5)]
-    assert disk.restart().files(DIRECTORY)[DIRECTORY / "leader-epoch-checkpoint"] == b"0\n3\n0 0\n1 3\n4 5\n"
+    assert [(entry.epoch, entry.start_offset) for entry in log.state.epochs.entries] == [(0, 0), (1, 3), (4, 5)]
+    await log.flush()
+    assert seen == [(None, 0), (b"0\n3\n0 0\n1 3\n4 5\n", 6)]
+
+
+async def test_E1_a_disk_that_rejects_the_epochs_fails_the_flush_that_needs_them() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk)
+    await append(log, 2)
+
+    async def refused(effect: Effect) -> None:
+        if effect.operation == "write_file" and effect.path == EPOCHS:
+            raise OSError(errno.EIO, "Input/output error")
+
+    disk.before_effect = refused
+    with pytest.raises(KafkaError, match="it must be reopened"):
+        await log.flush()
+    assert (log.state.offsets.recovery_point, log.state.failure is None) == (0, False)
 
 
 async def test_E2_end_offset_for_epoch() -> None:

@@ -285,6 +285,14 @@ async def test_row_epochs_are_taken_from_the_batches(data: bytes | None) -> None
     assert disk.restart().files()[name_of("leader_epoch_checkpoint")] == b"0\n3\n0 0\n1 4\n2 8\n"
 
 
+async def test_row_epochs_were_never_written() -> None:
+    disk = await changed(leader_epoch_checkpoint=None)
+    log = await open_log(disk, config=SMALL)
+    assert epochs_of(log) == [(0, 0), (1, 4), (2, 8)]
+    assert log.recovery_report.messages == []
+    assert log.state.has_unsaved_epochs
+
+
 async def test_row_epochs_of_a_log_that_begins_in_the_tier_cannot_be_made_anew() -> None:
     disk = await changed(leader_epoch_checkpoint=b"x", _0_log=None)
     tiered = LogConfig(segment_bytes=400, remote_storage_enable=True)
@@ -548,6 +556,7 @@ async def test_row_epochs_within_scanned_segments_are_those_of_the_batches() -> 
     disk = await changed(leader_epoch_checkpoint=b"0\n2\n0 0\n9 5\n")
     log = await open_log(disk, config=SMALL)
     assert epochs_of(log) == [(0, 0), (1, 4), (2, 8)]
+    await log.flush()
     assert disk.restart().files()[name_of("leader_epoch_checkpoint")] == b"0\n3\n0 0\n1 4\n2 8\n"
 
 

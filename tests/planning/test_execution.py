@@ -193,7 +193,7 @@ def test_rollback_moves_everything_back() -> None:
     ("found", "message"),
     [
         (PartitionState(T, (5, 2, 3), (5, 2, 3), 5), "t-2: its replicas were changed meanwhile to [5, 2, 3]"),
-        (PartitionState(T, (5, 3, 1), (3, 1), 3, (5,), (1,)), "t-2: somebody else moves it to [5, 3]"),
+        (PartitionState(T, (5, 3, 1), (3, 1), 3, (5,), (1,)), "t-2: another plan moves it to [5, 3]"),
         (PartitionState("another", (3, 1, 2), (3,), 3), "t-2: it was deleted"),
         (None, "t-2: it was deleted"),
     ],
@@ -225,8 +225,8 @@ def test_a_wave_does_not_begin_while_a_target_is_dead() -> None:
     finish = Run(cluster, THREE_WAVES).process()
     assert finish.outcome is Outcome.STOPPED
     assert finish.problems == (
-        "t-0: broker 4 is not alive, which is to hold a replica",
-        "t-1: broker 4 is not alive, which is to hold a replica",
+        "t-0: broker 4 will hold a replica, and is not alive",
+        "t-1: broker 4 will hold a replica, and is not alive",
     )
     assert_as_before(cluster, THREE_WAVES)
 

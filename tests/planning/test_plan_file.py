@@ -64,7 +64,7 @@ def test_what_is_written_is_read_back(arrays, tier_first) -> None:
         (rows(("t", 0, [1]), tierfetch={"size_bytes": [1, 2]}), "2 numbers for 1 partitions"),
         (
             rows(("t", 0, [1, 2]), tierfetch={"leaders": [{"topic": "t", "partition": 0, "replicas": [2, 3]}]}),
-            "t-0 is to have other replicas than in partitions",
+            "t-0 has other replicas than in partitions",
         ),
     ],
 )
@@ -110,7 +110,7 @@ def problems(text: str, partition: PartitionState, **options: bool) -> list[str]
     [
         (rows(("u", 0, [1])), part(1), "u-0: there is no topic u"),
         (rows(("t", 1, [1])), part(1), "t-1: the topic has no partition 1"),
-        (rows(("t", 0, [4, 2])), part(1, 2), "t-0: broker 4 is to hold a replica, and is not alive"),
+        (rows(("t", 0, [4, 2])), part(1, 2), "t-0: broker 4 will hold a replica, and is not alive"),
         (rows(("t", 0, [1])), part(1, 2), "t-0: 1 replicas are planned where 2 are"),
         (rows(("t", 0, [3, 2])), part(1, 2, leader=-1), "t-0: it has no leader"),
         (rows(("t", 0, [3, 2])), part(3, 2, 1, adding=(3,), removing=(1,)), "t-0: it is being reassigned to [3, 2]"),
