@@ -205,6 +205,8 @@ def follower_metrics(fetchers: FollowedReplicas) -> Iterator[Metric]:
             fetched.add_metric([*_labels(key), "tier"], progress.bytes_from_tier)
         yield fetched
     yield from chain.from_iterable(_per_partition(quantity, _followed(fetchers), _same) for quantity in FOLLOWED)
+    without_tier = sum(replica.is_tier_outage_reported for _, replica in fetchers.replicas())
+    yield _gauge("tierfetch_bootstraps_waiting", "Bootstraps that wait for the tier.", without_tier)
     states = Counter(replica.state for _, replica in fetchers.replicas())
     family = GaugeMetricFamily("tierfetch_replicas", "Followed replicas by their state.", labels=["state"])
     for state in ReplicaState:
