@@ -8,7 +8,7 @@ from typing import Final
 
 from ..fetcher.aux_state import AuxStateBuilder
 from ..fetcher.bootstrap_runner import Bootstrapper, BootstrapSettings
-from ..fetcher.core.policies import bootstrap_policy
+from ..fetcher.core import bootstrap_policy
 from ..fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
 from ..protocol.fetch.messages import HIGH_WATERMARK_UNKNOWN, LOCAL_LOG_START_UNKNOWN
 from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient

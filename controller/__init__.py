@@ -40,6 +40,7 @@ from .image.registrations import (
     PartitionKey,
     PartitionRegistration,
     TopicRegistration,
+    directory_of,
     is_reserved_directory,
 )
 from .image.snapshot import snapshot_records
@@ -70,6 +71,7 @@ __all__ = [
     "describe_acls",
     "describe_client_quotas",
     "describe_user_scram_credentials",
+    "directory_of",
     "is_from_another",
     "is_reserved_directory",
     "refusal",

@@ -37,6 +37,7 @@ from ..protocol.messages.brokers import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
+from ..protocol.net.clock import monotonic_ms
 from ..protocol.wire.stepping import Steps
 from ..quorum import (
     BufferFullError,
@@ -213,7 +214,7 @@ class ControllerNode:
         self._epoch = epoch
         config = self.core.state.config
         self.core.state.config = replace(config, cluster_id=self._node.config.cluster_id or config.cluster_id)
-        self.core.become_active(self._now_ms())
+        self.core.become_active(monotonic_ms())
         _log.info("controller %d is active; epoch %d", self._node.node_id, epoch)
         self._put(_Job(self._begin))
         self._looking = asyncio.create_task(self._look_for_silent(), name="controller-looks")
@@ -275,7 +276,7 @@ class ControllerNode:
 
     async def _look_for_silent(self) -> None:
         """Probe silent brokers: a new controller has no connection yet whose end would show that a broker is dead."""
-        while (silent := self.core.look_for_silent(self._now_ms())) is not None:
+        while (silent := self.core.look_for_silent(monotonic_ms())) is not None:
             for broker_id in silent:
                 self._probe(broker_id)
             await asyncio.sleep(LOOK_INTERVAL_S)
@@ -340,11 +341,8 @@ class ControllerNode:
 
     # The worker.
 
-    def _now_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1000)
-
     def _moment(self) -> Moment:
-        return Moment(self._now_ms(), self._node.status.next_offset)
+        return Moment(monotonic_ms(), self._node.status.next_offset)
 
     async def _work(self) -> None:
         while True:
@@ -363,7 +361,7 @@ class ControllerNode:
     async def _next_job(self) -> _Job:
         """What waits, or the timers that are due."""
         deadline_ms = self.core.next_deadline_ms()
-        if deadline_ms is not None and deadline_ms <= self._now_ms():
+        if deadline_ms is not None and deadline_ms <= monotonic_ms():
             return _Job(self._fire)
         self._is_idle = True
         try:
@@ -408,7 +406,7 @@ class ControllerNode:
 
     def _log_refusal(self, refusal: str) -> None:
         """Log a refusal. Brokers repeat a request many times a second, so the same words are logged once in a while."""
-        now_ms = self._now_ms()
+        now_ms = monotonic_ms()
         if now_ms < self._quiet_until_ms.get(refusal, now_ms):
             return
         if len(self._quiet_until_ms) >= REFUSALS_MAX:

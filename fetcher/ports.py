@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Protocol
 
 from ..log.core.epochs import EpochEnd, LeaderEpochCache
-from ..log.keeper.side_directories import AdoptedState
+from ..log.keeper import AdoptedState
 from ..log.replica.state import LogOffsets
 from ..protocol.topics import TopicIdPartition
 from ..remote.core.lineage import OffsetAndEpoch

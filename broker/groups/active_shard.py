@@ -21,6 +21,7 @@ from random import Random
 from typing import Final
 
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...protocol.net.clock import monotonic_ms
 from ...protocol.records import decompressed_bytes_max
 from ...protocol.records.compression import Compression
 from ..replicas.leadership import WallClock
@@ -85,7 +86,7 @@ class ActiveShard:
 
     @property
     def now(self) -> Now:
-        return Now(int(asyncio.get_running_loop().time() * 1000), self._now_ms())
+        return Now(monotonic_ms(), self._now_ms())
 
     # Requests.
 

@@ -22,6 +22,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch.leader_sessions import AskedPartition, FetchContext, FetchSessionCache
 from ...protocol.fetch.messages import HIGH_WATERMARK_UNKNOWN, FetchRequest, FetchResponse
 from ...protocol.fetch.wire import RACK_SINCE
+from ...protocol.net.clock import monotonic_ms
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.net.pace import exhausted
 from ..core.read_replicas import ReplicaSelector, select_leader
@@ -131,7 +132,7 @@ class FetchHandler:
             self._sessions.respond_steps(
                 session,
                 reads.answers,
-                now_ms=int(asyncio.get_running_loop().time() * 1000),
+                now_ms=monotonic_ms(),
                 node_endpoints=self._hosted.endpoints(reads.hints, listener) if reads.hints else (),
             )
         )

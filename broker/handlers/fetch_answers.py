@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from ...fetcher.core.epoch_fetch import DivergingEpoch, LeaderView, Refuse
+from ...fetcher.core import DivergingEpoch, LeaderView, Refuse
 from ...log.core import index
 from ...protocol.errors import ErrorCode
 from ...protocol.fetch.messages import (

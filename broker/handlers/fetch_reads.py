@@ -34,17 +34,17 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from ...fetcher.core.epoch_fetch import (
+from ...fetcher.core import (
     DivergingEpoch,
     FetchDecision,
     FetchIsolation,
     FetchPosition,
+    FollowerFetch,
     LeaderView,
     ReadRemote,
     Refuse,
     Serve,
 )
-from ...fetcher.core.leader_replicas import FollowerFetch
 from ...log.segment.slices import LogSlice
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.fetch.leader_sessions import AskedPartition
@@ -60,7 +60,7 @@ from ...protocol.net.pace import SLICE_ELEMENTS, pace
 from ...protocol.topics import TopicIdPartition
 from ...protocol.wire.leader_hints import LeaderIdAndEpoch
 from ...protocol.wire.primitives import part_size
-from ...rlm.reader import RemoteRead
+from ...rlm import RemoteRead
 from ..core.read_replicas import ReplicaSelector, select_leader
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import Leadership

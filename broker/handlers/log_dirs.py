@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from ...log.disk.port import Disk, DiskSpace
-from ...log.keeper.log_directory import LogDirectory
-from ...log.keeper.manager import LogManager
+from ...log.keeper import LogDirectory, LogManager
 from ...log.partition_log import PartitionLog
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.extensions import NOT_THIN, NOT_WARMED

@@ -16,10 +16,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from ...fetcher.core.epoch_fetch import LeaderView
+from ...fetcher.core import LeaderView
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch.leader_sessions import AskedPartition
-from ...rlm.reader import RemoteRead, RemoteRecords
+from ...rlm import RemoteRead, RemoteRecords
 
 TIER_READS_MAX: Final = 256
 """Reads of the tier that one request has under way."""

@@ -45,9 +45,7 @@ from typing import Final
 
 from ...log.core.file_names import future_directory
 from ...log.core.replica_copy import Restart
-from ...log.keeper.future_logs import advance, create_future, drop_future, pending_step, switch
-from ...log.keeper.log_directory import LogDirectory
-from ...log.keeper.manager import LogManager
+from ...log.keeper import LogDirectory, LogManager, advance, create_future, drop_future, pending_step, switch
 from ...log.partition_log import PartitionLog
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
 from ...protocol.topics import TopicIdPartition, TopicPartition

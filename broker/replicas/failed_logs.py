@@ -31,7 +31,7 @@ from random import Random
 from typing import Final
 
 from ...controller import LOST_DIRECTORY
-from ...log.keeper.manager import LogManager
+from ...log.keeper import LogManager
 from ...log.partition_log import PartitionLog
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
 from ...protocol.topics import TopicIdPartition, TopicPartition

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from ...log.core.epochs import LeaderEpochCache
-from ...log.keeper.manager import LogManager
-from ...log.keeper.replace_replica import AdoptedState, adopt
+from ...log.keeper import AdoptedState, LogManager, adopt
 from ...log.replica.state import LogOffsets
 from ...protocol.topics import TopicIdPartition
-from ...rlm.core.view import TierMode, TierPolicy
+from ...rlm import TierMode, TierPolicy
 from .partition import Partition, ReplicaListener
 
 TIERED = frozenset({TierMode.COPYING, TierMode.READ_ONLY})

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
 
-from ...fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
+from ...fetcher.core import FetchedPartition, FetchLimits, PartitionToFetch
 from ...fetcher.ports import Arrived
 from ...log.core.epochs import EpochEnd
 from ...protocol.errors import ErrorCode, KafkaError

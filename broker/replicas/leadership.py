@@ -22,19 +22,21 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from ...controller import LOST_DIRECTORY
-from ...fetcher.core.epoch_fetch import (
+from ...fetcher.core import (
     DivergingEpoch,
     FetchDecision,
     FetchPosition,
+    FollowerFetch,
+    LeaderReplicas,
     LeaderView,
     Refuse,
     validate_fetch,
 )
-from ...fetcher.core.leader_replicas import FollowerFetch, LeaderReplicas
 from ...log.core.epochs import LeaderEpochCache
 from ...log.partition_log import PartitionLog
 from ...log.replica.state import LogOffsets
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...protocol.net.clock import monotonic_ms
 from ...protocol.topics import TopicIdPartition
 from ..cluster.view import ClusterView, PartitionRegistration
 from ..core.read_replicas import ReadReplica, ReplicaSelector
@@ -91,11 +93,6 @@ class LeadershipListener(Protocol):
 
     def low_watermark_changed(self) -> None:
         """A follower's log start rose."""
-
-
-def monotonic_ms() -> int:
-    """The event loop's clock in ms."""
-    return int(asyncio.get_running_loop().time() * 1000)
 
 
 def view_of(

@@ -39,13 +39,12 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...log.keeper.damage import damage_of
-from ...log.keeper.manager import LogManager
+from ...log.keeper import LogManager, damage_of
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
 from ...protocol.net.for_each import for_each
 from ...protocol.net.pace import Slices, exhausted
 from ...protocol.topics import TopicIdPartition, TopicPartition
-from ...rlm.manager import RemoteLogManager
+from ...rlm import RemoteLogManager
 from ..cluster.topic_config import TopicConfigs
 from ..cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
 from ..core.image_changes import STEP_PARTITIONS, Changes, changed_steps

@@ -19,8 +19,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Protocol
 
-from ...fetcher.core.epoch_fetch import FetchPosition
-from ...fetcher.core.leader_replicas import FollowerFetch
+from ...fetcher.core import FetchPosition, FollowerFetch
 from ...log.core.producer_state import AppendOrigin
 from ...log.core.validation import check_size
 from ...log.partition_log import LogAppendInfo, PartitionLog

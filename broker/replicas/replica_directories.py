@@ -21,7 +21,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from ...controller import LOST_DIRECTORY
-from ...log.keeper.manager import LogManager
+from ...log.keeper import LogManager
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..cluster.view import NO_LEADER, ClusterView, PartitionRegistration
 

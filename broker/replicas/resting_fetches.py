@@ -10,7 +10,7 @@ of the session's last request, before anything is decided from it.
 
 from __future__ import annotations
 
-from ...fetcher.core.leader_replicas import LeaderReplicas
+from ...fetcher.core import LeaderReplicas
 from ...protocol.fetch.leader_sessions import AskedPartition, LeaderSession
 
 

@@ -31,10 +31,7 @@ from ...protocol.topics import TopicPartition
 from ...remote.aborts import fetch_transaction_index
 from ...remote.backoff import Backoff
 from ...remote.storage import IndexType, RemoteStorageCorruptError
-from ...rlm.core.view import TierPolicy
-from ...rlm.core.warming import Missing, ThinView, ToWarm, to_warm
-from ...rlm.manager import RemoteLogManager
-from ...rlm.rate_limit import LimitedReads, RateLimit
+from ...rlm import LimitedReads, Missing, RateLimit, RemoteLogManager, ThinView, TierPolicy, ToWarm, to_warm
 from .partition import Partition
 from .thin_replicas import ThinReplicas
 

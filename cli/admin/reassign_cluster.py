@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypedDict
 
-from ...fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP
+from ...fetcher.core import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP
 from ...planning import ClusterState, ConfigValue, DirectoryMove, Key, PartitionState, Placement
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, uuid_to_text
 from ...protocol.messages.cluster import (

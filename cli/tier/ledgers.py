@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from ...broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
+from ...broker.cluster import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 from ...broker.metadata_topic import MetadataTopicReader
 from ...protocol import OUTSIDE, REMOTE_LOG_METADATA_TOPIC, ErrorCode, KafkaError, RetriableError, TopicIdPartition
 from ...protocol.messages.cluster import MetadataResponse

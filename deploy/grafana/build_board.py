@@ -23,8 +23,8 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
     (
         "Is it well?",
         (
-            ("Partitions below min.insync.replicas", "none", (("sum(tierfetch_under_min_isr)", ""),)),
-            ("Under-replicated partitions", "none", (("sum(tierfetch_under_replicated)", ""),)),
+            ("Partitions below min.insync.replicas", "none", (("sum(tierfetch_under_min_isr_partitions)", ""),)),
+            ("Under-replicated partitions", "none", (("sum(tierfetch_under_replicated_partitions)", ""),)),
             ("Replicas out of service", "none", (("sum(tierfetch_offline_replicas)", ""),)),
             ("Active controllers", "none", (('sum(tierfetch_raft_current_state{state="leader"})', ""),)),
         ),
@@ -35,7 +35,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
             (
                 "Waiting to be copied",
                 "bytes",
-                (("sum by (instance) (tierfetch_remote_copy_lag_bytes)", "{{instance}}"),),
+                (("tierfetch_remote_copy_pending_bytes", "{{instance}}"),),
             ),
             (
                 "Copied to the tier",
@@ -77,7 +77,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                     ),
                 ),
             ),
-            ("Leaderships", "none", (("sum by (instance) (tierfetch_is_leader)", "{{instance}}"),)),
+            ("Leaderships", "none", (("tierfetch_leaders", "{{instance}}"),)),
             (
                 "Appended",
                 "rowsps",

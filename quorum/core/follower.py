@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...fetcher.core.epoch_fetch import DivergingEpoch, truncation_for
+from ...fetcher.core import DivergingEpoch, truncation_for
 from ...log.core.epochs import EpochEnd
 from ...protocol import ErrorCode
 from .effects import AppendFetched

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from ...fetcher.core.epoch_fetch import QUORUM_RULES, DivergingEpoch, FetchPosition, LeaderView, Refuse, validate_fetch
+from ...fetcher.core import QUORUM_RULES, DivergingEpoch, FetchPosition, LeaderView, Refuse, validate_fetch
 from ...protocol import ErrorCode
 from .identity import check_identity, is_duplicate, position_key
 from .log_view import LogView

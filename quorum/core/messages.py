@@ -6,7 +6,7 @@ A response carries `error`, who the answering replica believes leads (`leader`),
 
 from __future__ import annotations
 
-from ...fetcher.core.epoch_fetch import DivergingEpoch
+from ...fetcher.core import DivergingEpoch
 from ...protocol import ErrorCode
 from ...protocol.values import value
 from .state import Endpoint, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey

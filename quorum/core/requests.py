@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...fetcher.core.epoch_fetch import QUORUM_RULES, check_leader_epoch
+from ...fetcher.core import QUORUM_RULES, check_leader_epoch
 from ...protocol import ErrorCode
 from .replica import Replica
 from .roles import Leader

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
-from ...fetcher.core.epoch_fetch import DivergingEpoch
+from ...fetcher.core import DivergingEpoch
 from ...protocol import METADATA_TOPIC_ID, ErrorCode, KafkaError
 from ...protocol.fetch.messages import (
     HIGH_WATERMARK_UNKNOWN,

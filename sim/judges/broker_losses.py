@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from ...broker.cluster.view import ClusterImage, PartitionRegistration
+from ...broker.cluster import ClusterImage, PartitionRegistration
 from ...protocol import CorruptRecordError, TopicIdPartition
 from ...protocol.records import iter_batches
 from ..machine.filesystem import SimFilesystem

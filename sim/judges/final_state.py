@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from ...broker.cluster.view import ClusterImage
+from ...broker.cluster import ClusterImage
 from ...broker.node import Broker
 from ...broker.replicas.partition import Partition
 from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties

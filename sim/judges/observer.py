@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ...broker.cluster.view import PartitionRegistration
+from ...broker.cluster import PartitionRegistration
 from ...broker.node import Broker
 from ...broker.replicas.leadership import Leadership
 from ...broker.replicas.partition import Partition
-from ...fetcher.core.leader_replicas import LeaderReplicas
+from ...fetcher.core import LeaderReplicas
 from ...log.core.epochs import EpochEntry
 from ...log.partition_log import PartitionLog
 from ...protocol import TopicIdPartition, TopicPartition

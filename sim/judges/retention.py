@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from ...broker.cluster.view import ClusterImage, TopicImage
+from ...broker.cluster import ClusterImage, TopicImage
 from ...plugins.layout import LOG_SUFFIX, partition_directory, partition_of
 from ...protocol import TopicIdPartition
 from ...protocol.records import BatchHeader

@@ -26,7 +26,7 @@ from contextlib import suppress
 from random import Random
 from typing import Final
 
-from ...broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
+from ...broker.cluster import NO_LEADER, ClusterImage, PartitionRegistration
 from ...broker.node import Broker
 from ...controller import PartitionKey
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, TopicPartition

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Final
 
-from ...broker.cluster.view import ClusterImage
+from ...broker.cluster import ClusterImage
 from ...protocol import OUTSIDE
 from ...protocol.messages.brokers import BrokerHeartbeatRequest
 from ...protocol.net.client import Address, KafkaClient

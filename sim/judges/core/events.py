@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ....broker.cluster.view import ClusterImage
+from ....broker.cluster import ClusterImage
 from ....controller import MetadataImage
 from ....protocol import ErrorCode, TopicIdPartition, TopicPartition
 from ....protocol.messages.brokers import BrokerHeartbeatRequest

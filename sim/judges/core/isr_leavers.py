@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from ....broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration
+from ....broker.cluster import BrokerRegistration, ClusterImage, PartitionRegistration
 from ....controller import LOST_DIRECTORY
 from ....protocol import TopicIdPartition
 from ....quorum import CommittedBatch

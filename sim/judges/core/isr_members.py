@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from ....broker.cluster.view import ClusterImage, PartitionRegistration
+from ....broker.cluster import ClusterImage, PartitionRegistration
 from ....protocol import TopicIdPartition
 from .allowed_losses import FLUSH_NEVER
 from .events import Committed, JoinersRequested, MetadataChanged, Observed, Truncated

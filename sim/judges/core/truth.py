@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from uuid import UUID
 
-from ....broker.cluster.view import ClusterImage
+from ....broker.cluster import ClusterImage
 from ....broker.core.metadata_view import MetadataView
 from ....controller import NO_LEADER, MetadataImage, PartitionKey, PartitionRegistration, is_reserved_directory
 from ....controller.records import PartitionChangeRecord, TopicRecord, decode_record
