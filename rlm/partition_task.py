@@ -139,7 +139,10 @@ class PartitionTask:
             self._log.state.listeners.remove(self._on_log_change)
 
     async def _repeat(self, step: Callable[[], Awaitable[bool]], wake: asyncio.Event, what: str) -> None:
-        """`step` again at once while it says True, else when woken or after the task interval."""
+        """`step` again at once while it says True, else when woken or after the task interval. The first failure of an
+        outage is a warning; those that follow, which may last for hours and on many partitions, are logged at INFO.
+        """
+        is_warned = False
         backoff = self._services.config.backoff(self._services.random)
         while True:
             wake.clear()
@@ -147,12 +150,14 @@ class PartitionTask:
                 has_more = await step()
             except OUTSIDE as error:
                 delay_ms = backoff.next_delay_ms()
-                logger.warning("%s: %s failed, retrying in %.0f ms: %s", self._name, what, delay_ms, error)
+                level, is_warned = logging.INFO if is_warned else logging.WARNING, True
+                logger.log(level, "%s: %s failed, retrying in %.0f ms: %s", self._name, what, delay_ms, error)
             except Exception:
                 delay_ms = backoff.next_delay_ms()
                 logger.exception("%s: internal error in %s, retrying in %.0f ms", self._name, what, delay_ms)
             else:
                 backoff.reset()
+                is_warned = False
                 if not has_more:
                     await _wait(wake, self._services.config.task_interval_ms)
                 continue

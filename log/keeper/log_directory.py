@@ -136,6 +136,10 @@ class LogDirectory:
     def accepts_clients(self) -> bool:
         return self.free_space.accepts_clients
 
+    @property
+    def accepts_replicas(self) -> bool:
+        return self.free_space.accepts_replicas
+
     # Opening and closing.
 
     async def identify(self, cluster_id: str, node_id: int) -> None:
@@ -233,23 +237,50 @@ class LogDirectory:
         )
 
     async def measure_space(self) -> None:
-        """Look how much room the disk has, and say so in the log where that changes what clients may do. OSError."""
+        """Look how much room the disk has, and say so in the log where that changes what is accepted. OSError."""
         space = await self._services.disk.space(self.path)
-        if not self.free_space.measured(space.usable_bytes):
-            return
-        if self.free_space.accepts_clients:
-            logger.warning(
-                "log directory %s: %d bytes are free, produce is accepted again", self.path, space.usable_bytes
-            )
-        else:
-            logger.error(
-                "log directory %s: %d bytes are free, and %d are needed (log.dir.free.bytes.min): produce to its "
-                "partitions is refused until %d are; free space, lower the topics' retention, or move replicas",
-                self.path,
-                space.usable_bytes,
-                self.free_space.min_bytes,
-                self.free_space.resume_bytes,
-            )
+        before = self.free_space.accepts_clients, self.free_space.accepts_replicas
+        if self.free_space.measured(space.usable_bytes):
+            self._report_space(*before)
+
+    def note_written(self, size_bytes: int) -> None:
+        before = self.free_space.accepts_clients, self.free_space.accepts_replicas
+        if self.free_space.written(size_bytes):
+            self._report_space(*before)
+
+    def _report_space(self, accepted_clients: bool, accepted_replicas: bool) -> None:
+        space = self.free_space
+        if space.accepts_clients != accepted_clients:
+            if space.accepts_clients:
+                logger.warning(
+                    "log directory %s: %d bytes are free, produce is accepted again", self.path, space.usable_bytes
+                )
+            else:
+                logger.error(
+                    "log directory %s: %d bytes are free, and %d are needed (log.dir.free.bytes.min): produce to its "
+                    "partitions is refused until %d are; free space, lower the topics' retention, or move replicas",
+                    self.path,
+                    space.usable_bytes,
+                    space.min_bytes,
+                    space.resume_bytes,
+                )
+        if space.accepts_replicas != accepted_replicas:
+            if space.accepts_replicas:
+                logger.warning(
+                    "log directory %s: %d bytes are free, its replicas follow their leaders again",
+                    self.path,
+                    space.usable_bytes,
+                )
+            else:
+                logger.error(
+                    "log directory %s: %d bytes are free, and %d are kept for the metadata log, checkpoints and "
+                    "internal topics: its replicas follow no leader and leave their ISRs until %d are free; free "
+                    "space, or move replicas",
+                    self.path,
+                    space.usable_bytes,
+                    space.keep_bytes,
+                    2 * space.keep_bytes,
+                )
 
     async def take_offline(self, reason: str) -> None:
         """Close every log of the directory. Readers may still hold them: `removals` waits for these."""

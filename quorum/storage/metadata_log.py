@@ -102,6 +102,14 @@ class _RecoveryPoint:
         """No client produces to it."""
         return True
 
+    @property
+    def accepts_replicas(self) -> bool:
+        """The room that data leaves on the disk is for this log."""
+        return True
+
+    def note_written(self, size_bytes: int) -> None:
+        """Nothing depends on it."""
+
     async def _save(self, *, sync: bool) -> None:
         point = self.log.state.offsets.recovery_point
         await self._disk.write_file(self._path, encode_offsets({METADATA_PARTITION: point}), sync=sync)

@@ -129,6 +129,8 @@ class FaultInjector:
             FaultKind.CRASH_VOTER: self._lose_voters,
             FaultKind.RELIEVE_LEADERS: lambda fault: self._relieve(fault.targets[0]),
             FaultKind.DISCONNECT: self._disconnect,
+            FaultKind.REFUSED: self._disconnect,
+            FaultKind.RESETS: self._reset_connections,
             FaultKind.HUNG_DISK: self._hang,
             FaultKind.BIT_ROT: self._corrupt,
             **dict.fromkeys(AT_ONCE, lambda fault: self.immediate_faults[fault.kind](fault)),
@@ -306,6 +308,12 @@ class FaultInjector:
         self._world.network.reset_connections(fault.targets[0])
         self._set_links()
 
+    def _reset_connections(self, fault: Fault) -> None:
+        """Reset one after the other, for as long as the fault lasts."""
+        if fault in self._active.values():
+            self._world.network.reset_one_end(fault.targets[0], self._rng)
+            self._world.loop.call_later(self._rng.expovariate(fault.value), self._reset_connections, fault)
+
     def _hang(self, fault: Fault) -> None:
         faults = self._world.host(fault.targets[0]).disk_faults
         faults.hung_until_s = max(faults.hung_until_s, self._world.now_s + fault.duration_ms / 1000)
@@ -389,6 +397,7 @@ class FaultInjector:
         cut = [fault for fault in self.active if fault.kind is FaultKind.DISCONNECT]
         slow |= {pair: fault.value for fault in cut for pair in self._around(*fault.targets)}
         network.flaky = {fault.targets[0] for fault in cut if not fault.value}
+        network.refusing = {fault.targets[0] for fault in self.active if fault.kind is FaultKind.REFUSED}
         jitter_ms = max((f.value for f in self.active if f.kind in OVERTAKING), default=0.0)
         for source, target in permutations(self._everyone, 2):
             if (source, target) in blocked:

@@ -36,7 +36,7 @@ fails any longer and everything must converge. Each fault ends by itself; at the
 |                 |                 |                        | packets take that much longer, or connects to it are   |
 |                 |                 |                        | refused and taken in turn                              |
 | ghost           | broker          | -                      | at once: a process of its past wakes up, and says to   |
-|                 |                 |                        | the controllers what it was about to say               |
+|                 |                 |                        | controllers and leaders what it was about to say       |
 | crash joiner    | -               | latency, ms            | a replica that its leader asks into the ISR crashes,   |
 |                 |                 |                        | and what asked for it is that late                     |
 | replace topic   | -               | -                      | at once: a topic is deleted, and created under the     |
@@ -59,8 +59,26 @@ fails any longer and everything must converge. Each fault ends by itself; at the
 |                 |                 |                        | wrong                                                  |
 | rotten downloads | -              | probability            | a bit of what the store sends is wrong                 |
 | late listings   | -               | seconds                | listings do not show what was put or deleted within    |
+| resets          | host            | a second               | of its connections so many are reset, each at one end; |
+|                 |                 |                        | the other end notices when it sends something          |
+| refused         | node            | -                      | at its start its connections are reset; connects to it |
+|                 |                 |                        | are refused though it lives, and reaches others        |
+| impostor        | broker          | -                      | another process with its id, and an empty disk, asks   |
+|                 |                 |                        | to be registered at its address while it lives         |
+| quorum ghost    | -               | -                      | at once: a stranger sends voters each request of the   |
+|                 |                 |                        | quorum's, with epochs near 2^31                        |
+| slow store      | -               | seconds                | each call takes that much longer                       |
+| throttled store | -               | calls a second         | what is above that fails with SlowDown                 |
+| half answers    | -               | probability            | what is downloaded ends before its announced size      |
+| no bucket       | -               | -                      | every call is refused: the bucket does not exist       |
+| restart         | node            | -                      | at once: controlled shutdown, then it is started again |
+| delete records  | -               | -                      | at once: of a side topic, up to the middle             |
+| min isr         | -               | -                      | at once: `min.insync.replicas` of the main topic moves |
+| unregister      | broker          | -                      | at once, while it is down                              |
+| quota           | -               | -                      | at once: a quota of the client `throttled` is set      |
 
-Those from `disconnect` on come in scenes only (`scenes`, `log_scenes`, `quorum_scenes`), the last seven by `hardware`.
+Those from `disconnect` on come in scenes only (`scenes`, `log_scenes`, `quorum_scenes`), those from `disk errors` on
+by `hardware`, those from `resets` on by `table`.
 
 Swarm testing (Groce et al.): each seed takes a random subset of the kinds, so that rare combinations become common.
 """
@@ -118,6 +136,19 @@ class FaultKind(StrEnum):
     BIT_ROT = "bit rot"
     ROTTEN_DOWNLOADS = "rotten downloads"
     LATE_LISTINGS = "late listings"
+    RESETS = "resets"
+    REFUSED = "refused"
+    IMPOSTOR = "impostor"
+    QUORUM_GHOST = "quorum ghost"
+    SLOW_STORE = "slow store"
+    THROTTLED_STORE = "throttled store"
+    HALF_ANSWERS = "half answers"
+    NO_BUCKET = "no bucket"
+    RESTART = "restart"
+    DELETE_RECORDS = "delete records"
+    MIN_ISR = "min isr"
+    UNREGISTER = "unregister"
+    QUOTA = "quota"
 
 
 STORE_KINDS = frozenset(
@@ -161,7 +192,40 @@ HARDWARE_KINDS = frozenset(
 )
 """These are drawn by `hardware`."""
 
-AT_ONCE = frozenset({FaultKind.MOVE_LEADER, FaultKind.GHOST, FaultKind.REPLACE_TOPIC, FaultKind.MOVE_REPLICA})
+TABLE_KINDS = frozenset(
+    {
+        FaultKind.RESETS,
+        FaultKind.REFUSED,
+        FaultKind.IMPOSTOR,
+        FaultKind.QUORUM_GHOST,
+        FaultKind.SLOW_STORE,
+        FaultKind.THROTTLED_STORE,
+        FaultKind.HALF_ANSWERS,
+        FaultKind.NO_BUCKET,
+        FaultKind.RESTART,
+        FaultKind.DELETE_RECORDS,
+        FaultKind.MIN_ISR,
+        FaultKind.UNREGISTER,
+        FaultKind.QUOTA,
+    }
+)
+"""These are drawn by `table`."""
+
+AT_ONCE = frozenset(
+    {
+        FaultKind.MOVE_LEADER,
+        FaultKind.GHOST,
+        FaultKind.REPLACE_TOPIC,
+        FaultKind.MOVE_REPLICA,
+        FaultKind.QUORUM_GHOST,
+        FaultKind.RESTART,
+        FaultKind.DELETE_RECORDS,
+        FaultKind.MIN_ISR,
+        FaultKind.UNREGISTER,
+        FaultKind.QUOTA,
+        FaultKind.IMPOSTOR,
+    }
+)
 """These are requests, and over when they are made."""
 
 OF_LEADER = frozenset({FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER, FaultKind.RELIEVE_LEADERS})
@@ -217,7 +281,7 @@ _VALUES: Mapping[FaultKind, Sequence[float]] = {
 _DEFAULT_DURATION_MS = (100, 6_000)
 
 
-OF_LINKS = frozenset({FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.SLOW_LINK})
+OF_LINKS = frozenset({FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.SLOW_LINK, FaultKind.RESETS})
 """These may hit clients, too."""
 
 
@@ -313,7 +377,7 @@ _LOSS_GAP_MS = 8_000
 
 
 def _swarm(rng: Random, targets: Targets) -> list[FaultKind]:
-    refused = SCENE_KINDS | HARDWARE_KINDS
+    refused = SCENE_KINDS | HARDWARE_KINDS | TABLE_KINDS
     refused |= frozenset() if targets.has_store else STORE_KINDS
     refused |= frozenset() if targets.has_quorum else QUORUM_KINDS
     refused |= frozenset() if targets.wiped else {FaultKind.WIPE}

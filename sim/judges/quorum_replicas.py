@@ -26,7 +26,7 @@ from ...quorum import LeaderAndEpoch, RaftState, ReplicaKey
 from ...quorum.core.roles import Candidate, Role
 from ...quorum.node import QuorumNode
 from ..machine.process import Process
-from .core.events import Observed, ProcessEnded, QuorumEvent, QuorumLeaderElected, VoteCast
+from .core.events import Observed, ProcessEnded, QuorumEpochMoved, QuorumEvent, QuorumLeaderElected, VoteCast
 from .core.partition import InvariantViolationError, PartitionJudge, ReplicaStatus
 from .durability import DurableLogs
 
@@ -130,6 +130,8 @@ class QuorumJudge:
             text = f"{self.invariants.name} epoch={known.epoch} {status.state.value} leader={known.leader_id}"
             offsets_text = f"hw={status.high_watermark} end={log.log_end_offset}"
             self._record(host, f"{text} voted={status.voted_id} {offsets_text}")
+        if before is None or before.epoch != seen.epoch:
+            self._publish(QuorumEpochMoved(host, seen.epoch))
         is_leader = status.state is RaftState.LEADER
         if is_leader and (before is None or before.role.state is not RaftState.LEADER):
             self._publish(QuorumLeaderElected(host))

@@ -4,7 +4,7 @@ tier.
 | invariant          | violated when                                                                                  |
 |--------------------|------------------------------------------------------------------------------------------------|
 | lawful retention   | a leader raises its log start over a record that is younger than `retention.ms` by its clock,  |
-|                    | and behind which lie fewer bytes than `retention.bytes`                                        |
+|                    | and behind which lie fewer bytes than `retention.bytes`, and that was not deleted              |
 | leader's log start | another replica, or one that has just started, has a log start that no leader has had          |
 | log start first    | an offset goes from the tier, and is nowhere else, that a member of the ISR counts for its log |
 
@@ -31,7 +31,7 @@ from ..machine.filesystem import SimFilesystem
 from ..machine.objects import SimObjectStore
 from ..machine.store_events import ObjectRemoved
 from .core.coverage import CoverageJudge
-from .core.events import FaultsChanged, LogStartMoved, MetadataChanged, Observed
+from .core.events import FaultsChanged, LogStartMoved, MetadataChanged, Observed, RecordsDeleted
 from .core.partition import InvariantViolationError, Replicas, ReplicaStatus, epoch_at
 from .core.replicas import headers_of
 
@@ -104,6 +104,8 @@ class RetentionJudge:
         """The highest log start that a leader has had."""
         self._limits_before: dict[UUID, tuple[float, Limits]] = {}
         """Previous limits per topic, and until when they applied."""
+        self._deleted: dict[TopicIdPartition, int] = {}
+        """The offsets below which an operator has had the records deleted."""
         self.rises = 0
         """How often a leader has raised its log start."""
 
@@ -115,6 +117,8 @@ class RetentionJudge:
                 self._changed(before_image, after_image)
             case ObjectRemoved(key):
                 self._removed(key)
+            case RecordsDeleted(partition, offset):
+                self._deleted[partition] = max(offset, self._deleted.get(partition, 0))
             case FaultsChanged():
                 self.note_clocks(self._now_s)
 
@@ -184,6 +188,8 @@ class RetentionJudge:
             if header.base_offset >= now.log_start_offset:
                 return
             behind_bytes -= header.size_bytes
+            if header.base_offset < self._deleted.get(name, 0):
+                continue
             if not any(each.breached_by(header, behind_bytes, now_ms) for each in limits):
                 where = f"{name.topic_partition}: {now.node_id} begins at {now.log_start_offset}"
                 batch = f"the batch at {header.base_offset} is {now_ms - header.max_timestamp} ms old"

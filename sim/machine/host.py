@@ -106,7 +106,8 @@ class Host:
         self._locked: set[Path] = set()
         self._stop_wanted: asyncio.Future[None] | None = None
         self._started: asyncio.Future[Any] | None = None
-        self._ended: asyncio.Future[None] | None = None
+        self._ended: asyncio.Future[bool] | None = None
+        """Done when the node has ended: whether it did so in order."""
 
     @property
     def is_up(self) -> bool:
@@ -135,14 +136,14 @@ class Host:
         node: Node = await asyncio.shield(started)
         return node
 
-    async def stop(self) -> None:
-        """Leave the node in order; returns when it has, or has crashed meanwhile."""
+    async def stop(self) -> bool:
+        """Leave the node in order; return whether it has: it may crash, or fail, meanwhile."""
         if self._stop_wanted is None or self._ended is None:
-            return
+            return False
         self._world.record(self.name, "stops")
         if not self._stop_wanted.done():
             self._stop_wanted.set_result(None)
-        await asyncio.shield(self._ended)
+        return await asyncio.shield(self._ended)
 
     def crash(self, kind: CrashKind) -> None:
         """At once. A machine may crash while nothing runs on it."""
@@ -209,6 +210,7 @@ class Host:
         started, stop_wanted = self._started, self._stop_wanted
         assert started is not None, self.name
         assert stop_wanted is not None, self.name
+        in_order = False
         try:
             async with make(self._environment(process)) as node:
                 self.node = node
@@ -222,11 +224,12 @@ class Host:
             else:
                 started.set_exception(error)
         else:
+            in_order = stop_wanted.done()
             self._world.record(self.name, "is down")
         self._world.network.process_died(process)
         self._world.bury(process)
         process.kill()
-        self._down()
+        self._down(in_order=in_order)
 
     async def _end_of(self, node: object, stop_wanted: asyncio.Future[None]) -> None:
         """Until the node shall stop, or says by a future `failed` that it has to."""
@@ -266,14 +269,14 @@ class Host:
         self._locked.add(directory)
         return _Lock(self._locked, directory)
 
-    def _down(self) -> None:
+    def _down(self, *, in_order: bool = False) -> None:
         self.process = self.node = None
         self._disks = []
         self._locked = set()
         ended, self._ended = self._ended, None
         self._stop_wanted = self._started = None
         if ended is not None and not ended.done():
-            ended.set_result(None)
+            ended.set_result(in_order)
 
 
 def _coordinated_by_its_client(transactional_id: str, producer_id: int, producer_epoch: int) -> bool:

@@ -12,9 +12,11 @@ Every host has one address, its name. A connection belongs to the process that m
 | a name that is no host                             | OSError, as from a failed look-up                    |
 | a host in `flaky`                                  | in turn, for each pair of hosts: a refusal, and as   |
 |                                                    | above; no task is refused twice in a row             |
+| a host in `refusing`                               | ConnectionRefusedError after a round trip            |
 
 `block` is one direction; a partition is all directions between two groups. Nothing is lost for good by a block, since
-TCP sends again; what it does to connections is in `transport`. `reset_connections` ends those of a host, at both ends.
+TCP sends again; what it does to connections is in `transport`. `reset_connections` ends those of a host, at both ends;
+`reset_one_end` ends one, and its other end notices that when it sends something.
 """
 
 from __future__ import annotations
@@ -99,6 +101,8 @@ class Network:
         self.connections_made = 0
         self.flaky: Collection[str] = frozenset()
         """Hosts of which something in between refuses every other connect."""
+        self.refusing: Collection[str] = frozenset()
+        """The hosts of which something in between refuses every connect."""
         self._refused: set[tuple[str, str]] = set()
         """Pairs of hosts whose last connect to a flaky host was refused."""
         self._refused_tasks: set[tuple[asyncio.Task[object] | None, str]] = set()
@@ -153,6 +157,17 @@ class Network:
             for transport in list(transports):
                 if host in (transport.link.source, transport.link.target):
                     transport.reset()
+
+    def reset_one_end(self, host: str, rng: Random) -> None:
+        """A connection of that host is gone for one of its ends."""
+        ends = [
+            transport
+            for transports in self._transports.values()
+            for transport in transports
+            if host in (transport.link.source, transport.link.target) and not transport.is_closing()
+        ]
+        if ends:
+            rng.choice(ends).reset()
 
     def forget(self, transport: SimTransport) -> None:
         """Called by a transport whose process has let go of it."""
@@ -269,6 +284,8 @@ class Network:
         """Every other time; no task twice in a row, whatever others do meanwhile: that is proof that no process
         listens.
         """
+        if target in self.refusing:
+            return True
         if target not in self.flaky:
             return False
         self._refused ^= {(own, target)}

@@ -214,12 +214,16 @@ class Administrator:
         names = self._truth.image.topic_names
         return [each for each in self._produced if names.get(each.topic_id) == each.topic]
 
-    def lost_from(self, partition: TopicIdPartition, log: FinalLog, allowed: AllowedLosses) -> list[Anomaly]:
-        """Acknowledged records missing from the log of one of `filled`, less allowed losses."""
+    def lost_from(
+        self, partition: TopicIdPartition, log: FinalLog, allowed: AllowedLosses, deleted_end: int = 0
+    ) -> list[Anomaly]:
+        """Acknowledged records missing from the log of one of `filled`, less allowed losses and deleted records."""
         lost = [
             offset
             for offset, (number, sent_ms) in self._produced[partition].items()
-            if log.values.get(offset) != number and not allowed.covers(offset, sent_ms, sent_ms)
+            if log.values.get(offset) != number
+            and not min(deleted_end, log.start_offset) > offset
+            and not allowed.covers(offset, sent_ms, sent_ms)
         ]
         detail = f"offsets {lost} were acknowledged, and are not in [{log.start_offset}, {log.end_offset})"
         return [Anomaly("lost write", str(partition.topic_partition), detail)] if lost else []

@@ -19,6 +19,8 @@ from .report import RunReport, Tallies
 from .workload import UnexpectedError
 
 Sink = Callable[[str], None]
+HITS: Final = ("disk ", "rotten ", "store throttled", "half answer", "no bucket")
+"""How the counters begin that a report names."""
 OURS: Final = (AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError)
 """Exceptions that no disk causes in a sound program."""
 
@@ -97,8 +99,8 @@ def _faults(world: World) -> list[dict[str, object]]:
 
 
 def _hits(world: World) -> dict[str, int]:
-    """How often a disk, or what was downloaded, was at fault while such a fault lasted."""
-    return {kind: number for kind, number in sorted(world.counters.items()) if kind.startswith(("disk ", "rotten "))}
+    """How often a disk, or the store, was at fault while such a fault lasted."""
+    return {kind: number for kind, number in sorted(world.counters.items()) if kind.startswith(HITS)}
 
 
 def _stopped(world: World) -> list[Stopped]:

@@ -5,15 +5,15 @@
 | brokers, after each loop event   | `ReplicaChanged`, `ReplicaLeft`, `Committed`, `LeaderProgressed`,                 |
 |                                  | `LeaderElected`, `Truncated`, `LogStartMoved`, `LocalStartMoved`,                 |
 |                                  | `JoinersRequested`, `LeaversRequested`                                            |
-| the quorum, after the same       | `VoteCast`, `QuorumLeaderElected`                                                 |
+| the quorum, after the same       | `VoteCast`, `QuorumLeaderElected`, `QuorumEpochMoved`                             |
 | the metadata log                 | `MetadataChanged`, `ControllerElected`, `UncleanlyElected`                        |
 | the controllers' listeners       | `HeartbeatReceived`, `HeartbeatAnswered`                                          |
 | clients                          | `CommitReported`, `LogStartReported`, `OffsetRefused`, `SequenceRefused`,         |
-|                                  | `DamageRead`                                                                      |
+|                                  | `DamageRead`, `Throttled`                                                         |
 | the object store                 | `UploadStarted`, `Uploaded`, `ObjectRemoved` (`machine.store_events`)             |
 | the fault injector               | `FaultsChanged`, `NodeCrashing`, `ProcessEnded`, `MachinesCrashed`, `DiskWiped`,  |
 |                                  | `PagesGivenUp`, `FilesChanged`                                                    |
-| the scenario                     | `SecondPassed`                                                                    |
+| the scenario                     | `SecondPassed`, `RecordsDeleted`, `NodeStopped`                                   |
 """
 
 from __future__ import annotations
@@ -131,6 +131,14 @@ class QuorumLeaderElected:
     """A voter begins to lead the quorum."""
 
     host: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumEpochMoved:
+    """The epoch of a replica of the quorum is another one, or is seen for the first time."""
+
+    host: str
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +284,31 @@ class SecondPassed:
     events: int
 
 
+@dataclass(frozen=True, slots=True)
+class RecordsDeleted:
+    """An operator asks for the deletion of a partition's records below `offset`."""
+
+    partition: TopicIdPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStopped:
+    """The node on this host has shut down in order, which took so long."""
+
+    host: str
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """A client is asked to wait, and for how long."""
+
+    client: str
+    throttle_ms: int
+
+
+OperatorEvent = RecordsDeleted | NodeStopped
 FaultEvent = FaultsChanged | NodeCrashing | ProcessEnded | MachinesCrashed | DiskWiped | PagesGivenUp | FilesChanged
 ReplicaEvent = (
     ReplicaChanged
@@ -289,10 +322,18 @@ ReplicaEvent = (
     | JoinersRequested
     | LeaversRequested
 )
-QuorumEvent = VoteCast | QuorumLeaderElected
+QuorumEvent = VoteCast | QuorumLeaderElected | QuorumEpochMoved
 MetadataEvent = MetadataChanged | ControllerElected | UncleanlyElected
 HeartbeatEvent = HeartbeatReceived | HeartbeatAnswered
-ClientEvent = CommitReported | LogStartReported | OffsetRefused | SequenceRefused | DamageRead
+ClientEvent = CommitReported | LogStartReported | OffsetRefused | SequenceRefused | DamageRead | Throttled
 Observed = (
-    ReplicaEvent | QuorumEvent | MetadataEvent | HeartbeatEvent | ClientEvent | StoreEvent | FaultEvent | SecondPassed
+    ReplicaEvent
+    | QuorumEvent
+    | MetadataEvent
+    | HeartbeatEvent
+    | ClientEvent
+    | StoreEvent
+    | FaultEvent
+    | OperatorEvent
+    | SecondPassed
 )

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 from uuid import UUID
 
@@ -89,6 +90,11 @@ class HeartbeatJudge:
             for heard in self._heard.get((epoch, broker_id), ())
             if heard.next_offset <= offset and heard.broker_epoch == broker_epoch
         ]
+
+    def last_s(self, broker_id: int) -> float:
+        """When a controller last had a heartbeat of a broker; -inf before the first heartbeat."""
+        heard = [each[-1].at_s for (_, heard_id), each in self._heard.items() if heard_id == broker_id and each]
+        return max(heard, default=-inf)
 
     def has_heard(self, epoch: int, broker_id: int, offset: int) -> bool:
         """Whether the controller of `epoch` had heard a broker at all, when it wrote at `offset`."""
