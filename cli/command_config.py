@@ -10,7 +10,7 @@ import os
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -20,7 +20,7 @@ from ..security.client import ClientIdentity
 from ..security.client_file import OPTION, read_client_file
 from ..security.core.settings import SecurityConfigError
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 _KEY: Final = "tierfetch.cli.identity"
 _IS_GIVEN: Final = "tierfetch.cli.identity_is_given"

@@ -7,7 +7,6 @@ usage; 130 interrupted.
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
@@ -74,7 +73,7 @@ _EXTRAS = {
 class _RootGroup(LazyGroup):
     """What is missing of an extra is said here, for all commands."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
@@ -96,7 +95,7 @@ def cli() -> None:
     pass
 
 
-def main(*args: Any, **kwargs: Any) -> None:
+def main(*args: object, **kwargs: object) -> None:
     """The console script's entry point."""
     # kio registers strategies for property tests where hypothesis is installed: 0.1 s and 11 MB for every broker.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]

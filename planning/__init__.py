@@ -5,7 +5,6 @@ Planning, arrays to arrays (numpy). Begin with `planner`:
 planner        plans a move of replicas: from a cluster and a goal to a plan.
 goals          declares what is asked for: replace, add, remove, rebalance.
 placement      is the cluster while it is planned, one batch of moves after another.
-costs          computes what each new replica would copy from its leader.
 forced         places replicas that cannot stay.
 balancing      decides how many replicas and bytes each broker gives and takes.
 sharing        divides what givers give as one choice among all their replicas.

@@ -55,6 +55,7 @@ def throttle_configs(
     for topic in sorted(sends):
         values.append(ConfigValue(kind="topic", name=topic, key=LEADER_REPLICAS, value=_list(sends[topic])))
         values.append(ConfigValue(kind="topic", name=topic, key=FOLLOWER_REPLICAS, value=_list(receives[topic])))
+    # Both sides: a leader's limit alone would let one follower take all of it from many leaders, and the reverse.
     rate = str(bytes_per_s)
     for broker in sorted(brokers):
         values.append(ConfigValue(kind="broker", name=str(broker), key=LEADER_RATE, value=rate))

@@ -137,6 +137,7 @@ class NodeKeys(PropertyKeys):
     """How long a stop waits for others to take over what this broker leads."""
     metrics_host: str = "127.0.0.1"
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    metrics_partitions: Literal["all", "none"] = "all"
     """Prometheus endpoint; absent: none; 0: the system chooses."""
     max_connections: PositiveInt = 10_000
     max_connections_per_ip: PositiveInt = UNLIMITED

@@ -1,4 +1,4 @@
-"""`tierfetch log-dirs`: the log directories of each broker, and where each replica lies (DescribeLogDirs)."""
+"""`tierfetch log-dirs`: the log directories of each broker, and where each replica is (DescribeLogDirs)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Replica(TypedDict):
 
 
 class _Directory(TypedDict):
-    """A log directory, as `--json` shows it; bytes are None where the broker or its disk does not tell."""
+    """A log directory, as `--json` shows it; bytes are None where the broker or its disk does not report them."""
 
     broker: int
     directory: str | None

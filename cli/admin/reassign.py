@@ -421,7 +421,7 @@ def cancel(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
 
 
 def _as_entries(plan: PlanFile) -> list[Entry]:
-    """Return a plan's partitions, where nobody knows what was before."""
+    """Return a plan's partitions, where it is unknown what was before."""
     return [
         Entry(
             topic=each.topic,
@@ -507,7 +507,7 @@ async def _run_plan(cluster: PlanCluster, file: JournalFile) -> Done:
 
 
 async def _to_leave_alone(cluster: PlanCluster, journal: Journal, *, is_done: bool) -> tuple[Key, ...]:
-    """Return the partitions that somebody else changed; of a plan that is done, all that are not as it left them."""
+    """Return the partitions that another client changed; of a plan that is done, all that are not as it left them."""
     header = journal.header
     state = await _state_of(cluster, header)
     return tuple(

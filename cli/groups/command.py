@@ -269,7 +269,7 @@ async def _described(admin: Admin, cluster: Cluster, name: str) -> dict[str, obj
 
 
 async def _lag(admin: Admin, cluster: Cluster, name: str) -> tuple[DescribedGroup, list[LagRow]]:
-    """Return the group with its rows. ClickException if nobody knows it: no members, nothing committed."""
+    """Return the group with its rows. ClickException if it is unknown: no members, nothing committed."""
     group = await describe_group(admin, name)
     committed = await committed_offsets(admin, cluster, name)
     if group.group_state == "Dead" and not committed:

@@ -60,7 +60,7 @@ async def coordinator_of(admin: Admin, group: str) -> Address:
 
 
 async def describe_group(admin: Admin, group: str) -> DescribedGroup:
-    """Return state and members of a group; one that nobody knows is DEAD, without members."""
+    """Return state and members of a group; an unknown one is DEAD, without members."""
 
     async def ask() -> DescribedGroup:
         response = await admin.send_to(await coordinator_of(admin, group), DescribeGroupsRequest(groups=(group,)))

@@ -1,4 +1,4 @@
-"""Where a group is to continue: the text of `--to`, and the offset that it comes to in each partition. Pure."""
+"""Where a group continues: the text of `--to`, and the offset that it comes to in each partition. Pure."""
 
 from __future__ import annotations
 

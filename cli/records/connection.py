@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "tierfetch-cli"
 
 
-def connection(bootstrap: Sequence[str]) -> dict[str, Any]:
+def connection(bootstrap: Sequence[str]) -> dict[str, object]:
     """Return the properties of a client of the running command. UsageError, ClickException."""
     servers = ",".join(str(address) for address in addresses(bootstrap))
-    found: dict[str, Any] = {"bootstrap.servers": servers, "client.id": CLIENT_ID}
+    found: dict[str, object] = {"bootstrap.servers": servers, "client.id": CLIENT_ID}
     try:
         identity = current_identity()
         return found if identity is None else found | librdkafka_properties(identity.settings)

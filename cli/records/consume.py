@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -83,7 +83,8 @@ def consume(
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output has gone, as `head` does. Python would complain again when it flushes at its end.
+        # The reader of our output has closed it, as `head` does. Python would complain again when it flushes at its
+        # end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -109,7 +110,7 @@ def print_records(records: Iterable[Record], formatter: Formatter, count: int | 
         out.flush()
 
 
-def _messages(plan: _Plan, properties: dict[str, Any]) -> Generator[Record, None, None]:
+def _messages(plan: _Plan, properties: dict[str, object]) -> Generator[Record, None, None]:
     """Yield the records, without an end unless the plan exits. KafkaException."""
     from confluent_kafka import Consumer
 

@@ -153,6 +153,8 @@ def _check(
 def _check_epochs(
     broker_id: int, name: str, before: PartitionRegistration, asked: AlterPartitionRequestPartitionData
 ) -> None:
+    # Future epochs mean that this controller is the one that is out of date. An older partition epoch means that the
+    # leader decided without a change it has not seen: taking its ISR could bring back a member that was removed.
     if asked.leader_epoch > before.leader_epoch or asked.partition_epoch > before.partition_epoch:
         raise KafkaError(ErrorCode.not_controller, f"{name}: epochs from a future that this controller does not know")
     if asked.leader_epoch < before.leader_epoch:

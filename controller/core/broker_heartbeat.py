@@ -164,6 +164,7 @@ def fence(state: ControllerState, broker_id: int) -> Iterator[MetadataRecord]:
     broker = state.image.brokers.get(broker_id)
     if broker is None or broker.fenced:
         return
+    # One batch: at no moment does a fenced broker lead, or hold back a high watermark as a member of an ISR.
     yield _change(broker, fenced=FENCED)
     yield from without_broker(state, broker_id)
 

@@ -88,6 +88,7 @@ def _check_update(state: ControllerState, name: str, level: int, upgrade_type: i
         raise KafkaError(ErrorCode.invalid_request, f"{name}: upgrade type {upgrade_type} is none of 1, 2, 3")
     if level < 0 or (level == 0 and name == METADATA_VERSION):
         raise _refused(f"level {level} of {name} is not one it can have")
+    # Registered nodes count even while they are down: once back, they would read records they do not understand.
     for node, supported in _nodes(state):
         if level != 0 and level not in supported.get(name, NOT_THERE):
             raise _refused(f"{node} does not support level {level} of {name}, {_support(supported, name)}")

@@ -10,7 +10,7 @@ ISRs. The timer (`leader.imbalance.check.interval.seconds`, 5 minutes) would giv
 | one session timeout after the first began to wait                       | preferred leaders of all that wait are    |
 |                                                                         | elected, so many in a round               |
 | it cannot lead then                                                     | it is left to the timer, or another event |
-| the timer has gone through all partitions                               | each may come back early once again       |
+| the timer has gone through all partitions                               | each may come back early again            |
 
 Bound: a partition comes back early once between two rounds of the timer. A broker that flaps, or a log that fails and
 is opened again, costs one more election than without this.
@@ -62,5 +62,5 @@ class LeaderReturns:
         self._returned.update(keys)
 
     def balanced(self) -> None:
-        """The timer has gone through all partitions that a replica other than the preferred one leads."""
+        """The timer has visited all partitions that a replica other than the preferred one leads."""
         self._returned.clear()

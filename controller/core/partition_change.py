@@ -104,6 +104,7 @@ class PartitionChange:
         is_preferred_known = target.replicas[:1] == (best,) and warmths[best] is not Warmth.UNKNOWN
         if self.election is Election.PREFERRED and is_preferred_known:
             return best, False
+        # A live leader stays, warm or not: every move of leadership costs clients and followers a round of errors.
         if self.before.leader in candidates:
             return self.before.leader, False
         if candidates:

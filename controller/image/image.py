@@ -191,7 +191,7 @@ class MetadataImage:
 
     def taking_effect(self, record: r.MetadataRecord) -> Sequence[r.MetadataRecord]:
         """Return the records that take effect with this one of the log: itself, none while a transaction is open, all
-        of the transaction with its end. Each is to be taken up before the next record of the log.
+        of the transaction with its end. Take up each before the next record of the log.
         """
         if self._transaction is None and not isinstance(record, _TRANSACTION_RECORDS):
             return (record,)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 Panel = tuple[str, str, tuple[tuple[str, str], ...]]
 
@@ -23,8 +23,8 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
     (
         "Is it well?",
         (
-            ("Partitions below min.insync.replicas", "none", (("sum(tierfetch_under_min_isr)", ""),)),
-            ("Under-replicated partitions", "none", (("sum(tierfetch_under_replicated)", ""),)),
+            ("Partitions below min.insync.replicas", "none", (("sum(tierfetch_under_min_isr_partitions)", ""),)),
+            ("Under-replicated partitions", "none", (("sum(tierfetch_under_replicated_partitions)", ""),)),
             ("Replicas out of service", "none", (("sum(tierfetch_offline_replicas)", ""),)),
             ("Active controllers", "none", (('sum(tierfetch_raft_current_state{state="leader"})', ""),)),
         ),
@@ -35,7 +35,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
             (
                 "Waiting to be copied",
                 "bytes",
-                (("sum by (instance) (tierfetch_remote_copy_lag_bytes)", "{{instance}}"),),
+                (("tierfetch_remote_copy_pending_bytes", "{{instance}}"),),
             ),
             (
                 "Copied to the tier",
@@ -77,7 +77,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                     ),
                 ),
             ),
-            ("Leaderships", "none", (("sum by (instance) (tierfetch_is_leader)", "{{instance}}"),)),
+            ("Leaderships", "none", (("tierfetch_leaders", "{{instance}}"),)),
             (
                 "Appended",
                 "rowsps",
@@ -174,7 +174,7 @@ ALARMS: Final = frozenset(("Is it well?",))
 """Rows of single numbers, red where they are not as they should be."""
 
 
-def board() -> dict[str, Any]:
+def board() -> dict[str, object]:
     """Return the board as Grafana imports it."""
     return {
         "uid": "tierfetch",
@@ -191,7 +191,7 @@ def board() -> dict[str, Any]:
     }
 
 
-def _panels() -> Iterator[dict[str, Any]]:
+def _panels() -> Iterator[dict[str, object]]:
     y = number = 0
     for title, panels in ROWS:
         number += 1
@@ -204,9 +204,9 @@ def _panels() -> Iterator[dict[str, Any]]:
         y += 1 + height
 
 
-def _panel(panel: Panel, *, is_alarm: bool) -> dict[str, Any]:
+def _panel(panel: Panel, *, is_alarm: bool) -> dict[str, object]:
     title, unit, queries = panel
-    defaults: dict[str, Any] = {"unit": unit, "min": 0}
+    defaults: dict[str, object] = {"unit": unit, "min": 0}
     if is_alarm:
         good_is_one = title == "Active controllers"
         steps = [("red", None), ("green", 1)] if good_is_one else [("green", None), ("red", 1)]

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequen
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from ...log.core.index import AbortedTransaction
@@ -193,7 +193,7 @@ class Brokers:
                 failures.append(f"{address}: {error}")
         raise BrokersUnavailableError(f"no broker responds: {'; '.join(failures)}")
 
-    async def _of_leader(self, partition: TopicPartition, ask: Callable[[Address], Coroutine[Any, Any, T]]) -> T:
+    async def _of_leader(self, partition: TopicPartition, ask: Callable[[Address], Coroutine[object, None, T]]) -> T:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + RETRY_FOR_S
         while True:

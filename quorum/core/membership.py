@@ -195,6 +195,8 @@ def on_high_watermark(replica: Replica, role: Leader) -> None:
         role.voter_change = None
         if not change.is_answered:
             _answer(replica, change.token, ErrorCode.none, "")
+    # A removed leader leads until its removal is committed, and does not count itself: were it to resign before, the
+    # change might be lost, and the operator would have to ask again.
     if not replica.is_voter and replica.voter_history.latest.offset < replica.high_watermark:
         resign(replica, role, "this replica was removed from the voters")
 
@@ -263,6 +265,8 @@ def _change_refusal(replica: Replica, cluster_id: str | None) -> Refusal | None:
 
 def _under_way(replica: Replica) -> Refusal | None:
     """What has to be committed first."""
+    # One voter at a time, and from a committed set: only then do the majorities of the old and the new set overlap. A
+    # record of this epoch must be committed before, or two leaders could each begin from another set (Raft's erratum).
     role = _leader(replica)
     if replica.high_watermark <= role.epoch_start_offset:
         return ErrorCode.request_timed_out, f"epoch {replica.epoch} has not committed a record yet; try again"

@@ -85,6 +85,8 @@ def leader_only_error(replica: Replica, epoch: int) -> ErrorCode | None:
 
 def claim_epoch(replica: Replica, epoch: int) -> bool:
     """Return whether a request may raise this replica's epoch to `epoch`, and count it if so."""
+    # Epochs are a finite resource, and a request may come from any process: without a limit on how fast they rise, one
+    # request with a huge epoch would leave the quorum none to elect in.
     steps = epoch - replica.epoch
     if steps <= 0:
         return True

@@ -90,6 +90,7 @@ def on_chunk_written(replica: Replica, effect: SnapshotChunkAppend) -> None:
     role.fetch_deadline_ms = replica.fetch_deadline()
     role.download.writing = None
     role.download.position = effect.end_position
+    # Only a whole file replaces the log: until then a crash finds the log that this replica acknowledged.
     if effect.is_last:
         replica.install_snapshot(effect.snapshot_id)
 

@@ -77,6 +77,8 @@ def become_candidate(replica: Replica) -> None:
     """A new epoch, and the first vote in it for itself."""
     assert replica.may_stand, f"{replica.key} does not vote"
     assert replica.epoch < EPOCH_MAX, f"there is no epoch after {replica.epoch}"
+    # A replica raises the epoch by itself only here, after a majority granted pre-votes: a voter that is cut off stays
+    # in its epoch, and deposes no leader when it is back.
     role = Candidate(replica.random_election_deadline(), _new_poll(replica))
     _enter(replica, role, replica.epoch + 1, None, replica.key)
 
@@ -86,6 +88,7 @@ def become_leader(replica: Replica) -> None:
     assert isinstance(role, Candidate), f"{role.state} cannot lead"
     granted = [node.id for node in replica.voters if node.id in role.poll.granted]
     assert len(granted) >= replica.voters.majority, (granted, replica.voters)
+    # No record of this epoch may exist yet: offset and epoch must name one record for ever.
     assert replica.log.last.epoch < replica.epoch, (replica.log.last, replica.epoch)
     replica.election_attempts = 0
     begin_at_ms = {node.id: replica.now_ms for node in replica.other_voters}

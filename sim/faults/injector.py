@@ -8,7 +8,7 @@ a link is blocked while any active fault blocks it, a node is down while any kee
 |------------------------------|-------------------------------------------------------------------------------------|
 | crashes, wipes, pauses       | at once; a keeper for each node starts it again when nothing keeps it down          |
 | links, clocks, disks, store  | settings of the world, set again after each begin and end                           |
-| who leads, who votes, joins  | asked when the fault begins, or told while it lasts (`Nodes`, `on`, `joins`)        |
+| who leads, who votes, joins  | asked when the fault begins, or given while it lasts (`Nodes`, `on`, `joins`)        |
 | requests to the cluster      | made by the scenario (`immediate_faults`); without one for its kind, skipped        |
 """
 
@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from ...broker.node import StartError
 from ...protocol import ErrorCode, KafkaError
@@ -63,7 +63,7 @@ RELIEF_S = (0.05, 0.6)
 DEPOSED_S = (1.0, 4.0)
 DEPOSED_SHARE = 0.7
 UNTIL_MISSED_S = (0.1, 0.4)
-"""A leader that is back sooner was not missed by anybody."""
+"""A leader that is back sooner was not missed."""
 JOINER_DOWN_S = 0.3
 """Longer than what asked for it is held up."""
 START_FAILURES = (OSError, StartError, QuorumStartError, ProcessDiedError)
@@ -108,7 +108,9 @@ class FaultInjector:
         self._cut: Counter[str] = Counter()
         self._silent: Counter[str] = Counter()
         self._deposed: Counter[str] = Counter()
-        """How often a host is cut off by what has just happened, or nobody hears it, or only clients reach it."""
+        """How often a host is cut off by what has just happened, or no replica receives from it, or only clients reach
+        it.
+        """
         self._late: Counter[tuple[str, str]] = Counter()
         """From voters to their candidates."""
         self._relieved: str | None = None
@@ -214,7 +216,7 @@ class FaultInjector:
             self._world.loop.call_later(self._rng.uniform(*RELIEF_S), self._relieve, host)
 
     def _leads(self, host: str) -> None:
-        """A node begins to lead a partition. One is deposed at a time, or there would be nobody left."""
+        """A node begins to lead a partition. One is deposed at a time, or no leader would be left."""
         if self._lasts(FaultKind.DEPOSE_LEADERS) and not +self._deposed and self._rng.random() < DEPOSED_SHARE:
             self.injected["depose leaders, cut off"] += 1
             self._world.record("faults", f"only clients reach {host} for a while")
@@ -242,7 +244,7 @@ class FaultInjector:
     def _lasts(self, kind: FaultKind) -> bool:
         return any(fault.kind is kind for fault in self._active.values())
 
-    def _in_a_moment(self, strike: Callable[..., None], *arguments: Any) -> None:
+    def _in_a_moment(self, strike: Callable[..., None], *arguments: object) -> None:
         self._world.loop.call_later(self._rng.uniform(*MOMENT_S), strike, *arguments)
 
     def _crash_voter(self, host: str) -> None:
@@ -265,7 +267,7 @@ class FaultInjector:
         self._set_links()
 
     def _relieve(self, host: str) -> None:
-        """It is cut off, and the one before it is so no more."""
+        """Cut it off, and reconnect the one before it."""
         if self._lasts(FaultKind.RELIEVE_LEADERS):
             self.injected["relieve leaders, cut off"] += 1
             self._world.record("faults", f"{host} is cut off, {self._relieved} is back")
@@ -364,7 +366,7 @@ class FaultInjector:
     # -- settings -----------------------------------------------------------------------------------------------------
 
     def _apply_settings(self) -> None:
-        """As the active faults want them."""
+        """Set machines and the store as the active faults require."""
         self._set_links()
         active = self.active
         for name in sorted(self._starts):

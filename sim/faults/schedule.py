@@ -1,7 +1,7 @@
 """Fault schedules: what goes wrong, when, for how long. Data: generated from a seed, stored, shortened, replayed.
 
 A run has a safety phase, during which the faults of its schedule begin and end, and a liveness phase, in which nothing
-fails any more and everything must converge. Each fault ends by itself; at the end of the safety phase all are over.
+fails any longer and everything must converge. Each fault ends by itself; at the end of the safety phase all are over.
 
 | kind            | targets         | value                  | while it lasts                                         |
 |-----------------|-----------------|------------------------|--------------------------------------------------------|
@@ -11,7 +11,7 @@ fails any more and everything must converge. Each fault ends by itself; at the e
 | wipe            | node            | -                      | down; its disk is replaced by an empty one             |
 | pause           | node            | -                      | it does nothing, and knows nothing of it               |
 | partition       | one side        | -                      | no packet between these and all others                 |
-| one way         | from, to        | -                      | no packet from the one to the other                    |
+| one way         | from, to        | -                      | no packet from the first to the second                 |
 | slow link       | a, b            | latency, ms            | each packet takes that much longer                     |
 | reordering      | -               | latency, ms            | connections overtake each other by up to that          |
 | clock jump      | node            | ms, also negative      | its wall clock is that far off, then back              |
@@ -21,7 +21,7 @@ fails any more and everything must converge. Each fault ends by itself; at the e
 | lost replies    | -               | probability            | calls had their effect, and fail                       |
 | half uploads    | -               | probability            | uploads end in the middle                              |
 | hung uploads    | -               | seconds                | uploads take that much longer, and have their effect   |
-|                 |                 |                        | even if nobody waits for them any more                 |
+|                 |                 |                        | even if no caller waits for them any longer            |
 | slow disk       | node            | factor                 | each call takes that many times as long                |
 | full disk       | node            | -                      | writes fail: no space is left                          |
 | move leader     | -               | -                      | at once: another in-sync replica leads each partition  |

@@ -56,7 +56,7 @@ class _Seen:
 
 
 def _votes(role: Role) -> int:
-    """How many count for it; a leader's do not change any more."""
+    """How many count for it; a leader's no longer change."""
     return len(role.poll.granted) if isinstance(role, Candidate) else 0
 
 
@@ -175,7 +175,7 @@ class QuorumJudge:
             self._check_one(self._counted.setdefault((voter, epoch), node_id), node_id, voter, epoch)
 
     def _check_on_disk(self, voter: int, epoch: int, candidate: int) -> None:
-        """One that has gone on to a later epoch had to forget this one."""
+        """One that has moved to a later epoch had to forget this one."""
         vote = self._disks.vote(self._hosts[voter], DIRECTORY)
         if vote is None or vote.epoch < epoch or (vote.epoch == epoch and vote.voted_id != candidate):
             detail = f"{candidate} counts the vote of {voter} in {epoch}, whose disk says {vote}"

@@ -44,13 +44,13 @@ LATE_MS: Final = 8_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a topic wants to keep; -1 is no limit."""
+    """What a topic keeps; -1 is no limit."""
 
     retention_ms: int
     retention_bytes: int
 
     def breached_by(self, header: BatchHeader, behind_bytes: int, now_ms: int) -> bool:
-        """A batch that so many bytes lie behind."""
+        """Return whether a batch that so many bytes follow should have been deleted."""
         is_old = self.retention_ms >= 0 and header.max_timestamp <= now_ms - self.retention_ms
         return is_old or 0 <= self.retention_bytes <= behind_bytes
 

@@ -4,8 +4,8 @@
 |--------------------|----------------------------------|------------------------|------------------------------------|
 | `start`            | enters, in a process of its own  | as they are            | -                                  |
 | `stop`, or it fails | leaves in order                 | as it leaves them      | as it closes them                  |
-| `crash("process")` | gone, nothing is cleaned up      | as the page cache says | closed by the kernel, at once      |
-| `crash("machine")` | gone                             | unsynced ones may lose | half open until it runs again      |
+| `crash("process")` | killed, nothing is cleaned up    | as the page cache says | closed by the kernel, at once      |
+| `crash("machine")` | killed                           | unsynced ones may lose | half open until it runs again      |
 | `pause`, `resume`  | frozen; what it missed comes late | its calls take effect | accepted and filled by the kernel  |
 | `wipe`             | must be down                     | none                   | -                                  |
 """
@@ -184,12 +184,12 @@ class Host:
         self.files.wipe()
 
     def discard(self) -> None:
-        """The world ends: whatever still runs has no effect any more."""
+        """The world ends: whatever still runs no longer has any effect."""
         for disk in self._disks:
             disk.crash()
         self._down()
 
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run(self, work: Coroutine[object, None, T]) -> T:
         """Run client code on this host, in a process of its own that crashes never hit."""
         process, context = Process(self.name, 0), copy_context()
         self._world.network.machine_up(self.name)
@@ -215,7 +215,7 @@ class Host:
                 self._world.record(self.name, "is up")
                 started.set_result(node)
                 await self._end_of(node, stop_wanted)
-        except Exception as error:  # noqa: BLE001 - the supervisor of this node: its starter is told, else the run fails
+        except Exception as error:  # noqa: BLE001 - the supervisor of this node: its starter gets the error, else the run fails
             self._world.record(self.name, f"failed: {type(error).__name__}")
             if started.done():
                 self._world.loop.call_exception_handler({"message": f"{self.name} failed", "exception": error})

@@ -80,7 +80,7 @@ class SimServer:
             del self._network.listeners[self._address]
 
     async def wait_closed(self) -> None:
-        """Connections go on by themselves, as asyncio's did before 3.12."""
+        """Connections continue by themselves, as asyncio's did before 3.12."""
 
     def get_loop(self) -> SimLoop:
         return self._network.loop
@@ -101,8 +101,8 @@ class Network:
         """Hosts of which something in between refuses every other connect."""
         self._refused: set[tuple[str, str]] = set()
         """Pairs of hosts whose last connect to a flaky host was refused."""
-        self._refused_tasks: set[tuple[asyncio.Task[Any] | None, str]] = set()
-        """The same, by who dialled."""
+        self._refused_tasks: set[tuple[asyncio.Task[object] | None, str]] = set()
+        """Connections by the host that dialled."""
         self._running: set[str] = {OUTSIDE}
         self._known: set[str] = {OUTSIDE}
         self._links: dict[tuple[str, str], Link[SimTransport]] = {}
@@ -114,7 +114,7 @@ class Network:
     # Hosts.
 
     def machine_up(self, host: str) -> None:
-        """It answers from now on; what it does not know any more, with resets."""
+        """It answers from now on; what it no longer knows, with resets."""
         self._known.add(host)
         self._running.add(host)
         for transport in self._silent.pop(host, {}):
@@ -128,7 +128,7 @@ class Network:
             transport.kill(is_silent=False)
 
     def machine_died(self, host: str, process: Process | None) -> None:
-        """Nothing leaves and nothing answers any more, nor does what processes before this one left to the kernel."""
+        """Nothing leaves and nothing answers any longer, nor does what processes before this one left to the kernel."""
         self._running.discard(host)
         left = dict(self._transports.pop(process, {}) if process is not None else {})
         if process is not None:
@@ -178,7 +178,7 @@ class Network:
         return found is not None and found.is_blocked
 
     def block(self, source: str, target: str) -> None:
-        """Nothing gets from `source` to `target` any more."""
+        """Block everything from `source` to `target`."""
         link = self.link(source, target)
         if not link.is_blocked:
             link.is_blocked, link.blocked_at_s = True, self.loop.time()
@@ -266,7 +266,9 @@ class Network:
         return self._connect((own, self._free_port()), (target, port), process, server)
 
     def _is_refused(self, own: str, target: str) -> bool:
-        """Every other time; no task twice in a row, whatever others do meanwhile: that is proof that nobody listens."""
+        """Every other time; no task twice in a row, whatever others do meanwhile: that is proof that no process
+        listens.
+        """
         if target not in self.flaky:
             return False
         self._refused ^= {(own, target)}
@@ -284,7 +286,7 @@ class Network:
     def _connect(
         self, dialler: tuple[str, int], listener: tuple[str, int], process: Process | None, server: SimServer
     ) -> SimTransport:
-        """Both ends; the accepting process hears of its own when it runs."""
+        """Both ends; the accepting process gets its own when it runs."""
         self.connections_made += 1
         there, back = self.link(dialler[0], listener[0]), self.link(listener[0], dialler[0])
         ours = SimTransport(self, there, process, copy_context(), (dialler, listener))

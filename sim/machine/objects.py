@@ -69,7 +69,7 @@ class _Change:
 
 
 class SimObjectStore:
-    """`objects` by key, for checkers; `unfinished` are parts that uploads left behind."""
+    """`objects` by key, for checkers; `unfinished` are parts that uploads have left."""
 
     def __init__(self, network: Network, rng: Random, counters: Counter[str]) -> None:
         self.objects: dict[str, bytes] = {}
@@ -98,7 +98,7 @@ class SimObjectStore:
         return ObjectRemoteStorage(_Way(self, host), config or StorageConfig())
 
     def put(self, key: str, data: bytes, uploader: Process | None = None) -> None:
-        """`uploader` will be told that it is there."""
+        """`uploader` will be notified that it is there."""
         self.objects[key] = data
         self.put_ever.add(key)
         if key in self._deleted:

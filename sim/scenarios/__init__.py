@@ -1,6 +1,6 @@
 """What runs: a cluster or a quorum, their clients, the administrator, and the runner of seeds.
 
-administrator    `Administrator` changes a cluster under faults, and mends what only people can.
+administrator    `Administrator` changes a cluster under faults, and repairs what only people can.
 client           `SimClient` is a client of the cluster, through the wire.
 cluster          `ClusterScenario` runs controllers, brokers, a tiered topic, clients and an administrator.
 cluster_clients  `ClusterClients` makes the producers and readers of the main topic.

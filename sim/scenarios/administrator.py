@@ -1,4 +1,4 @@
-"""The administrator of a cluster: a client that changes it under faults, and mends what only people can.
+"""The administrator of a cluster: a client that changes it under faults, and repairs what only people can.
 
 | job              | request                                                                                          |
 |------------------|--------------------------------------------------------------------------------------------------|
@@ -13,7 +13,7 @@
 |                  | log leads, uncleanly                                                                             |
 
 What was acknowledged must hold in the end (`anomalies`). After a request whose outcome is not known nothing is said
-about its topic any more: it may still be on its way. What side topics were acknowledged must be in them
+about its topic any longer: it may still be on its way. What side topics were acknowledged must be in them
 (`lost_from`). `changed` counts what was acknowledged.
 """
 
@@ -75,7 +75,7 @@ RESCUE_AFTER_S: Final = 3.0
 RESCUE_LATEST_S: Final = 12.0
 """Then without those that are still down."""
 LOSS_TO_ACCEPT: Final = "accept the loss"
-"""What a broker says of a log that has lost records, where nobody else leads (`failed_logs.obstacle`)."""
+"""What a broker says of a log that has lost records, where no other broker leads (`failed_logs.obstacle`)."""
 SIDE_BATCHES: Final = 12
 SIDE_VALUE_BYTES: Final = 400
 PREFERRED, UNCLEAN = 0, 1
@@ -152,7 +152,7 @@ class Administrator:
             self.changed["topics replaced"] += name in self._truth.image.topics
 
     async def keep_for_ever(self, name: str) -> None:
-        """Nothing of a topic expires any more, once this returns."""
+        """Nothing of a topic expires any longer, once this returns."""
         for key in ("retention.ms", "retention.bytes"):
             while self._truth.image.topics[name].configs.get(key) != "-1":
                 await self._set(ResourceType.TOPIC, name, key, "-1")
@@ -325,7 +325,7 @@ class Administrator:
         return self._requests[name] if was_certain else None
 
     def _settle(self, name: str, request: int | None, *, exists: bool) -> None:
-        """As this request was answered, unless another one began meanwhile: nobody knows which of them came last."""
+        """As this request was answered, unless another one began meanwhile: it is unknown which of them came last."""
         if request == self._requests[name]:
             self._uncertain.discard(name)
             self._exists[name] = exists
@@ -340,7 +340,7 @@ class Administrator:
             self._produced.setdefault(written_to, {})[offset] = (number, sent_ms)
 
     async def _assign(self, partition: TopicIdPartition, replicas: tuple[int, ...]) -> None:
-        """One after the other, or nobody could say which came last."""
+        """One after the other, or it would be unknown which came last."""
         asked = ReassignablePartition(partition_index=partition.partition, replicas=replicas)
         topic = ReassignableTopic(name=partition.topic, partitions=(asked,))
         async with self._assigning:

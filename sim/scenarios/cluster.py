@@ -8,7 +8,7 @@ store, clients, an administrator who changes the cluster, and the faults of a sc
 
 Nothing stands in for a node: who leads, who is in sync and who is fenced is decided by the production controllers. What
 differs from seed to seed beside the faults is `ClusterOptions`. Segments are small and local retention short, so that
-most of a log lies in the tier soon. Where the main topic expires, its retention ends with the faults: every record that
+most of a log is in the tier soon. Where the main topic expires, its retention ends with the faults: every record that
 no retention was allowed to take (`judges.core.retention`) must be found.
 """
 
@@ -73,7 +73,7 @@ RUN_LIMIT_S: Final = 600.0
 CATCH_UP_FACTOR: Final = 5.0
 IDLE_S: Final = 2.0
 IDLE_EVENTS_MAX: Final = 600
-"""A second of one host, when nothing is to be done."""
+"""A second of one host, when there is nothing to do."""
 
 
 class ClusterScenario:
@@ -197,7 +197,7 @@ class ClusterScenario:
         )
 
     def _may_lose_logs(self, host: str) -> bool:
-        """Whether anything has ever kept a broker there from a log: a call that failed, a full disk, rot."""
+        """Whether anything has ever kept a broker there from a log: a call that failed, a full disk, corruption."""
         injected = self.injector.injected
         return (
             DIRECTORY in self.world.host(host).disk_faults.failed_at_s
@@ -324,7 +324,7 @@ class ClusterScenario:
         await self.administrator.close()
 
     async def _calm_down(self, clients: Sequence[asyncio.Task[None]]) -> None:
-        """Clients go on for a moment without faults, end, and everything converges. Nothing expires any more, or
+        """Clients continue for a moment without faults, end, and everything converges. Nothing expires any longer, or
         there would be nothing left to judge; until then clients leave the tier time to catch up with them.
         """
         if self.options.expires:

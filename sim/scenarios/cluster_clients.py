@@ -17,7 +17,7 @@ Work = Callable[[], Coroutine[None, None, None]]
 
 
 class ClusterClients:
-    """As `options` wants them."""
+    """The clients that `options` asks for."""
 
     def __init__(self, world: World, options: ClusterOptions, addresses: Sequence[Address], shared: Shared) -> None:
         self._world = world

@@ -16,11 +16,11 @@ from ..machine.process import Process
 from ..machine.world import World
 from .cluster_options import BROKERS, PORT, ClusterOptions
 from .combined import CombinedProcess, broker_in
-from .controllers import ControllerProcess
+from .controllers import ControllerProcess, open_controller_process
 
 
 class ClusterNodes:
-    """The nodes as `options` wants them. `tap` gives a listener for each run of a controller, by host; `on_controller`
+    """The nodes that `options` asks for. `tap` gives a listener for each run of a controller, by host; `on_controller`
     is called with each controller that was made.
     """
 
@@ -54,7 +54,7 @@ class ClusterNodes:
             await host.start(lambda machine: self._combine(name, machine, tap))
         else:
             controller = options.controller_config(name)
-            node = await host.start(lambda machine: ControllerProcess(controller, machine, listeners=[tap]))
+            node = await host.start(lambda machine: open_controller_process(controller, machine, listeners=[tap]))
             self._on_controller(node.service)
 
     def _combine(self, name: str, machine: NodeEnvironment, tap: Tap) -> CombinedProcess:

@@ -118,7 +118,7 @@ def _of_leftovers(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) 
 def _leftover(
     segment: RemoteLogSegmentMetadata, leader: Broker, log: PartitionLog, ledger: RemoteLogLedger, now_ms: int
 ) -> str | None:
-    """Return why the segment should be gone."""
+    """Return why the segment should have been deleted."""
     if segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
         return "is still being deleted"
     if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
@@ -160,7 +160,7 @@ def _of_configs(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, st
 
 
 def _of_deleted_topics(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) -> Iterator[tuple[str, str]]:
-    """Their local replicas and remote segments are gone."""
+    """Their local replicas and remote segments are deleted."""
     for topic_id, name in truth.topics.items():
         if topic_id in truth.image.topic_names:
             continue
@@ -177,5 +177,5 @@ def _of_deleted_topics(truth: ClusterTruth, brokers: Brokers, store: SimObjectSt
 
 
 def _left(store: SimObjectStore, prefix: str) -> list[str]:
-    """What somebody should have deleted, if it has no name any more."""
+    """What should have been deleted, if its name no longer exists."""
     return [key for key in store.objects if key.startswith(prefix) and not store.is_orphan(key)]

@@ -10,7 +10,7 @@ After every event, over the tables of `judges.quorum_replicas`:
 | same state machine    | two nodes apply different records at one offset, or one applies an offset twice           |
 
 The quorum flushes before it acknowledges: no crash allowed a loss. Voters are never wiped here, for a static quorum
-does not survive that (KIP-853 tells why); the observer is.
+does not survive that (KIP-853 says why); the observer is.
 """
 
 from __future__ import annotations
@@ -49,7 +49,14 @@ from ..machine.chance import Chance
 from ..machine.process import Process, current_process
 from ..machine.tasks import every_second, first_error
 from ..machine.world import World
-from .controllers import ObserverProcess, QuorumProcess, controller_config, controller_host
+from .controllers import (
+    ObserverProcess,
+    QuorumProcess,
+    controller_config,
+    controller_host,
+    open_observer_process,
+    open_quorum_process,
+)
 from .quorum_probes import QuorumProbes
 from .report import Tallies
 
@@ -124,7 +131,7 @@ class QuorumOptions:
 
 @dataclass(slots=True)
 class _StateMachine:
-    """What one run of a node has applied: value by offset. Tells `run` of every batch."""
+    """What one run of a node has applied: value by offset. Reports every batch to `run`."""
 
     run: QuorumScenario
     process: str
@@ -356,9 +363,11 @@ class QuorumScenario:
         self._starts += 1
         machine = self._machines[node_id] = _StateMachine(self, f"{name}/{self._starts}")
         if node_id in voters:
-            await host.start(lambda environment: QuorumProcess(config, environment, listeners=[machine]))
+            await host.start(lambda environment: open_quorum_process(config, environment, listeners=[machine]))
         else:
-            await host.start(lambda environment: ObserverProcess(config, node_id, environment, listeners=[machine]))
+            await host.start(
+                lambda environment: open_observer_process(config, node_id, environment, listeners=[machine])
+            )
 
     def _replica(self, name: str) -> QuorumNode | None:
         node = self.world.host(name).node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from ...protocol import KafkaError
 from ..faults.schedule import Schedule
@@ -86,8 +86,8 @@ def run_seed(
         )
 
 
-def _faults(world: World) -> list[dict[str, Any]]:
-    """What nobody awaited; but a process may end because its disk fails, and says so as its last word."""
+def _faults(world: World) -> list[dict[str, object]]:
+    """What was never awaited; but a process may end because its disk fails, and says so as its last word."""
     ends = {f"{name} failed" for name in world.hosts}
     return [
         each

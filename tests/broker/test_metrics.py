@@ -22,8 +22,11 @@ from tierfetch.broker.metrics import (
     Quantity,
     RequestTimes,
     _per_partition,
+    copy_lag_metrics,
+    fetcher_metrics,
     follower_metrics,
     group_metrics,
+    hosting_metrics,
     log_metrics,
     partition_metrics,
     process_metrics,
@@ -109,10 +112,13 @@ class Subject:
         return Scrape(self._families)
 
     def _families(self) -> Iterator[Metric]:
+        yield from hosting_metrics(self._hosted)
+        yield from fetcher_metrics(self.fetchers)
         yield from partition_metrics(self._hosted)
         yield from follower_metrics(self.fetchers)
         if self._tier is not None:
             yield from tier_metrics(self._tier, self._hosted)
+            yield from copy_lag_metrics(self._tier, self._hosted)
         yield from group_metrics(self._groups)
         yield from log_metrics(self._logs, self._disk)
         yield from server_metrics(self._server)
@@ -170,6 +176,28 @@ async def test_only_a_leader_tells_of_the_isr(subject: Subject, host: Host) -> N
         assert scrape.value(f"tierfetch_{name}", topic="led", partition="0") == expected, name
         assert scrape.value(f"tierfetch_{name}", topic="followed", partition="0") is None, name
     assert scrape.value("tierfetch_is_leader", topic="followed", partition="0") == 0
+
+
+async def test_totals_over_all_partitions(subject: Subject, host: Host, tier: Tier) -> None:
+    led = await host.topic("led", 1, 2)
+    other = await host.topic("other", 1)
+    await host.topic("followed", 2, 1)
+    await other.append(batch(b"a", b"b"), AppendOrigin.CLIENT, acks_all=False)
+    assert led.leadership is not None
+    led.leadership.replicas.commit_isr([1], partition_epoch=1)
+    led.leadership.replicas.min_insync_replicas = 2
+    scrape = subject.scrape()
+    values = {
+        name: scrape.value(f"tierfetch_{name}")
+        for name in ("partitions", "leaders", "under_replicated_partitions", "under_min_isr_partitions")
+    }
+    assert values == {
+        "partitions": 3,
+        "leaders": 2,
+        "under_replicated_partitions": 1,
+        "under_min_isr_partitions": 1,
+    }
+    assert scrape.value("tierfetch_local_log_bytes") == other.log.state.segments.size_bytes
 
 
 async def test_replicas_that_cannot_serve(subject: Subject, host: Host) -> None:

@@ -5,10 +5,10 @@ judge                `Judge` is the protocol of all judges, `Judges` is all judg
 
 While a run lasts, each in a class `...Judge`:
 
-client_answers       Clients are told of nothing that is not committed, kept, or true of the leader's log.
+client_answers       Clients are given nothing that is not committed, kept, or true of the leader's log.
 coverage             Every offset of a log is in the local log or in the store.
-fencing              A broker that is fenced deserved it, by what its controller had heard.
-heartbeats           A process of the past is refused; other judges ask here what a controller had heard.
+fencing              A broker that is fenced deserved it, by the heartbeats that its controller had.
+heartbeats           A process of the past is refused; other judges ask here which heartbeats a controller had.
 isr_leavers          A member leaves an ISR only if it lagged, stopped, or lost its log.
 isr_members          A member of an ISR has everything that is committed, on its disk as far as it must.
 pace                 A cluster without faults comes to rest.

@@ -190,7 +190,7 @@ class CommitReported:
 
 @dataclass(frozen=True, slots=True)
 class LogStartReported:
-    """A client is told where a log starts."""
+    """A client is given the start of a log."""
 
     partition: TopicPartition
     start_offset: int
@@ -257,7 +257,7 @@ class DiskWiped:
 
 @dataclass(frozen=True, slots=True)
 class PagesGivenUp:
-    """An fsync has failed on this host: what it was to write will leave the page cache."""
+    """An fsync has failed on this host: what it should have written will leave the page cache."""
 
     host: str
 

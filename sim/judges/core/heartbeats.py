@@ -1,4 +1,4 @@
-"""What brokers have told the active controller in their heartbeats, read off at the controllers' listeners.
+"""What brokers have reported to the active controller in their heartbeats, read at the controllers' listeners.
 
     a broker --heartbeat--> listener of a controller --`HeartbeatReceived`--> when, and where its log ended
                                                     --`HeartbeatAnswered`--> was it right to accept it?
@@ -62,7 +62,7 @@ class HeartbeatJudge:
                 self._check_answer(request, code, registered_epoch)
 
     def _note(self, epoch: int, next_offset: int, request: BrokerHeartbeatRequest) -> None:
-        """A controller that leads in `epoch` is told this."""
+        """Record a heartbeat at a controller that leads in `epoch`."""
         heard = self._heard.setdefault((epoch, request.broker_id), deque(maxlen=REMEMBERED_MAX))
         heard.append(
             Heard(

@@ -87,7 +87,7 @@ class IsrLeaversJudge:
             led.level_s, led.members = led.appended_s, frozenset(registration.isr)
 
     def _asked_for(self, name: TopicIdPartition, leader: ReplicaStatus, leavers: Collection[int]) -> None:
-        """A leader wants these to leave. InvariantViolationError."""
+        """A leader asks for these to leave. InvariantViolationError."""
         led, registration = self._of(name, leader), self._image().partition(name.topic_partition)
         if led is None or registration is None:
             return

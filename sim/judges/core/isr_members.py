@@ -131,7 +131,7 @@ class IsrMembersJudge:
             raise InvariantViolationError("joins level", f"{detail}, {committed_end} is committed")
 
     def _registration(self, name: TopicIdPartition) -> PartitionRegistration | None:
-        """None if the topic is gone, or there is another one of that name."""
+        """None if the topic was deleted, or there is another one of that name."""
         image = self._image()
         return image.partition(name.topic_partition) if image.topic_names.get(name.topic_id) == name.topic else None
 
