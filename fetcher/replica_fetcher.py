@@ -437,6 +437,7 @@ class ReplicaFetcher:
     def _follow_high_watermark(replica: FollowedReplica, high_watermark: int) -> None:
         replica.failures = 0
         log_end_offset = replica.partition.offsets.log_end_offset
+        # The leader's may be ahead of this log: what is not here yet may still be cut, and must not count as committed.
         replica.is_caught_up = high_watermark <= log_end_offset
         replica.partition.update_high_watermark(high_watermark if replica.is_caught_up else log_end_offset)
 
