@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 UV     := $(shell command -v uv 2>/dev/null)
 DEMO_ARGS ?=
 # What CI runs of the processes on secured clusters; all of them: make test-secure SECURE=tests/process
-SECURE ?= $(patsubst %,tests/process/test_%.py,clients client_refusals groups combined quorum tier durability follower_fetch replacement thin_leaders)
+SECURE ?= $(patsubst %,tests/process/test_%.py,clients client_refusals groups combined quorum tier durability follower_fetch replacement thin_leaders record_commands data_commands)
 # One more than there are cores: tests of processes mostly wait.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 1))')
 SIM_SEEDS ?= 1000

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
+    "client": ("confluent_kafka",),
     "demo": ("confluent_kafka", "moto", "plotly"),
     "encryption": ("Cryptodome",),
     "jks": ("jks",),

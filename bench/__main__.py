@@ -74,7 +74,7 @@ SUITES = {
 @click.option("--rounds", default=1, show_default=True, help="How often the systems take turns.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), default="bench-results/last.json")
 def main(name: str, against: str, size_mb: int, runs: int, rounds: int, json_path: Path) -> None:
-    """Measure tierfetch and Apache Kafka 4.3.0 in turn, on the same machine and data. Never a gate: it only tells."""
+    """Measure tierfetch and Apache Kafka 4.3.0 in turn, on the same machine and data. Never a gate."""
     console = Console()
     systems = [TIERFETCH]
     if against == "kafka":

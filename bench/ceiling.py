@@ -1,7 +1,7 @@
 """What the machine itself allows: one process sends files, another receives, checks and writes them. No broker at all.
 
 The sender is a loop of `sendfile`; the receiver fills one buffer, sums each quarter of a megabyte (CRC-32C, as of a
-batch) and writes it to a new file. Whoever replicates over a socket does at least this.
+batch) and writes it to a new file. Replication over a socket does at least this.
 """
 
 from __future__ import annotations

@@ -20,10 +20,9 @@ from uuid import UUID
 
 import psutil
 
+from tierfetch.controller import SUPPORTED_FEATURES, ControllerConfig, snapshot_records
 from tierfetch.controller.core.broker_heartbeat import fence
-from tierfetch.controller.core.config import SUPPORTED_FEATURES, ControllerConfig
 from tierfetch.controller.core.machine import ControllerCore
-from tierfetch.controller.image.snapshot import snapshot_records
 from tierfetch.controller.records import (
     BrokerEndpoint,
     BrokerFeature,

@@ -1,9 +1,9 @@
 """Election after the leader's death: three controller processes, the leader killed with SIGKILL, again and again.
 
 Measured from the kill until a survivor says that it leads, by its own log lines (millisecond stamps of one clock). Two
-cases: "killed", where the survivors notice that the leader's connections were closed and nobody listens any more; and
-"frozen" (SIGSTOP), where its sockets stay open and only the fetch timeout tells. For the second the bound is the fetch
-timeout plus pre-vote, vote and their fsyncs.
+cases: "killed", where the survivors notice that the leader's connections were closed and its port no longer listens;
+and "frozen" (SIGSTOP), where its sockets stay open and only the fetch timeout shows it. For the second the bound is the
+fetch timeout plus pre-vote, vote and their fsyncs.
 """
 
 from __future__ import annotations

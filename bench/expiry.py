@@ -19,8 +19,8 @@ from tierfetch.log.core.config import LogConfig
 from tierfetch.log.disk.os_disk import OsDisk
 from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.log.segment.open_limit import OpenSegments
+from tierfetch.protocol import TopicPartition
 from tierfetch.protocol.records import Record, build_batch
-from tierfetch.protocol.topics import TopicPartition
 
 from .measure import Results
 from .systems import TIERFETCH, System
@@ -58,6 +58,9 @@ class _Keeper:
     def segment_closed(self) -> None: ...
 
     accepts_clients = True
+    accepts_replicas = True
+
+    def note_written(self, size_bytes: int) -> None: ...
 
 
 def run(system: System, base: Path, results: Results, size_mb: int, runs: int) -> None:
@@ -87,7 +90,7 @@ async def _measure(directory: Path, unlink_s: float) -> tuple[float, float, floa
         os.truncate(path, SEGMENT_BYTES)
     log = await _open(disk, directory, recovery_point=SEGMENTS, is_clean=True)
     await _append(log, int(time.time() * 1000))
-    log.update_high_watermark(log.log_end_offset)
+    log.update_high_watermark(log.state.log_end_offset)
     before_s = await _slowest_append(log, asyncio.sleep(PHASE_S))
     began = time.perf_counter()
     ended: list[float] = []

@@ -2,7 +2,7 @@
 processes decide it, write it to three logs, flush them, and replay it; timed from the request that asks for it to its
 answer, which comes after the commit.
 
-Brokers are played by this process: they register and say that they want to be fenced. What clients see of a failover,
+Brokers are played by this process: they register and ask to be fenced. What clients see of a failover,
 with brokers that serve, is another benchmark.
 """
 
@@ -16,8 +16,8 @@ from typing import Final
 from uuid import UUID
 
 from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.controller.core.config import SUPPORTED_FEATURES
-from tierfetch.protocol.errors import ErrorCode
+from tierfetch.controller import SUPPORTED_FEATURES
+from tierfetch.protocol import ErrorCode
 from tierfetch.protocol.messages.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,

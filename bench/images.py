@@ -17,8 +17,8 @@ from typing import Final
 from tierfetch.broker.core.image_changes import changed_partitions
 from tierfetch.broker.core.metadata_view import MetadataView
 from tierfetch.broker.pauses import GarbageCollection
+from tierfetch.controller import ControllerConfig
 from tierfetch.controller.core.broker_heartbeat import fence
-from tierfetch.controller.core.config import ControllerConfig
 from tierfetch.controller.core.machine import ControllerCore
 from tierfetch.controller.records import MetadataRecord, PartitionChangeRecord, decode_record, encode_record
 from tierfetch.protocol.wire.stepping import Steps

@@ -1,4 +1,4 @@
-"""What clients see when the leader of a partition goes: killed (-9), or told to stop (SIGTERM).
+"""What clients see when the leader of a partition dies (SIGKILL) or stops (SIGTERM).
 
 Three brokers, one controller, default settings; a librdkafka producer with its defaults sends at a steady rate to one
 partition, whose leader goes.
@@ -31,7 +31,7 @@ BROKERS: Final = (1, 2, 3)
 RECORDS_PER_S: Final = 200
 VALUE: Final = b"v" * 100
 SESSION_TIMEOUT_S: Final = 9.0
-"""The default of both: by then the controller has heard every broker."""
+"""The default of both: by then every broker has sent the controller a heartbeat."""
 SETTLE_S: Final = 2.0
 LOOK_INTERVAL_S: Final = 0.01
 

@@ -15,7 +15,7 @@ from typing import Final
 from uuid import UUID
 
 from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
-from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.protocol import TopicIdPartition
 from tierfetch.remote.core.ledger import RemoteLogLedger
 from tierfetch.remote.core.records import decode_event, encode_event
 from tierfetch.remote.core.segment import (

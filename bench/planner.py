@@ -1,9 +1,9 @@
 """How fast plans are made, and how far from optimal they are: `python -m bench planner`.
 
 Clusters are made up: three replicas in three racks, long-tailed sizes, two thirds of the topics tiered. "plan" is from
-arrays to arrays, waves included; reading and writing the JSON of a plan is told apart. Gaps are to what any plan needs
-(planning/bounds.py). Times are CPU seconds of one thread. There is nothing of Apache Kafka's to compare with:
-kafka-reassign-partitions --generate does not know sizes, and spreads everything anew.
+arrays to arrays, waves included; reading and writing the JSON of a plan is measured separately. Gaps are to what any
+plan needs (planning/bounds.py). Times are CPU seconds of one thread. There is nothing of Apache Kafka's to compare
+with: kafka-reassign-partitions --generate does not know sizes, and spreads everything again.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ from typing import Final
 
 import numpy as np
 
+from tierfetch.model import Broker, Inventory, Partition, Topic
 from tierfetch.model.arrays import ClusterArrays
-from tierfetch.model.inventory import Inventory
-from tierfetch.model.inventory_parts import Broker, Partition, Topic
-from tierfetch.planning.goals import Goal
+from tierfetch.planning import Goal, PlanFile
 from tierfetch.planning.plan_arrays import plan_file, planned_replicas
-from tierfetch.planning.plan_file import PlanFile
 from tierfetch.planning.planner import plan_replicas
 
 from .measure import Results

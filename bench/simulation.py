@@ -20,11 +20,11 @@ from collections.abc import Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tierfetch.broker.config.broker_config import parse
 from tierfetch.broker.node import Broker, open_broker
-from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol import ErrorCode, TopicPartition
 from tierfetch.protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -33,7 +33,6 @@ from tierfetch.protocol.messages.topics import (
 )
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches
-from tierfetch.protocol.topics import TopicPartition
 from tierfetch.quorum.node import QuorumNode
 from tierfetch.sim.judges.core.history import ACKS_ALL
 from tierfetch.sim.judges.core.judge import Judges
@@ -52,6 +51,7 @@ from tierfetch.sim.scenarios.controllers import (
     ControllerProcess,
     controller_config,
     controller_host,
+    open_controller_process,
 )
 from tierfetch.sim.scenarios.runner import run_seed
 
@@ -198,7 +198,7 @@ class SteadyCluster:
         while not all(self._leader_known(name) for name in BROKERS):  # noqa: ASYNC110 - virtual time waits for free
             await asyncio.sleep(CHECK_S)
 
-    def clients(self, load: Load) -> list[Coroutine[Any, Any, None]]:
+    def clients(self, load: Load) -> list[Coroutine[object, None, None]]:
         """Each on a host of its own, without end."""
         wanted = {"producer": (load.produces, _produce), "consumer": (load.consumes, _consume)}
         return [
@@ -215,7 +215,7 @@ class SteadyCluster:
 
     async def _start_controller(self, name: str) -> None:
         config, tap = controller_config(CONTROLLERS[name], list(CONTROLLERS.values())), self._truth.tap(name)
-        await self._world.host(name).start(lambda machine: ControllerProcess(config, machine, listeners=[tap]))
+        await self._world.host(name).start(lambda machine: open_controller_process(config, machine, listeners=[tap]))
 
     async def _start_broker(self, name: str) -> None:
         properties = {

@@ -2,9 +2,9 @@
 
 A virtual machine gives memory that has been free for a second or two back to its host, and the first touch of each page
 then asks for it again: a gigabyte of new file pages has been seen to take 2.6 s of CPU that way, and 0.16 s where the
-pages were in use a moment ago. A copy would measure the hypervisor, and whoever starts more slowly would find colder
-memory. So a benchmark keeps as much page cache as the run will take, in a file of its own, and cuts it off piece by
-piece, always a little ahead of what has been used: the kernel hands out first what was freed last. It must be page
+pages were in use a moment ago. A copy would measure the hypervisor, and the system that starts more slowly would find
+colder memory. So a benchmark keeps as much page cache as the run will take, in a file of its own, and cuts it off piece
+by piece, always a little ahead of what has been used: the kernel hands out first what was freed last. It must be page
 cache, filled by writes of the size that the run will make, because the kernel looks for pages of that very order.
 On a machine of its own this costs nothing and changes nothing.
 """

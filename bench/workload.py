@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
@@ -59,7 +58,7 @@ def produce(
     """Produce records of random bytes evenly over the partitions; returns seconds until the last acknowledgement."""
     errors: list[str] = []
 
-    def delivered(error: Any, _: Any) -> None:
+    def delivered(error: object, _: object) -> None:
         if error is not None:
             errors.append(str(error))
 

@@ -17,5 +17,6 @@ environment       names what a node takes from its machine, so that a simulation
 shared_lock       shares the lock of a log directory between the logs and the metadata log.
 metrics           registers the metrics of docs/metrics.md.
 pauses            bounds the pauses of the garbage collector, and measures those of the event loop.
-metrics_endpoint  serves `GET /metrics` to Prometheus.
+metrics_endpoint  answers /metrics, /health and /ready.
+http_endpoint     serves a node's own HTTP: connections, TLS, passwords, limits.
 """

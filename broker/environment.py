@@ -16,7 +16,7 @@ from uuid import uuid4
 from ..log.disk.directory_lock import lock_directory
 from ..log.disk.os_disk import OsDisk
 from ..log.disk.port import Disk
-from ..log.keeper.log_directory import HeldLock
+from ..log.keeper import HeldLock
 from ..remote.registry import load_remote_storage
 from ..remote.storage import RemoteStorageManager
 from .cluster.view import ClusterView

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from ..fetcher.core.leader_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ..fetcher.core import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.fetch.messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
 from ..protocol.net.batch_reading import reading_batch

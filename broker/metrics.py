@@ -1,8 +1,9 @@
 """What a broker reports to Prometheus (docs/metrics.md lists it). Values are read where they live, at each scrape.
 
-A family comes in parts of `PART_SAMPLES` samples at most. Each part is made in one go, without an `await`: its samples
-are of one moment, those of the next part may be of a later one. Only requests are counted here, because nobody else
-does.
+Families of partitions have a sample for each; totals over all partitions have one, and are all that is left with
+`metrics.partitions=none`. A family comes in parts of `PART_SAMPLES` samples at most. Each part is made in one go,
+without an `await`: its samples are of one moment, those of the next part may be of a later one. Only requests are
+counted here, because nobody else does.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from prometheus_client import Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 
-from ..fetcher.core.leader_replicas import LeaderReplicas
+from ..fetcher.core import LeaderReplicas
 from ..fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
-from ..log.keeper.manager import LogManager
+from ..log.keeper import LogManager
 from ..protocol.api import ApiKey
 from ..protocol.messages.base import Message
 from ..protocol.net.dispatch import Handler, RequestContext
 from ..protocol.net.server import Server
 from ..protocol.topics import TopicIdPartition
-from ..rlm.metrics import CopyLag, RemoteLogCounters
+from ..rlm import CopyLag, RemoteLogCounters
 from .environment import NodeDisk
 from .groups.coordinator import GroupCoordinator
 from .groups.core.group_state import GroupState
@@ -55,18 +56,22 @@ class Quantity(Generic[T]):
 
 
 PARTITIONS: Final[tuple[Quantity[Partition], ...]] = (
-    Quantity("tierfetch_log_start_offset", "First offset, local or in the tier.", lambda of: of.log.log_start_offset),
     Quantity(
-        "tierfetch_local_log_start_offset", "First local offset.", lambda of: of.log.offsets.local_log_start_offset
+        "tierfetch_log_start_offset", "First offset, local or in the tier.", lambda of: of.log.state.log_start_offset
     ),
-    Quantity("tierfetch_log_end_offset", "Offset of the next record.", lambda of: of.log.log_end_offset),
-    Quantity("tierfetch_high_watermark", "Everything below is committed.", lambda of: of.log.high_watermark),
+    Quantity(
+        "tierfetch_local_log_start_offset",
+        "First local offset.",
+        lambda of: of.log.state.offsets.local_log_start_offset,
+    ),
+    Quantity("tierfetch_log_end_offset", "Offset of the next record.", lambda of: of.log.state.log_end_offset),
+    Quantity("tierfetch_high_watermark", "Everything below is committed.", lambda of: of.log.state.high_watermark),
     Quantity(
         "tierfetch_last_stable_offset",
         "Everything below is committed and of no open transaction.",
-        lambda of: of.log.offsets.last_stable_offset,
+        lambda of: of.log.state.offsets.last_stable_offset,
     ),
-    Quantity("tierfetch_log_size_bytes", "Size of the local segments.", lambda of: of.log.size_bytes),
+    Quantity("tierfetch_log_size_bytes", "Size of the local segments.", lambda of: of.log.state.segments.size_bytes),
     Quantity("tierfetch_leader_epoch", "Leader epoch, as the cluster has it.", lambda of: of.leader_epoch),
     Quantity("tierfetch_is_leader", "1 where this broker leads, else 0.", lambda of: of.leadership is not None),
 )
@@ -102,6 +107,34 @@ FOLLOWED: Final[tuple[Quantity[ReplicaProgress], ...]] = (
         lambda of: of.bootstrap_ended_at,
     ),
 )
+ALL_PARTITIONS: Final[tuple[Quantity[Partition], ...]] = (
+    Quantity("tierfetch_partitions", "Hosted replicas.", lambda of: 1),
+    Quantity("tierfetch_leaders", "Partitions that this broker leads.", lambda of: of.leadership is not None),
+    Quantity(
+        "tierfetch_local_log_bytes",
+        "Size of the local segments of all replicas.",
+        lambda of: of.log.state.segments.size_bytes,
+    ),
+)
+ALL_LED: Final[tuple[Quantity[LeaderReplicas], ...]] = (
+    Quantity(
+        "tierfetch_under_replicated_partitions",
+        "Led partitions with a replica that is not in the ISR.",
+        lambda of: len(of.isr) < len(of.followers) + 1,
+    ),
+    Quantity(
+        "tierfetch_under_min_isr_partitions",
+        "Led partitions whose ISR is below min.insync.replicas.",
+        lambda of: of.is_under_min_isr,
+    ),
+)
+ALL_COPY_LAGS: Final[tuple[Quantity[CopyLag], ...]] = (
+    Quantity("tierfetch_remote_copy_pending_segments", "Closed segments not in the tier.", lambda of: of.segments),
+    Quantity("tierfetch_remote_copy_pending_bytes", "Size of these segments.", lambda of: of.bytes),
+    Quantity(
+        "tierfetch_remote_copy_held_up_partitions", "Partitions with a damaged first one.", lambda of: of.is_held_up
+    ),
+)
 TIER_TOTALS: Final[tuple[Quantity[RemoteLogCounters], ...]] = (
     Quantity("tierfetch_remote_copied_segments", "Segments copied to the tier.", lambda of: of.copied_segments),
     Quantity("tierfetch_remote_copied_bytes", "Bytes of these segments.", lambda of: of.copied_bytes),
@@ -116,6 +149,7 @@ TIER_TOTALS: Final[tuple[Quantity[RemoteLogCounters], ...]] = (
         "Segments whose object was found absent or of another size.",
         lambda of: of.disproven_segments,
     ),
+    Quantity("tierfetch_remote_index_rebuilds", "Indexes built from their log.", lambda of: of.rebuilt_indexes),
 )
 
 
@@ -169,9 +203,15 @@ class RequestTimes:
 
 
 def partition_metrics(hosted: HostedPartitions) -> Iterator[Metric]:
-    """Yield the families of the hosted replicas: their offsets and roles, the ISR of led ones, and failed logs."""
+    """Yield the families with a sample for each hosted replica: its offsets and role, and the ISR of led ones."""
     yield from chain.from_iterable(_per_partition(quantity, _partitions(hosted), _same) for quantity in PARTITIONS)
     yield from chain.from_iterable(_per_partition(quantity, _led(hosted), _same) for quantity in LED)
+
+
+def hosting_metrics(hosted: HostedPartitions) -> Iterator[Metric]:
+    """Yield the totals of the hosted replicas, and the replicas whose logs failed."""
+    yield from (_total(quantity, (of for _, of in _partitions(hosted))) for quantity in ALL_PARTITIONS)
+    yield from (_total(quantity, (of for _, of in _led(hosted))) for quantity in ALL_LED)
     failed, totals = sorted(hosted.out_of_service()), hosted.log_failures
     yield _gauge("tierfetch_offline_replicas", "Replicas whose log does not let them serve.", len(failed))
     family = GaugeMetricFamily("tierfetch_log_failed", "1: its log does not let it serve.", labels=PARTITION)
@@ -185,11 +225,12 @@ def partition_metrics(hosted: HostedPartitions) -> Iterator[Metric]:
 def move_metrics(moves: DirectoryMoves) -> Iterator[Metric]:
     """Yield the families of the moves of replicas between log directories."""
     yield _gauge("tierfetch_directory_moves", "Replicas that move between log directories.", moves.count)
-    yield _counter("tierfetch_directory_moves_failed", "Moves between log directories that failed.", moves.failed)
+    yield _gauge("tierfetch_directory_moves_stalled", "Of these, those without room or after a failure.", moves.stalled)
+    yield _counter("tierfetch_directory_moves_failed", "Failures of moves between log directories.", moves.failed)
 
 
 def follower_metrics(fetchers: FollowedReplicas) -> Iterator[Metric]:
-    """Yield the families of the replicas that follow a leader: what they cost, and how far they are."""
+    """Yield the families with a sample for each replica that follows a leader: what it cost, and how far it is."""
     for some in _parts(_followed(fetchers)):
         fetched = CounterMetricFamily(
             "tierfetch_replica_fetch_bytes", "What followed replicas cost so far.", labels=[*PARTITION, "source"]
@@ -199,6 +240,12 @@ def follower_metrics(fetchers: FollowedReplicas) -> Iterator[Metric]:
             fetched.add_metric([*_labels(key), "tier"], progress.bytes_from_tier)
         yield fetched
     yield from chain.from_iterable(_per_partition(quantity, _followed(fetchers), _same) for quantity in FOLLOWED)
+
+
+def fetcher_metrics(fetchers: FollowedReplicas) -> Iterator[Metric]:
+    """Yield the families of the states of followed replicas."""
+    without_tier = sum(replica.is_tier_outage_reported for _, replica in fetchers.replicas())
+    yield _gauge("tierfetch_bootstraps_waiting", "Bootstraps that wait for the tier.", without_tier)
     states = Counter(replica.state for _, replica in fetchers.replicas())
     family = GaugeMetricFamily("tierfetch_replicas", "Followed replicas by their state.", labels=["state"])
     for state in ReplicaState:
@@ -206,10 +253,16 @@ def follower_metrics(fetchers: FollowedReplicas) -> Iterator[Metric]:
     yield family
 
 
-def tier_metrics(tier: TierStatus, hosted: HostedPartitions) -> Iterator[Metric]:
-    """Yield the families of the remote log manager."""
+def copy_lag_metrics(tier: TierStatus, hosted: HostedPartitions) -> Iterator[Metric]:
+    """Yield the families with a sample for each led partition: how far its copy to the tier lags."""
     for quantity in COPY_LAGS:
         yield from _per_partition(quantity, _led(hosted), lambda key, _: tier.copy_lag(key))
+
+
+def tier_metrics(tier: TierStatus, hosted: HostedPartitions) -> Iterator[Metric]:
+    """Yield the totals of the remote log manager."""
+    for lag in ALL_COPY_LAGS:
+        yield _total(lag, (tier.copy_lag(key) for key, _ in _led(hosted)))
     for total in TIER_TOTALS:
         yield CounterMetricFamily(total.name, total.documentation, value=total.value(tier.counters))
     errors = CounterMetricFamily("tierfetch_remote_errors", "Failed work on the tier by kind.", labels=["work"])
@@ -300,6 +353,10 @@ def _per_partition(
             if value is not None:
                 family.add_metric(_labels(key), value)
         yield family
+
+
+def _total(quantity: Quantity[T], subjects: Iterable[T]) -> Metric:
+    return _gauge(quantity.name, quantity.documentation, sum(quantity.value(subject) or 0 for subject in subjects))
 
 
 def _parts(items: Iterable[T]) -> Iterator[list[T]]:

@@ -35,13 +35,12 @@ from uuid import UUID
 from prometheus_client.metrics_core import Metric
 
 from ..log.cleaner.cleaner import CleanerSettings
-from ..log.keeper.log_directory import LogServices
-from ..log.keeper.manager import LogManager
-from ..log.keeper.upkeep import UpkeepSettings
+from ..log.keeper import LogManager, LogServices, UpkeepSettings
 from ..protocol.api import ApiKey
 from ..protocol.authorization.gate import for_brokers_only, guarded
 from ..protocol.errors import OUTSIDE, OperatorError
 from ..protocol.net.client import Address, KafkaClient
+from ..protocol.net.clock import monotonic_ms
 from ..protocol.net.dispatch import Handlers
 from ..protocol.net.server import Server, ServerLimits
 from ..protocol.net.service import cancelled
@@ -65,8 +64,11 @@ from .listener_reload import ListenerReload
 from .metadata_topic import BrokerMetadataTopic
 from .metrics import (
     RequestTimes,
+    copy_lag_metrics,
+    fetcher_metrics,
     follower_metrics,
     group_metrics,
+    hosting_metrics,
     log_metrics,
     move_metrics,
     partition_metrics,
@@ -74,15 +76,16 @@ from .metrics import (
     server_metrics,
     tier_metrics,
 )
-from .metrics_endpoint import MetricsEndpoint
+from .metrics_endpoint import metrics_endpoint
 from .peers import FetcherFactory, make_client
 from .quotas.clients import BrokerQuotas
 from .quotas.metrics import quota_families
 from .replicas.directory_moves import DirectoryMoves
 from .replicas.fetcher_pool import FetcherPool
 from .replicas.hosted_partitions import HostedPartitions
-from .replicas.leadership import PartitionServices, monotonic_ms
+from .replicas.leadership import PartitionServices
 from .replicas.manager import ReplicaManager
+from .replicas.replica_directories import ReplicaDirectories
 from .replicas.replication_throttles import ReplicationThrottles
 from .replicas.thin_replicas import ThinReplicas, WarmingLimits
 from .replicas.warmer import Warmer, WarmerSettings
@@ -272,6 +275,8 @@ class _Composition:
             servers=servers,
         )
         on_hosting(broker)
+        if config.metrics_port is not None:
+            await self._serve_metrics(broker, requests, more_metrics, config.metrics_port)
         await self._host_partitions(logs, fetchers, tier, groups)
         if warmer is not None:
             stack.push_async_callback(cancelled, asyncio.create_task(warmer.run(), name="warmer"))
@@ -279,8 +284,6 @@ class _Composition:
             await server.serve()
         stack.push_async_callback(self._view.leave)
         await self._view.serve()
-        if config.metrics_port is not None:
-            await self._serve_metrics(broker, requests, more_metrics, config.metrics_port)
         return broker
 
     def _make_client(self) -> KafkaClient:
@@ -325,6 +328,7 @@ class _Composition:
         return DirectoryMoves(
             self._hosted,
             logs,
+            ReplicaDirectories(self._view, logs, config.node_id),
             config.node_id,
             moves_max=config.num_replica_alter_log_dirs_threads or len(config.log_dirs),
             bytes_per_second=lambda: self._configs.broker_config().replica_alter_log_dirs_io_max_bytes_per_second,
@@ -433,10 +437,16 @@ class _Composition:
         self, broker: Broker, requests: RequestTimes, more: Callable[[], Iterable[Metric]], port: int
     ) -> None:
         def families() -> Iterator[Metric]:
-            yield from partition_metrics(broker.hosted)
-            yield from follower_metrics(broker.fetchers)
-            if broker.tier is not None:
-                yield from tier_metrics(broker.tier.manager, broker.hosted)
+            tier = None if broker.tier is None else broker.tier.manager
+            yield from hosting_metrics(broker.hosted)
+            yield from fetcher_metrics(broker.fetchers)
+            if tier is not None:
+                yield from tier_metrics(tier, broker.hosted)
+            if self._config.metrics_partitions == "all":
+                yield from partition_metrics(broker.hosted)
+                yield from follower_metrics(broker.fetchers)
+                if tier is not None:
+                    yield from copy_lag_metrics(tier, broker.hosted)
             yield from group_metrics(broker.groups)
             yield from log_metrics(broker.logs, broker.disk)
             yield from move_metrics(broker.moves)
@@ -446,9 +456,13 @@ class _Composition:
             yield from quota_families(self._quotas)
             yield from more()
 
-        endpoint = MetricsEndpoint(families)
+        endpoint = metrics_endpoint(families, self._waiting_for)
         self._stack.push_async_callback(endpoint.close)
         await endpoint.start(self._config.metrics_host, port, self._config.security.metrics)
+
+    def _waiting_for(self) -> str | None:
+        """Return what this broker waits for until it is ready, None once it is."""
+        return None if self._quorum is None else self._quorum.lifecycle.waiting_for
 
     # The broker in its cluster.
 

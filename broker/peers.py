@@ -8,9 +8,9 @@ from typing import Final
 
 from ..fetcher.aux_state import AuxStateBuilder
 from ..fetcher.bootstrap_runner import Bootstrapper, BootstrapSettings
-from ..fetcher.core.policies import bootstrap_policy
+from ..fetcher.core import bootstrap_policy
 from ..fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
-from ..protocol.fetch.messages import HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
+from ..protocol.fetch.messages import HIGH_WATERMARK_UNKNOWN, LOCAL_LOG_START_UNKNOWN
 from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.topics import TopicIdPartition
 from ..security.client import ClientIdentity
@@ -82,8 +82,10 @@ class FetcherFactory:
         if local_log_start_offset is None and self.config.replica_selector_class is None:
             return NO_DETAILS
         return ReplicaDetails(
-            HIGH_WATERMARK_NOT_TOLD if self.config.replica_selector_class is None else partition.log.high_watermark,
-            LOCAL_LOG_START_NOT_TOLD if local_log_start_offset is None else local_log_start_offset,
+            HIGH_WATERMARK_UNKNOWN
+            if self.config.replica_selector_class is None
+            else partition.log.state.high_watermark,
+            LOCAL_LOG_START_UNKNOWN if local_log_start_offset is None else local_log_start_offset,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..log.keeper.log_directory import HeldLock
+from ..log.keeper import HeldLock
 
 
 class SharedLocks:

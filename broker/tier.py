@@ -11,13 +11,16 @@ from ..remote.index_cache import RemoteIndexCache
 from ..remote.metadata_topic import RemoteLogMetadataContext
 from ..remote.registry import load_remote_log_metadata
 from ..remote.snapshot_files import SnapshotFiles
-from ..rlm.chunks import RemoteChunks
-from ..rlm.config import RemoteLogManagerConfig
-from ..rlm.manager import RemoteLogManager
-from ..rlm.pending_deletions import PendingDeletions
-from ..rlm.rate_limit import LimitedReads, RateLimit
-from ..rlm.reader import RemoteLogReader
-from ..rlm.times import OffsetsByTime
+from ..rlm import (
+    LimitedReads,
+    OffsetsByTime,
+    PendingDeletions,
+    RateLimit,
+    RemoteChunks,
+    RemoteLogManager,
+    RemoteLogManagerConfig,
+    RemoteLogReader,
+)
 from .config.broker_config import BrokerConfig
 from .environment import NodeEnvironment
 from .handlers.offsets import RemoteOffsets
@@ -99,6 +102,7 @@ async def open_tier(
             LimitedReads(manager.storage, fetch_limit),
             config.remote_log_index_file_cache_total_size_bytes,
         )
+        indexes.on_rebuilt = manager.counters.note_rebuilt_index
         chunks = _chunks(manager, limits, fetch_limit)
         # Users close before what they use: the manager first, the plugins last.
         for part in (indexes, chunks, manager):

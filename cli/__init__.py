@@ -10,7 +10,9 @@ add_scram        parses the credentials of `tierfetch format --add-scram`.
 random_uuid      is `tierfetch random-uuid`.
 running          runs a node as a process: configuration file, log, signals.
 cluster          is `tierfetch cluster up`: a whole cluster on this machine.
-admin/           administers a live cluster: topics, configs, brokers, features, reassign.
+admin/           administers a live cluster: topics, offsets, leaders, configs, brokers, features, reassign.
+records/         is `tierfetch produce` and `tierfetch consume`.
+groups/          is `tierfetch groups`.
 quorum/          is `tierfetch quorum`.
 tier/            is `tierfetch tier`.
 model/           is `tierfetch model`.

@@ -20,6 +20,9 @@ def broker(path: Path, log_level: str) -> None:
     """Run a broker until it is asked to stop (SIGTERM or SIGINT).
 
     \b
+      tierfetch broker --config broker.properties
+
+    \b
     The smallest configuration:
       node.id=1
       log.dirs=data

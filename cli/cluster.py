@@ -39,20 +39,32 @@ LOOK_S: Final = 0.5
 
 @click.group("cluster")
 def cluster() -> None:
-    """A whole cluster on this machine, for trying things out."""
+    """Run a whole cluster on this machine, for trying things out.
+
+    \b
+      tierfetch cluster up --brokers 3 --tier local
+    """
 
 
 @cluster.command("up")
 @click.option("--controllers", type=click.IntRange(1, 9), default=3, show_default=True)
 @click.option("--brokers", type=click.IntRange(1, 32), default=3, show_default=True)
 @click.option(
-    "--combined", is_flag=True, help="Every broker is a controller too, in one process; --controllers says nothing."
+    "--combined", is_flag=True, help="Every broker is a controller too, in one process; --controllers is ignored."
 )
-@click.option("--port", type=click.IntRange(1024, 65000), default=9092, show_default=True, help="Of the first broker.")
-@click.option("--dir", "directory", type=click.Path(path_type=Path, file_okay=False), help="Keep the data here.")
-@click.option("--tier", metavar="PLUGIN", help="local, s3, fsspec, or another plugin's name; local needs no option.")
-@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="Of the tier's plugin; repeatable.")
-@click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="Of every broker; repeatable.")
+@click.option(
+    "--port", type=click.IntRange(1024, 65000), default=9092, show_default=True, help="Port of the first broker."
+)
+@click.option(
+    "--dir", "directory", type=click.Path(path_type=Path, file_okay=False), help="Keep the data in this directory."
+)
+@click.option(
+    "--tier", metavar="PLUGIN", help="Storage plugin: local, s3, fsspec, or another name; local needs no option."
+)
+@click.option(
+    "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the tier's plugin; repeatable."
+)
+@click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="A config of every broker; repeatable.")
 def up(
     controllers: int,
     brokers: int,
@@ -252,7 +264,7 @@ def _table(running: Sequence[LocalQuorum | LocalCluster]) -> Table:
 
 
 def _wait_for_signal(console: Console, running: Sequence[LocalNodes]) -> None:
-    """And say so when a node has ended by itself; the others go on without it."""
+    """Wait, and report a node that has ended by itself; the others continue without it."""
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())

@@ -1,4 +1,4 @@
-"""Asks the brokers of a cluster what an operator wants to know or have; any broker will do."""
+"""An operator's requests to a cluster; any broker will do."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from uuid import UUID
 
 import click
 
-from ..protocol.api import ApiKey
-from ..protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ..protocol import OUTSIDE, ApiKey, ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.cluster import MetadataResponsePartition
 from ..protocol.messages.errors import WithError, WithErrorMessage
@@ -112,7 +111,7 @@ def bootstrap_option(command: Command) -> Command:
         default=("127.0.0.1:9092",),
         show_default=True,
         metavar="HOST:PORT",
-        help="A broker of the cluster; several may be given.",
+        help="A broker of the cluster; repeatable.",
     )
     return option(command_config_option(command))
 

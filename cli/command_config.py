@@ -10,7 +10,7 @@ import os
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -20,7 +20,7 @@ from ..security.client import ClientIdentity
 from ..security.client_file import OPTION, read_client_file
 from ..security.core.settings import SecurityConfigError
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 _KEY: Final = "tierfetch.cli.identity"
 _IS_GIVEN: Final = "tierfetch.cli.identity_is_given"
@@ -58,7 +58,8 @@ def use_identity(identity: ClientIdentity | None, context: click.Context | None 
     (context or click.get_current_context()).meta[_KEY] = identity
 
 
-def _current() -> ClientIdentity | None:
+def current_identity() -> ClientIdentity | None:
+    """Return how the running command connects, None for plaintext. SecurityConfigError."""
     context = click.get_current_context(silent=True)
     if context is not None:
         identity: ClientIdentity | None = context.meta.get(_KEY)
@@ -76,9 +77,9 @@ def has_identity() -> bool:
 
 
 def make_client(client_id: str = "tierfetch-cli", identity: ClientIdentity | None = None) -> KafkaClient:
-    """Return a client that connects as `identity`, else as the running command was told to. Outside a command, what
+    """Return a client that connects as `identity`, else as the running command is configured. Outside a command, what
     `TIERFETCH_COMMAND_CONFIG` names says how; without it, in plaintext. SecurityConfigError if it cannot be used.
     """
     if identity is None:
-        identity = _current()
+        identity = current_identity()
     return KafkaClient(client_id=client_id, random=random.Random(), identity=identity)

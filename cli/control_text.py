@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from ..protocol import uuid_to_text
 from ..protocol.records import Record
 from ..protocol.records.control import ControlType, control_type, parse_end_transaction_marker
 from ..protocol.records.quorum_records import (
@@ -17,7 +18,6 @@ from ..protocol.records.quorum_records import (
     Voters,
     parse_quorum_record,
 )
-from ..protocol.topics import uuid_to_text
 from ..quorum import NO_DIRECTORY_ID
 
 

@@ -22,6 +22,9 @@ def controller(path: Path, log_level: str) -> None:
     """Run a controller until it is asked to stop (SIGTERM or SIGINT).
 
     \b
+      tierfetch controller --config controller.properties
+
+    \b
     The smallest configuration of one of three:
       node.id=1
       listeners=CONTROLLER://127.0.0.1:9093
@@ -47,7 +50,7 @@ async def run(config: ControllerConfig) -> int:
 async def _serve(config: ControllerConfig) -> int:
     from ..broker.config.dynamic_configs import check_dynamic_configs
     from ..broker.environment import NodeEnvironment
-    from ..broker.metrics_endpoint import MetricsEndpoint
+    from ..broker.metrics_endpoint import metrics_endpoint
     from ..broker.pauses import PAUSES
     from ..controller.service import open_controller
     from ..quorum import QuorumStartError
@@ -67,7 +70,9 @@ async def _serve(config: ControllerConfig) -> int:
             return 0
         node = service.node
         if config.metrics_port is not None:
-            endpoint = MetricsEndpoint(lambda: chain(node.metrics.families(node), PAUSES.families()))
+            endpoint = metrics_endpoint(
+                lambda: chain(node.metrics.families(node), PAUSES.families()), lambda: service.without_leader(0.0)
+            )
             stack.push_async_callback(endpoint.close)
             await endpoint.start(config.metrics_host, config.metrics_port, config.security.metrics)
         _log.info("controller %d is ready on port %d", config.node_id, service.quorum.server.port)

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import click
 
 from ..log.core.errors import CorruptFileError
-from ..protocol.errors import CorruptRecordError
+from ..protocol import CorruptRecordError
 from .dump_rows import LogFile, batch_rows, entry_rows, parse_path, record_rows, text_lines
 
 _HELP = """Show what the files of a log hold: a broker's log directory, a tier, an index cache.

@@ -21,7 +21,7 @@ from ..log.core.checkpoints import LEADER_EPOCH_CHECKPOINT, decode_leader_epochs
 from ..log.core.errors import CorruptFileError
 from ..log.core.index import OffsetIndex, TimeIndex, TransactionIndex
 from ..log.core.producer_snapshot import decode_snapshot
-from ..protocol.errors import CorruptRecordError
+from ..protocol import CorruptRecordError
 from ..protocol.records import (
     BATCH_HEADER_SIZE,
     BatchHeader,
@@ -68,7 +68,7 @@ def parse_path(path: str) -> LogFile:
     match = _FILE_NAME.fullmatch(name)
     if match is None:
         raise ValueError(
-            f"{path}: cannot tell what this is: a name ends with .log, .index, .timeindex, .txnindex, .snapshot or"
+            f"{path}: unknown kind of file: a name ends with .log, .index, .timeindex, .txnindex, .snapshot or"
             f" .checkpoint, or is {LEADER_EPOCH_CHECKPOINT}"
         )
     return LogFile(path, match["kind"], None if match["offset"] is None else int(match["offset"]))

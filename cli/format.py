@@ -11,8 +11,7 @@ import click
 
 from ..broker.environment import NodeEnvironment
 from ..log.core.properties import parse_host_and_port
-from ..protocol.errors import OUTSIDE, OperatorError
-from ..protocol.topics import uuid_from_text
+from ..protocol import OUTSIDE, OperatorError, uuid_from_text
 from ..quorum import Endpoint, ReplicaKey, VoterNode, VoterSet
 from ..quorum.controller_config import ControllerConfig, load
 from ..quorum.storage.formatting import FormatOrder, FormatResult, format_directories, new_directory_id
@@ -22,7 +21,9 @@ _INITIAL = "--initial-controllers"
 
 
 @click.command("format")
-@click.option("--cluster-id", "-t", required=True, help="Made with `tierfetch random-uuid`; the same on every node.")
+@click.option(
+    "--cluster-id", "-t", required=True, help="The cluster's id (`tierfetch random-uuid`); the same on every node."
+)
 @click.option(
     "--config",
     "-c",
@@ -51,7 +52,7 @@ _INITIAL = "--initial-controllers"
     help="A SCRAM credential that the new cluster begins with; may be given several times. The password is visible in "
     "the list of processes while this command runs.",
 )
-@click.option("--ignore-formatted", "-g", is_flag=True, help="Pass over directories that are formatted already.")
+@click.option("--ignore-formatted", "-g", is_flag=True, help="Skip directories that are formatted already.")
 def format_command(
     cluster_id: str,
     path: Path,
@@ -61,7 +62,10 @@ def format_command(
     scram: tuple[str, ...],
     ignore_formatted: bool,
 ) -> None:
-    """Format the log directories of a controller.
+    """Format the log directories of a controller, or of a node that is one too.
+
+    \b
+      tierfetch format --config controller.properties --cluster-id $(tierfetch random-uuid)
 
     With controller.quorum.voters in the configuration the voters are static, and none of the three options about voters
     is allowed. Without it exactly one of them is needed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Any
@@ -35,5 +36,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self._modules and not args[0].startswith("-"):
-            raise click.UsageError(f"no command {args[0]!r}; there are: {', '.join(sorted(self._modules))}", ctx)
+            close = difflib.get_close_matches(args[0], sorted(self._modules), n=2)
+            guess = f": did you mean {' or '.join(close)}?" if close else "."
+            raise click.UsageError(f"no command {args[0]!r}{guess} There are {', '.join(sorted(self._modules))}", ctx)
         return super().resolve_command(ctx, args)

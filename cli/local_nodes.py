@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
-from ..protocol.errors import OperatorError
+from ..protocol import OperatorError
 from .local_security import LocalSecurity
 from .processes import Processes, poll
 
@@ -102,7 +102,7 @@ class LocalNodes(ABC):
         self._processes.kill_all()
 
     def config_file(self, node: int) -> Path:
-        """Written as it is wanted now, for nobody else to read: a tier's keys may be in it."""
+        """Write the file as it must be now, readable by its owner only: a tier's keys may be in it."""
         path = self.base / f"{self.kind}-{node}.properties"
         path.touch(mode=0o600)
         path.write_text("".join(f"{key}={value}\n" for key, value in self.properties(node).items()))

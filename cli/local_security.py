@@ -6,7 +6,7 @@
 | BROKERS | brokers | SSL, certificates on both sides | `User:broker` |
 | CONTROLLER | brokers and controllers | SSL, certificates on both sides | `User:broker`, `User:controller` |
 
-ACLs deny by default; these three principals are super users. Everything secret lies below one directory with mode 0700:
+ACLs deny by default; these three principals are super users. Everything secret is below one directory with mode 0700:
 
     ca.pem                      the authority
     <kind>-<node>.pem           a node's key and certificate

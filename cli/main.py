@@ -7,7 +7,6 @@ usage; 130 interrupted.
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
@@ -15,9 +14,20 @@ from ..extras import explained
 from .lazy_group import LazyGroup
 
 _COMMANDS = {
-    "brokers": ("admin.brokers", "brokers", "Who is in the cluster and what they hold."),
+    "brokers": ("admin.brokers", "brokers", "List brokers with what they hold; wait for one; remove one."),
     "configs": ("admin.configs", "configs", "Show and change configs of topics and brokers."),
+    "consume": ("records.consume", "consume", "Print the records of a topic."),
+    "delete-records": ("admin.record_deletion", "delete_records", "Delete the records of partitions below an offset."),
+    "elect-leaders": (
+        "admin.elections",
+        "elect_leaders",
+        "Have preferred replicas lead, or accept an unclean election.",
+    ),
     "features": ("admin.features", "features", "Show and change the cluster's feature levels."),
+    "groups": ("groups.command", "groups", "Consumer groups: members, offsets, lag; reset and delete them."),
+    "offsets": ("admin.partition_offsets", "offsets", "First, local, tiered, pending and last offset of partitions."),
+    "log-dirs": ("admin.log_dirs", "log_dirs", "Show the log directories of brokers and the replicas in them."),
+    "produce": ("records.produce", "produce", "Write lines to a topic, as records."),
     "reassign": ("admin.reassign", "reassign", "Move replicas to other brokers, and watch them arrive."),
     "topics": ("admin.topics", "topics", "List, describe, create, grow, shrink and delete topics."),
     "broker": ("broker", "broker", "Run a broker until it is asked to stop (SIGTERM or SIGINT)."),
@@ -26,13 +36,13 @@ _COMMANDS = {
     "demo": ("demo", "demo", "Kill and wipe a follower, bring it back from the tier, time it and prove it equal."),
     "dump-log": ("dump_log", "dump_log", "Show batches, records and indexes of log files, as kafka-dump-log does."),
     "format": ("format", "format_command", "Format the log directories of a controller."),
-    "model": ("model", "model", "How long replacement and rebalance take, before anybody touches a cluster."),
+    "model": ("model", "model", "How long replacement and rebalance take, before you touch a cluster."),
     "random-uuid": ("random_uuid", "random_uuid", "Print a new id for a cluster or a controller's directory."),
     "server": ("server", "server", "Run what process.roles names: a broker, a controller, or both in one process."),
     "quorum": ("quorum", "quorum", "Describe the metadata quorum; add and remove controllers."),
     "spark": ("spark", "spark", "Audit, export and profile a tier on Spark; sweep the model of replacement."),
     "simulate": ("simulate", "simulate", "Run nodes under faults in a deterministic simulation."),
-    "tier": ("tier", "tier", "List and verify what lies in a remote tier."),
+    "tier": ("tier", "tier", "List and verify what is in a remote tier."),
 }
 
 _HELP = """Kafka-compatible replication over tiered storage.
@@ -49,14 +59,21 @@ Each command explains itself with --help.
 """
 
 
-_EXTRAS = {"demo": "demo", "model": "model", "reassign": "model", "spark": "spark"}
+_EXTRAS = {
+    "consume": "client",
+    "demo": "demo",
+    "model": "model",
+    "produce": "client",
+    "reassign": "model",
+    "spark": "spark",
+}
 """Which extra is named first where several bring what a command misses."""
 
 
 class _RootGroup(LazyGroup):
     """What is missing of an extra is said here, for all commands."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
@@ -78,7 +95,7 @@ def cli() -> None:
     pass
 
 
-def main(*args: Any, **kwargs: Any) -> None:
+def main(*args: object, **kwargs: object) -> None:
     """The console script's entry point."""
     # kio registers strategies for property tests where hypothesis is installed: 0.1 s and 11 MB for every broker.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]

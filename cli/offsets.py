@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol import ErrorCode, KafkaError
 from ..protocol.net.client import Address
 from ..protocol.requests import offsets_of
 from .command_config import make_client

@@ -12,8 +12,7 @@ import click
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from ..model.complaints import complaint
-from ..model.units import Bytes, Capacity
+from ..model import Bytes, Capacity, complaint
 from ..protocol.net.client import Address
 
 Command = TypeVar("Command", bound=Callable[..., object])

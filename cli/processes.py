@@ -69,7 +69,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def taken_port(ports: Iterable[int]) -> int | None:
-    """The first of these ports of the loopback interface on which somebody listens."""
+    """The first of these ports of the loopback interface on which a process listens."""
     for port in ports:
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

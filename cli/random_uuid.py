@@ -6,14 +6,17 @@ import uuid
 
 import click
 
-from ..protocol.topics import uuid_to_text
+from ..protocol import uuid_to_text
 
 
 @click.command("random-uuid")
 def random_uuid() -> None:
-    """Print a new random id, for `tierfetch format --cluster-id` or --initial-controllers.
+    """Print a new random id: of a cluster, or of a controller's log directory.
 
     Make it once, and give the same one to every node of the cluster.
+
+    \b
+      tierfetch random-uuid
     """
     click.echo(new_id())
 

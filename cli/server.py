@@ -12,7 +12,7 @@ from ..broker.combined import CombinedConfig, open_combined, parse_combined
 from ..broker.config import broker_config
 from ..broker.config.broker_config import BrokerConfig
 from ..log.core.properties import ConfigError, read_properties
-from ..protocol.errors import OUTSIDE, OperatorError
+from ..protocol import OUTSIDE, OperatorError
 from ..protocol.start_waits import StartWaits
 from ..quorum import controller_config
 from ..quorum.controller_config import ControllerConfig
@@ -27,7 +27,10 @@ _log = logging.getLogger(__name__)
 @click.command("server")
 @node_options("process.roles and what those roles need")
 def server(path: Path, log_level: str) -> None:
-    """Run what process.roles names until it is asked to stop (SIGTERM or SIGINT).
+    """Run the roles that process.roles names, until asked to stop (SIGTERM or SIGINT).
+
+    \b
+      tierfetch server --config server.properties
 
     \b
     Both roles in one process:

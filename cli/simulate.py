@@ -41,16 +41,16 @@ The same seed gives the same run, event for event, with the same commit, depende
 
 @click.command("simulate", help=_HELP)
 @click.option("--seed", type=int, help="Run this seed.")
-@click.option("--seeds", type=click.IntRange(1), help="Run so many seeds.")
-@click.option("--start", type=int, default=1, show_default=True, help="The first of them.")
-@click.option("--scenario", type=click.Choice(sorted(SCENARIOS)), help="Default: the seed's.")
+@click.option("--seeds", type=click.IntRange(1), help="Run this number of seeds.")
+@click.option("--start", type=int, default=1, show_default=True, help="The first seed, with --seeds.")
+@click.option("--scenario", type=click.Choice(sorted(SCENARIOS)), help="What to run; by default the seed chooses.")
 @click.option("--schedule", "schedule_file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="Faults from this file in place of the seed's.")  # fmt: skip
+              help="Take the faults from this file, not from the seed.")  # fmt: skip
 @click.option("--events", "events_file", type=OutputFile(), help="Write the lines of one seed to this file.")
-@click.option("--logs", is_flag=True, help="Show also what the nodes log.")
-@click.option("--json", "json_file", type=OutputFile(), help="Write all reports.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
-@click.option("--time-limit", type=click.FloatRange(0), help="Begin no further seeds after so many seconds.")
+@click.option("--logs", is_flag=True, help="Show the nodes' own log lines too.")
+@click.option("--json", "json_file", type=OutputFile(), help="Write all reports to this file, as JSON.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes to run seeds in.")
+@click.option("--time-limit", type=click.FloatRange(0), help="Begin no further seeds after this many seconds.")
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Shorten the schedule of a failure.")
 def simulate(
     seed: int | None,

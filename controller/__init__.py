@@ -9,4 +9,74 @@ snapshotter  decides when to cut a snapshot of the image, and cuts it.
 prober       looks whether a broker's process is there.
 reachability decides what such a look shows.
 envelope     unwraps requests that a broker forwards for a client (KIP-590).
+
+Other folders import the names below: the image, and what a broker asks the core. They are pure. Three doors stay apart:
+`records` for tools that only read records, `service` for a whole controller process (sockets, disks, metrics), and
+`core.machine` for benchmarks of the decisions.
 """
+
+from __future__ import annotations
+
+from .core.config import (
+    KRAFT_VERSION,
+    SUPPORTED_FEATURES,
+    ControllerConfig,
+    WarmingPolicy,
+    registered_features,
+    served_features,
+)
+from .core.features import EARLIEST_PENDING_UPLOAD_LEVEL
+from .core.quotas.describe import describe_client_quotas
+from .core.refusals import is_from_another, refusal
+from .core.security.acls import describe_acls
+from .core.security.scram import describe_user_scram_credentials
+from .core.state import LOST_DIRECTORY
+from .image.client_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, ClientQuotas, QuotaLimit
+from .image.delta import ConfigResource, ImageDelta
+from .image.image import BROKER_RESOURCE, METADATA_VERSION, TOPIC_RESOURCE, MetadataImage, taken_up_in_steps
+from .image.registrations import (
+    NO_LEADER,
+    BrokerRegistration,
+    PartitionKey,
+    PartitionRegistration,
+    TopicRegistration,
+    directory_of,
+    is_reserved_directory,
+)
+from .image.snapshot import snapshot_records
+
+__all__ = [
+    "BROKER_RESOURCE",
+    "CONSUMER_BYTE_RATE",
+    "EARLIEST_PENDING_UPLOAD_LEVEL",
+    "KRAFT_VERSION",
+    "LOST_DIRECTORY",
+    "METADATA_VERSION",
+    "NO_LEADER",
+    "PRODUCER_BYTE_RATE",
+    "REQUEST_PERCENTAGE",
+    "SUPPORTED_FEATURES",
+    "TOPIC_RESOURCE",
+    "BrokerRegistration",
+    "ClientQuotas",
+    "ConfigResource",
+    "ControllerConfig",
+    "ImageDelta",
+    "MetadataImage",
+    "PartitionKey",
+    "PartitionRegistration",
+    "QuotaLimit",
+    "TopicRegistration",
+    "WarmingPolicy",
+    "describe_acls",
+    "describe_client_quotas",
+    "describe_user_scram_credentials",
+    "directory_of",
+    "is_from_another",
+    "is_reserved_directory",
+    "refusal",
+    "registered_features",
+    "served_features",
+    "snapshot_records",
+    "taken_up_in_steps",
+]

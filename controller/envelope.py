@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import ip_address
 
+from ..protocol import ErrorCode
 from ..protocol.codec import (
     UnsupportedVersionError,
     read_request_header,
     response_steps,
 )
 from ..protocol.envelope import joined, principal_of
-from ..protocol.errors import ErrorCode
 from ..protocol.messages.brokers import EnvelopeRequest, EnvelopeResponse
 from ..protocol.net.dispatch import Handler, RequestContext
 from ..protocol.net.gates import body_steps

@@ -10,13 +10,13 @@
 | a standby | replays, cuts snapshots, makes itself known to the active one, answers NOT_CONTROLLER |
 
 So the image of the active controller is the committed one, and losing the lead takes nothing back: what was appended
-and not committed is either told by the next leader or never was. Its price is that decisions that write wait for one
-another's commit; those that write nothing, as most heartbeats, do not wait.
+and not committed is either committed by the next leader or never was. Its price is that decisions that write wait for
+one another's commit; those that write nothing, as most heartbeats, do not wait.
 
 Failure points: the quorum refuses an append, or leadership ends while a commit is awaited: NOT_CONTROLLER, and whether
-it was done shows when the asker looks. What does not fit into the quorum's buffer waits, for half a transaction must
-not stay behind. A record that cannot be replayed stops the replica. Where the quorum has appended a record of its own
-at the offset that a decision counts on (a broker's epoch), the decision is made again.
+it was done shows when the client looks. What does not fit into the quorum's buffer waits, for half a transaction must
+not remain in the log. A record that cannot be replayed stops the replica. Where the quorum has appended a record of
+its own at the offset that a decision counts on (a broker's epoch), the decision is made again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from itertools import chain
 from random import Random
 from typing import Final, cast
 
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol import ErrorCode, KafkaError
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.brokers import (
     BrokerHeartbeatRequest,
@@ -37,6 +37,7 @@ from ..protocol.messages.brokers import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
+from ..protocol.net.clock import monotonic_ms
 from ..protocol.wire.stepping import Steps
 from ..quorum import (
     BufferFullError,
@@ -56,12 +57,12 @@ from .core.machine import ControllerCore, batches
 from .core.quotas.mutations import MutationClient
 from .core.refusals import refusal
 from .core.state import ControllerResult, KRaftUpgrade, Moment
-from .image.image import may_pause_after
 from .image.registrations import BrokerRegistration
 from .prober import Prober
 from .reachability import Reachability, Sight
 from .records import (
     BrokerRegistrationChangeRecord,
+    EndTransactionRecord,
     MetadataRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
@@ -71,17 +72,19 @@ from .records import (
 from .snapshotter import Snapshotter
 
 JOBS_MAX: Final = 10_000
-"""Requests that may wait; beyond, they are told to come again."""
+"""Requests that may wait; a further one is rejected with a retriable error."""
 
 DECISIONS_MAX: Final = 100
 """How often one job may be decided again."""
 
 REPEAT_MS: Final = 10_000
-"""How long what was refused in the same words is not told again."""
-TOLD_MAX: Final = 100
+"""How long a refusal in the same words is not logged again."""
+REFUSALS_MAX: Final = 100
 """Refusals that are remembered for that."""
 LATE_DIVISOR: Final = 4
 """A session whose end is seen later than this part of its timeout was not watched."""
+
+_MAY_CHANGE_BROKERS: Final = (RegisterBrokerRecord, BrokerRegistrationChangeRecord, EndTransactionRecord)
 
 Decide = Callable[[Moment], ControllerResult[object] | None]
 
@@ -134,8 +137,8 @@ class ControllerNode:
         self._brokers_changed = asyncio.Event()
         self._probes: dict[tuple[int, int, int], asyncio.Task[None]] = {}
         """The running probes by epoch of this controller, broker id and epoch of the broker."""
-        self._told_until_ms: dict[str, int] = {}
-        """When a refusal that was told may be told again."""
+        self._quiet_until_ms: dict[str, int] = {}
+        """The time from which a refusal may be logged again, by its text."""
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when an internal error has ended the worker."""
 
@@ -175,17 +178,14 @@ class ControllerNode:
         """Whether it leads, and decides."""
         return self.core.is_active and not self.failed.done()
 
-    # Told by the quorum.
+    # Called by the quorum.
 
     def on_commit(self, batch: CommittedBatch) -> Steps[None]:
         # No decision falls between two steps: the worker waits until what it has appended is applied.
-        for number, value in enumerate(batch.records, start=1):
-            record = decode_record(value).record
-            self.core.replay(record, batch.last_offset)
-            if isinstance(record, RegisterBrokerRecord | BrokerRegistrationChangeRecord):
-                self._brokers_changed.set()
-            if number % RECORDS_PER_STEP == 0 and may_pause_after(record):
-                yield
+        records = [decode_record(value).record for value in batch.records]
+        yield from self.core.replay_steps(records, batch.last_offset, RECORDS_PER_STEP)
+        if any(isinstance(record, _MAY_CHANGE_BROKERS) for record in records):
+            self._brokers_changed.set()
         self._applied_end = batch.last_offset + 1
         self._committed.set()
         self._snapshotter.applied(self.core.state.image, batch)
@@ -214,7 +214,7 @@ class ControllerNode:
         self._epoch = epoch
         config = self.core.state.config
         self.core.state.config = replace(config, cluster_id=self._node.config.cluster_id or config.cluster_id)
-        self.core.become_active(self._now_ms())
+        self.core.become_active(monotonic_ms())
         _log.info("controller %d is active; epoch %d", self._node.node_id, epoch)
         self._put(_Job(self._begin))
         self._looking = asyncio.create_task(self._look_for_silent(), name="controller-looks")
@@ -231,8 +231,8 @@ class ControllerNode:
 
     async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         """Return the response to a heartbeat: at once where there is nothing to decide."""
-        heard = self._heard(request) if self.is_active else None
-        return await self.request(request) if heard is None else heard
+        response = self._undecided_response(request) if self.is_active else None
+        return await self.request(request) if response is None else response
 
     async def request(self, request: Request[ResponseT], client: MutationClient | None = None) -> ResponseT:
         """Return the response, once what it says is committed. `client` is given where its changes are limited."""
@@ -260,7 +260,7 @@ class ControllerNode:
             return self.core.handle(request, moment)
         return self.core.handle_of(request, moment, client)
 
-    def _heard(self, heartbeat: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse | None:
+    def _undecided_response(self, heartbeat: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse | None:
         """Return the response to a heartbeat that finds nothing to decide; None to one that the worker has to see."""
         moment = self._moment()
         if not self._is_idle or not self._jobs.empty():
@@ -270,13 +270,13 @@ class ControllerNode:
         return None if result.records or result.refusal else result.response
 
     def connection_lost(self, broker_id: int, broker_epoch: int) -> None:
-        """The connection of a broker's heartbeats has ended: look whether its process is gone."""
+        """The connection of a broker's heartbeats has ended: probe whether its process is dead."""
         if self.core.connection_lost(broker_id, broker_epoch) is Verdict.PROBE:
             self._probe(broker_id)
 
     async def _look_for_silent(self) -> None:
-        """A new controller has no connection yet whose end would tell that a broker is gone."""
-        while (silent := self.core.look_for_silent(self._now_ms())) is not None:
+        """Probe silent brokers: a new controller has no connection yet whose end would show that a broker is dead."""
+        while (silent := self.core.look_for_silent(monotonic_ms())) is not None:
             for broker_id in silent:
                 self._probe(broker_id)
             await asyncio.sleep(LOOK_INTERVAL_S)
@@ -305,7 +305,7 @@ class ControllerNode:
             found, result = self.core.probed(broker.broker_id, broker.epoch, outcome, moment.now_ms)
             verdict.append(found)
             if found is Verdict.FENCE:
-                _log.warning("broker %d is gone: its listeners refuse connections; it is fenced", broker.broker_id)
+                _log.warning("broker %d is dead: %s; fencing it", broker.broker_id, outcome.value)
             return result
 
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
@@ -314,7 +314,7 @@ class ControllerNode:
             await answer
         except KafkaError:
             return Verdict.WAIT
-        if outcome is ProbeOutcome.REFUSED and self.core.hears(broker.broker_id):
+        if outcome is ProbeOutcome.REFUSED and self.core.is_in_contact(broker.broker_id):
             self._reachability.is_alive(broker.broker_id)
             self._brokers_changed.set()
         return verdict[0]
@@ -330,7 +330,7 @@ class ControllerNode:
 
     def _not_active(self) -> KafkaError:
         leader = self._node.status.leader_and_epoch.leader_id
-        message = f"controller {self._node.node_id} is not the active one, but {'nobody' if leader is None else leader}"
+        message = f"controller {self._node.node_id} is not the active one, but {'none' if leader is None else leader}"
         return KafkaError(ErrorCode.not_controller, message)
 
     def _reject_jobs(self) -> None:
@@ -341,11 +341,8 @@ class ControllerNode:
 
     # The worker.
 
-    def _now_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1000)
-
     def _moment(self) -> Moment:
-        return Moment(self._now_ms(), self._node.status.next_offset)
+        return Moment(monotonic_ms(), self._node.status.next_offset)
 
     async def _work(self) -> None:
         while True:
@@ -364,7 +361,7 @@ class ControllerNode:
     async def _next_job(self) -> _Job:
         """What waits, or the timers that are due."""
         deadline_ms = self.core.next_deadline_ms()
-        if deadline_ms is not None and deadline_ms <= self._now_ms():
+        if deadline_ms is not None and deadline_ms <= monotonic_ms():
             return _Job(self._fire)
         self._is_idle = True
         try:
@@ -393,7 +390,7 @@ class ControllerNode:
             job.answer.set_result(None if result is None else result.response)
 
     async def _decide(self, job: _Job) -> ControllerResult[object] | None:
-        """And commit."""
+        """Decide, and commit the decision."""
         for _ in range(DECISIONS_MAX):
             self.core.state.kraft_version = self._node.status.voters.kraft_version
             result = job.decide(self._moment())
@@ -403,18 +400,18 @@ class ControllerNode:
             except UnexpectedOffsetError:
                 continue
             if result is not None and result.refusal:
-                self._tell(result.refusal)
+                self._log_refusal(result.refusal)
             return result
         raise KafkaError(ErrorCode.request_timed_out, f"the quorum's own records came first {DECISIONS_MAX} times")
 
-    def _tell(self, refusal: str) -> None:
-        """Brokers ask again many times a second: the same words are not repeated for a while."""
-        now_ms = self._now_ms()
-        if now_ms < self._told_until_ms.get(refusal, now_ms):
+    def _log_refusal(self, refusal: str) -> None:
+        """Log a refusal. Brokers repeat a request many times a second, so the same words are logged once in a while."""
+        now_ms = monotonic_ms()
+        if now_ms < self._quiet_until_ms.get(refusal, now_ms):
             return
-        if len(self._told_until_ms) >= TOLD_MAX:
-            self._told_until_ms.clear()
-        self._told_until_ms[refusal] = now_ms + REPEAT_MS
+        if len(self._quiet_until_ms) >= REFUSALS_MAX:
+            self._quiet_until_ms.clear()
+        self._quiet_until_ms[refusal] = now_ms + REPEAT_MS
         _log.warning("controller %d rejects: %s", self._node.node_id, refusal)
 
     async def _carry_out(self, result: ControllerResult[object]) -> None:

@@ -8,7 +8,7 @@
     this controller registers with the active one
 
 The listener serves the quorum's requests, brokers' and operators'. Which connection carries a broker's heartbeats is
-remembered: its end is the first sign that the process is gone.
+remembered: its end is the first sign that the process is dead.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from ..protocol.api import ApiKey
+from ..protocol import OUTSIDE, ApiKey, ErrorCode
 from ..protocol.authorization.gate import guarded
-from ..protocol.errors import OUTSIDE, ErrorCode
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.brokers import (
     BrokerHeartbeatRequest,
@@ -78,10 +77,10 @@ from .snapshotter import Snapshotter
 REGISTRATION_INTERVAL_S: Final = 1.0
 """Between two looks whether the cluster knows this controller as it is."""
 KNOWN_INTERVAL_S: Final = 10.0
-"""The same, once it does."""
+"""Between two looks, once it does."""
 
 NO_CONTROLLER: Final = -1
-"""As DescribeCluster says that nobody is active."""
+"""The controller id in DescribeCluster while no controller is active."""
 
 OF_CLIENTS: Final = frozenset(HANDLERS) - {
     ApiKey.BROKER_REGISTRATION,
@@ -93,7 +92,7 @@ OF_CLIENTS: Final = frozenset(HANDLERS) - {
 }
 """What a broker may forward for its clients."""
 OF_CLIENTS_TO_THE_QUORUM: Final = frozenset({ApiKey.DESCRIBE_QUORUM, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER})
-"""The same, of what the quorum itself answers."""
+"""What a broker may forward for its clients to the quorum itself."""
 
 _log = logging.getLogger(__name__)
 
@@ -132,7 +131,7 @@ class ControllerService:
         majority, and waits for it as long as it takes: the others may be started later.
         """
         node = self.node
-        if node.has_heard_leader:
+        if node.has_leader_responded:
             return None
         voters = ", ".join(str(voter.id) for voter in node.status.voters.voters)
         why = listed(node.unanswered.reasons()) or "no election was won yet"
@@ -210,7 +209,7 @@ def _gate(config: ProcessConfig, service: ControllerService) -> QuorumGate:
         config.authorizer.rules,
         lambda: core.state.image.acls,
         asyncio.get_running_loop().time,
-        lambda: node.has_heard_leader and core.state.image.metadata_version > 0,
+        lambda: node.has_leader_responded and core.state.image.metadata_version > 0,
     )
     return QuorumGate(authorizer, topic_name)
 

@@ -11,4 +11,7 @@ bootstrap_runner   runs one bootstrap: it asks the leader and the tier, prepares
 aux_state          rebuilds leader epochs and producer state from the tier (KIP-405).
 long_fetch         waits until it is interrupted, cheaper than `asyncio.timeout`.
 all_done           waits for several tasks.
+
+Other folders import decisions from `fetcher.core`, and the rest from its module: exported here, the shells would be
+loaded with every decision, by the quorum's core too.
 """

@@ -36,7 +36,7 @@ from ..log.core.checkpoints import decode_leader_epochs
 from ..log.core.epochs import EpochEntry, LeaderEpochCache
 from ..log.core.errors import CorruptFileError
 from ..log.core.producers import ProducerStateManager
-from ..log.keeper.side_directories import AdoptedState
+from ..log.keeper import AdoptedState
 from ..protocol.errors import RetriableError
 from ..protocol.topics import TopicIdPartition
 from ..remote.core.ledger import RemoteLogLedger

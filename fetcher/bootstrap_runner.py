@@ -148,7 +148,7 @@ def _situation(
 ) -> Situation:
     return Situation(
         trigger=attempt.trigger,
-        log_end_offset=replica.log_end_offset,
+        log_end_offset=replica.offsets.log_end_offset,
         is_tiered=replica.is_tiered and has_tier,
         is_compacted=replica.is_compacted,
         is_never_in_isr=replica.is_never_in_isr,

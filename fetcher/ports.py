@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Protocol
 
 from ..log.core.epochs import EpochEnd, LeaderEpochCache
-from ..log.keeper.side_directories import AdoptedState
+from ..log.keeper import AdoptedState
+from ..log.replica.state import LogOffsets
 from ..protocol.topics import TopicIdPartition
 from ..remote.core.lineage import OffsetAndEpoch
 from .core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
@@ -61,16 +62,7 @@ class FollowerPartition(Protocol):
         """As the cluster's metadata has it now: it may be ahead of the epoch that a fetcher was started for."""
 
     @property
-    def log_start_offset(self) -> int: ...
-
-    @property
-    def local_log_start_offset(self) -> int: ...
-
-    @property
-    def log_end_offset(self) -> int: ...
-
-    @property
-    def high_watermark(self) -> int: ...
+    def offsets(self) -> LogOffsets: ...
 
     @property
     def epochs(self) -> LeaderEpochCache: ...
@@ -86,6 +78,10 @@ class FollowerPartition(Protocol):
         """Whether the log accepts nothing until its owner has opened it again: it may end beyond what its disk
         has, so to fetch from there would acknowledge what is lost.
         """
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the disk takes what is fetched; it may change at any time."""
 
     @property
     def is_never_in_isr(self) -> bool:

@@ -204,7 +204,7 @@ class ReplicaFetcher:
                 # Nothing has changed since the leader refused: at once it would refuse again.
                 self._back_off(replica, f"{replica.trigger.value}, but {reason}", ReplicaState.FETCHING)
                 return
-            case TruncateTo(offset) if offset < partition.local_log_start_offset:
+            case TruncateTo(offset) if offset < partition.offsets.local_log_start_offset:
                 replica.begin(Trigger.TRUNCATED_BELOW_LOCAL_START, replica.bootstrap_began_at)  # in the same state
                 return
             case TruncateTo(offset):
@@ -216,7 +216,7 @@ class ReplicaFetcher:
                 replica.progress.bytes_from_tier += prepared.aux.bytes_from_tier
         replica.end_bootstrap(self._wall_clock())
         self._wanted.touch(partition.topic_id_partition)
-        key, offset = partition.topic_id_partition, partition.log_end_offset
+        key, offset = partition.topic_id_partition, partition.offsets.log_end_offset
         _log.info("%s: replication starts at offset %d: %s", key, offset, _summary(prepared))
         self._became_ready()
 
@@ -359,7 +359,7 @@ class ReplicaFetcher:
         """The usual answer without records needs no lock and no task."""
         if len(answer.records) or not answer.agrees or not replica.is_current:
             return False
-        if answer.log_start_offset > replica.partition.log_start_offset:
+        if answer.log_start_offset > replica.partition.offsets.log_start_offset:
             return False
         self._follow_high_watermark(replica, answer.high_watermark)
         return True
@@ -378,7 +378,8 @@ class ReplicaFetcher:
 
     async def _act_upon_disagreement(self, replica: FollowedReplica, answer: FetchedPartition) -> None:
         partition = replica.partition
-        match outcome_of(answer, partition.epochs, partition.local_log_start_offset, partition.log_end_offset):
+        offsets = partition.offsets
+        match outcome_of(answer, partition.epochs, offsets.local_log_start_offset, offsets.log_end_offset):
             case Cut(offset):
                 await self._cut(replica, offset)
             case Begin(trigger):
@@ -398,29 +399,30 @@ class ReplicaFetcher:
             if not len(batches):
                 self._back_off(replica, f"no whole batch in {size_bytes} bytes", ReplicaState.FETCHING)
                 return
-            base_offset, log_end_offset = base_offset_of(batches), partition.log_end_offset
-            if base_offset < log_end_offset == partition.log_start_offset:
+            base_offset, offsets = base_offset_of(batches), partition.offsets
+            if base_offset < offsets.log_end_offset == offsets.log_start_offset:
                 # A log that starts in the middle of a batch has that batch whole; an empty one begins where it begins.
                 await partition.start_at(base_offset)
             await partition.append(batches)
             replica.progress.bytes_from_leader += size_bytes
             self._throttle.fetched(partition.topic_id_partition, size_bytes)
             replica.tier_failures = 0
-        if answer.log_start_offset > partition.log_start_offset:
-            await partition.follow_log_start_offset(min(answer.log_start_offset, partition.log_end_offset))
+        offsets = partition.offsets
+        if answer.log_start_offset > offsets.log_start_offset:
+            await partition.follow_log_start_offset(min(answer.log_start_offset, offsets.log_end_offset))
         self._follow_high_watermark(replica, answer.high_watermark)
 
     @staticmethod
     def _follow_high_watermark(replica: FollowedReplica, high_watermark: int) -> None:
         replica.failures = 0
-        log_end_offset = replica.partition.log_end_offset
+        log_end_offset = replica.partition.offsets.log_end_offset
         replica.is_caught_up = high_watermark <= log_end_offset
         replica.partition.update_high_watermark(high_watermark if replica.is_caught_up else log_end_offset)
 
     async def _cut(self, replica: FollowedReplica, offset: int) -> None:
         partition = replica.partition
         replica.state = ReplicaState.TRUNCATING
-        _log.info("%s: truncated from %d to %d", partition.topic_id_partition, partition.log_end_offset, offset)
+        _log.info("%s: truncated from %d to %d", partition.topic_id_partition, partition.offsets.log_end_offset, offset)
         await partition.truncate_to(offset)
         replica.state = ReplicaState.FETCHING
 

@@ -5,6 +5,7 @@ moved, not what it fetches.
     |---|---|
     | was added, removed or answered, or its state has changed: touched | before the next fetch |
     | has an effect under way, is held back by the throttle, or is behind | before each fetch |
+    | has no room on its disk | before each fetch, at least each second |
     | bootstraps, backs off, has failed, or has all that was committed | once it is touched, or its turn comes |
 
 What changes a replica without an answer or a change of its state is noticed by the look at all, which goes round them,
@@ -100,6 +101,9 @@ class WantedPartitions:
         is_ready = replica.state is ReplicaState.FETCHING and replica.is_current and not replica.effects.locked()
         if not is_ready or replica.partition.has_failed:
             return False
+        if not replica.partition.has_room:
+            self.held_back_s = self.held_back_s or HELD_BACK_S_MAX
+            return False
         wait_s = 0.0 if replica.is_caught_up else self._throttle.wait_s(replica.partition.topic_id_partition)
         if wait_s > 0:
             self.held_back_s = min(wait_s, self.held_back_s or HELD_BACK_S_MAX, HELD_BACK_S_MAX)
@@ -108,7 +112,8 @@ class WantedPartitions:
     def _request(self, key: TopicIdPartition, replica: FollowedReplica) -> PartitionToFetch:
         """From where it stands now: the same value while that is the same."""
         partition, asked, last_fetched_epoch = replica.partition, replica.asked, replica.partition.epochs.latest_epoch
-        fetch_offset, log_start_offset = partition.log_end_offset, partition.log_start_offset
+        offsets = partition.offsets
+        fetch_offset, log_start_offset = offsets.log_end_offset, offsets.log_start_offset
         if (
             asked is None
             or asked.fetch_offset != fetch_offset

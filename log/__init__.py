@@ -9,4 +9,7 @@ segment/       is one segment's files, and the list of a log's segments.
 disk/          declares the `Disk` port and implements it on the operating system.
 keeper/        keeps all logs of one node in their directories.
 cleaner/       compacts logs.
+
+Other folders import what `log.keeper` exports from there, and the rest from its module: exported here, the whole log
+would be loaded for one checkpoint's format.
 """

@@ -7,8 +7,8 @@
     all over `state`, which has the offsets, the invariants and the rules about who may change what.
 
 It knows no other node and no role: what an append of a leader or a follower is for, when the high watermark may rise,
-and what the tier holds is given to it. Callbacks in `listeners` are called, without arguments and without waiting,
-after the log end, the high watermark or the log start has moved.
+and what the tier holds is given to it. Callbacks in `state.listeners` are called, without arguments and without
+waiting, after the log end, the high watermark or the log start has moved.
 
 Errors: KafkaError for what a peer asked for; OSError from the disk, after which a log whose memory may be ahead of its
 files has failed. Every call on a failed or closed log raises KAFKA_STORAGE_ERROR; reopen it.
@@ -17,23 +17,17 @@ files has failed. Every call on a failed or closed log raises KAFKA_STORAGE_ERRO
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 from uuid import UUID
 
-from ..protocol.topics import TopicPartition
-from .cleaner.cleaning import Cleaned, CleanerPass, Throttle
-from .cleaner.core.plan import DirtyRange
+from .cleaner.cleaning import CleanerPass
 from .core.checkpoints import PARTITION_METADATA, encode_leader_epochs, encode_partition_metadata
 from .core.config import LogConfig
-from .core.epochs import LeaderEpochCache
 from .core.file_names import ADOPTED_FILE, THIN_FILE
-from .core.index import AbortedTransaction
-from .core.producer_state import AppendOrigin
-from .core.producers import PRODUCER_ID_EXPIRATION_MS, ProducerStateManager
+from .core.producers import PRODUCER_ID_EXPIRATION_MS
 from .core.replica_copy import Copied
-from .disk.port import Buffer
 from .disk.run_to_completion import run_to_completion
 from .replica.appender import Appender, LogAppendInfo
 from .replica.flusher import Flusher
@@ -41,7 +35,7 @@ from .replica.reader import Reader, TimestampAndOffset
 from .replica.recovery import LogLocation, load
 from .replica.recovery_report import RecoveryReport
 from .replica.replay import producer_snapshot_at
-from .replica.state import LogOffsets, LogState
+from .replica.state import LogState
 from .replica.takeover import CopyRest, Takeover, wait_until_stored
 from .replica.trimming import Trimming
 from .replica.truncation import Truncation
@@ -57,14 +51,25 @@ class PartitionLog:
     """Open it with `open`; close it before its directory is renamed or opened again."""
 
     def __init__(self, state: LogState, report: RecoveryReport) -> None:
-        self._state = state
+        self.state = state
         self.recovery_report = report
         self._flusher = Flusher(state)
         self._appender = Appender(state, self._flusher)
-        self._reader = Reader(state)
-        self._cleaner = CleanerPass(state, self._reader)
+        reader = Reader(state)
+        cleaner = CleanerPass(state, reader)
         self._truncation = Truncation(state, self._appender.pipeline)
         self._trimming = Trimming(state, self._appender, self._flusher)
+        # Callers get the parts' own methods: a layer here would only pass them on.
+        self.append_as_leader = self._appender.append_as_leader
+        self.append_as_follower = self._appender.append_as_follower
+        self.read = reader.read
+        self.aborted_transactions = reader.aborted_transactions
+        self.offset_for_timestamp = reader.offset_for_timestamp
+        self.max_timestamp_offset = reader.max_timestamp_offset
+        self.dirty_range = cleaner.dirty_range
+        self.oldest_dirty_ms = cleaner.oldest_dirty_ms
+        self.clean = cleaner.clean
+        self.flush = self._flusher.flush
 
     @classmethod
     async def open(cls, location: LogLocation) -> Self:
@@ -77,30 +82,12 @@ class PartitionLog:
         return log
 
     def __repr__(self) -> str:
-        return f"PartitionLog({self.topic_partition}, [{self.offsets.local_log_start_offset}, {self.log_end_offset}))"
-
-    # What it is.
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        return self._state.topic_partition
-
-    @property
-    def topic_id(self) -> UUID | None:
-        """The topic id, or None without a `partition.metadata` file."""
-        return self._state.topic_id
-
-    @property
-    def directory(self) -> Path:
-        return self._state.directory
-
-    @property
-    def config(self) -> LogConfig:
-        return self._state.config
+        state = self.state
+        return f"PartitionLog({state.topic_partition}, [{state.local_log_start_offset}, {state.log_end_offset}))"
 
     async def assign_topic_id(self, topic_id: UUID) -> None:
         """Write `partition.metadata` for a log that has none."""
-        state = self._state
+        state = self.state
         async with state.gate:
             state.check_usable()
             assert state.topic_id in (None, topic_id), (state.topic_partition, state.topic_id, topic_id)
@@ -109,91 +96,11 @@ class PartitionLog:
 
     def update_config(self, config: LogConfig) -> None:
         """Apply a configuration from the next append, roll or clean-up on; a segment keeps its index interval."""
-        self._state.config = config
-
-    @property
-    def listeners(self) -> list[Callable[[], None]]:
-        return self._state.listeners
-
-    @property
-    def failure(self) -> str | None:
-        """The reason why the log is not available; None while it is."""
-        return self._state.failure
-
-    @property
-    def failure_listeners(self) -> list[Callable[[], None]]:
-        """Callbacks that run once, when the log fails. They must not wait."""
-        return self._state.failure_listeners
-
-    @property
-    def failed_append_bytes(self) -> int:
-        """The size of the appends that failed with the log; 0 if none did."""
-        return self._state.failed_append_bytes
-
-    # Offsets. `offsets` has all of them. The log start, the log end and the high watermark, which every request and
-    # every append reads alone, are properties too: a tuple of eight for each look would cost more than the look.
-
-    @property
-    def log_start_offset(self) -> int:
-        return self._state.log_start_offset
-
-    @property
-    def log_start_known(self) -> bool:
-        """False for a tiered log that was opened without a log-start entry: see `set_log_start_from_ledger`."""
-        return self._state.log_start_known
-
-    @property
-    def is_adopted(self) -> bool:
-        """Whether the log was rebuilt from the tier, by this process or an earlier one, and has not been in sync since
-        (`confirm_adoption`).
-        """
-        return self._state.is_adopted
-
-    @property
-    def is_thin(self) -> bool:
-        """Whether the log has been in sync since it was rebuilt from the tier, by this process or an earlier one, and
-        nobody has said since that it holds enough (`confirm_warmed`).
-        """
-        return self._state.is_thin
-
-    @property
-    def offsets(self) -> LogOffsets:
-        """All offsets of the log at this instant."""
-        return self._state.offsets
-
-    @property
-    def log_end_offset(self) -> int:
-        return self._state.log_end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        return self._state.high_watermark
-
-    @property
-    def epochs(self) -> LeaderEpochCache:
-        """The leader epochs, to read; only this log changes them."""
-        return self._state.epochs
-
-    @property
-    def producers(self) -> ProducerStateManager:
-        """The producer state, to read; a truncation replaces it."""
-        return self._state.producers
-
-    @property
-    def segments(self) -> tuple[LogSegment, ...]:
-        return self._state.segments.as_tuple()
-
-    @property
-    def active_segment(self) -> LogSegment:
-        return self._state.segments.active
-
-    @property
-    def size_bytes(self) -> int:
-        return self._state.segments.size_bytes
+        self.state.config = config
 
     def update_high_watermark(self, offset: int) -> bool:
         """Raise it to `offset`, at most to the log end; a lower one changes nothing. Return whether it moved."""
-        state = self._state
+        state = self.state
         offset = min(offset, state.log_end_offset)
         if offset <= state.high_watermark:
             return False
@@ -204,32 +111,6 @@ class PartitionLog:
 
     # Appending.
 
-    def append_as_leader(
-        self,
-        data: bytearray | memoryview,
-        *,
-        leader_epoch: int,
-        now_ms: int,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        transaction_version: int = 0,
-    ) -> Coroutine[object, None, LogAppendInfo]:
-        """Append one batch v2; the rules are in `validation` and `producer_state`.
-
-        Offset and epoch are written into `data`, which must not be touched before this returns or raises; if the call
-        is cancelled, never again.
-        """
-        return self._appender.append_as_leader(
-            data,
-            leader_epoch=leader_epoch,
-            now_ms=now_ms,
-            origin=origin,
-            transaction_version=transaction_version,
-        )
-
-    def append_as_follower(self, data: Buffer) -> Coroutine[object, None, LogAppendInfo]:
-        """Append whole batches byte for byte. CORRUPT_MESSAGE, INVALID_RECORD if they cannot follow what is here."""
-        return self._appender.append_as_follower(data)
-
     @run_to_completion
     async def try_append(self, filler: bytes) -> None:
         """Prove that the disk takes an append of that size. OSError if not: the log is as it was, and may still be read
@@ -239,7 +120,7 @@ class PartitionLog:
 
     @run_to_completion
     async def assign_epoch(self, leader_epoch: int) -> None:
-        """Record durably that a new leader's epoch begins at the log end, also without data.
+        """Record that a leader epoch begins at the log end, also without data (durability: `log/replica/state.py`).
 
         NOT_LEADER_OR_FOLLOWER if a later one is known. Appends of earlier epochs are refused from now on.
         """
@@ -247,34 +128,12 @@ class PartitionLog:
 
     def reject_leaders_below(self, leader_epoch: int) -> None:
         """Reject appends of earlier leaders from now on, those that wait for their turn included."""
-        self._state.leader_epoch_floor = max(self._state.leader_epoch_floor, leader_epoch)
+        self.state.leader_epoch_floor = max(self.state.leader_epoch_floor, leader_epoch)
 
     @run_to_completion
     async def roll(self) -> bool:
         """Roll a new segment. Return False if the active one is empty."""
         return await self._appender.roll()
-
-    # Reading.
-
-    async def read(self, offset: int, *, max_bytes: int, max_offset: int, min_one_batch: bool = True) -> LogSlice:
-        """Return whole batches of one segment, from the one with `offset` on and below `max_offset`; release the slice.
-
-        At most `max_bytes`, except that with `min_one_batch` a first batch that is larger comes whole. Empty from
-        `max_offset` on; OFFSET_OUT_OF_RANGE outside `[local_log_start_offset, log_end_offset]`.
-        """
-        return await self._reader.read(offset, max_bytes=max_bytes, max_offset=max_offset, min_one_batch=min_one_batch)
-
-    async def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions of the local log that overlap `[start_offset, end_offset)`."""
-        return await self._reader.aborted_transactions(start_offset, end_offset)
-
-    async def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
-        """Return the first local record that is not older; the caller searches the tier."""
-        return await self._reader.offset_for_timestamp(timestamp_ms)
-
-    async def max_timestamp_offset(self) -> TimestampAndOffset | None:
-        """Return the first local record with the largest timestamp."""
-        return await self._reader.max_timestamp_offset()
 
     # Taking away.
 
@@ -318,7 +177,7 @@ class PartitionLog:
         """Note that the replica has been in sync: it no longer counts as empty, but as thin if the tier holds the rest.
         Both also after a restart.
         """
-        state = self._state
+        state = self.state
         async with state.gate:
             if state.is_adopted:
                 if state.local_log_start_offset > state.log_start_offset:
@@ -330,13 +189,13 @@ class PartitionLog:
     @run_to_completion
     async def confirm_warmed(self) -> None:
         """Note that the replica holds enough: it is no longer thin, also after a restart."""
-        async with self._state.gate:
-            if self._state.is_thin:
+        async with self.state.gate:
+            if self.state.is_thin:
                 await self._forget(THIN_FILE)
-                self._state.is_thin = False
+                self.state.is_thin = False
 
     async def _forget(self, mark: str) -> None:
-        state = self._state
+        state = self.state
         await state.disk.remove(state.directory / mark)
         await state.disk.sync_directory(state.directory)
 
@@ -347,54 +206,30 @@ class PartitionLog:
         call leaves the unlinking to `reap`.
         """
         count = await self._trimming.delete_local_segments(up_to_offset)
-        await self._state.unlink_deleted()
+        await self.state.unlink_deleted()
         return count
 
     async def delete_old_segments_by_log_start(self) -> int:
         """Remove closed segments wholly below the log start. Return how many."""
-        return await self.delete_local_segments(self._state.log_start_offset)
+        return await self.delete_local_segments(self.state.log_start_offset)
 
     async def delete_old_segments(self) -> int:
         """Remove the segments that retention has expired (`retention`). Return how many."""
         count = await self._trimming.delete_old_segments()
-        await self._state.unlink_deleted()
+        await self.state.unlink_deleted()
         return count
-
-    # Compaction.
-
-    @property
-    def clean_end_offset(self) -> int:
-        """The offset below which everything was compacted; 0 if nothing was."""
-        return self._state.clean_end_offset
-
-    def now_ms(self) -> int:
-        """Return the time of the log's wall clock in ms."""
-        return self._state.now_ms()
-
-    def dirty_range(self) -> DirtyRange:
-        """Return the range that compaction could clean now."""
-        return self._cleaner.dirty_range()
-
-    async def oldest_dirty_ms(self, dirty_range: DirtyRange) -> int | None:
-        """Return the time of its oldest batch in ms; None if that is not known."""
-        return await self._cleaner.oldest_dirty_ms(dirty_range)
-
-    async def clean(self, map_bytes_max: int, throttle: Throttle) -> Cleaned:
-        """Compact the dirty range: the last record of each key stays. One caller at a time."""
-        return await self._cleaner.clean(map_bytes_max, throttle)
 
     # For a move to another log directory: `log/replica/takeover.py`, `log/keeper/future_logs.py`.
 
     @property
     def copied(self) -> Copied:
         """The log at this instant, as the decisions of a copy need it."""
-        state, segments = self._state, self._state.segments.as_tuple()
+        state, segments = self.state, self.state.segments.as_tuple()
         first_roll_offset = segments[1].base_offset if len(segments) > 1 else None
         end_offset = state.log_end_offset
         return Copied(
-            # A truncation to a log start in the middle of a batch leaves a log that ends below its start.
-            min(state.log_start_offset, end_offset),
-            min(state.local_log_start_offset, end_offset),
+            state.log_start_offset,
+            state.local_log_start_offset,
             end_offset,
             state.epochs,
             first_roll_offset,
@@ -402,28 +237,28 @@ class PartitionLog:
 
     def begin_copy(self) -> None:
         """A future log follows this log: compaction keeps every tombstone and marker until `end_copy`."""
-        if not self._state.keeps_deletes:
-            self._state.keeps_deletes = True
+        if not self.state.keeps_deletes:
+            self.state.keeps_deletes = True
             # A compaction under way may be about to remove one, so it is given up.
-            self._state.removals += 1
+            self.state.removals += 1
 
     def note_compacted(self, offset: int) -> None:
         """Compaction has been through everything below `offset` of the log that this one begins to copy."""
-        self._state.clean_end_offset = offset
+        self.state.clean_end_offset = offset
 
     def end_copy(self) -> None:
         """The copy is over."""
-        self._state.keeps_deletes = False
+        self.state.keeps_deletes = False
 
     def hold_at(self, copied_end_offset: int | None) -> None:
         """What is not below this offset counts as not stored yet (`settled_end_offset`); None: everything counts."""
-        self._state.copied_end_offset = copied_end_offset
-        self._state.notify()
+        self.state.copied_end_offset = copied_end_offset
+        self.state.notify()
 
     async def stored(self, end_offset: int) -> None:
         """Wait until everything below `end_offset` counts as stored, or the log fails or is truncated."""
-        if self._state.copied_end_offset is not None:
-            await wait_until_stored(self._state, end_offset)
+        if self.state.copied_end_offset is not None:
+            await wait_until_stored(self.state, end_offset)
 
     @run_to_completion
     async def follow_epoch(self, leader_epoch: int, start_offset: int) -> None:
@@ -442,7 +277,7 @@ class PartitionLog:
         """Continue with the files of `future`, renamed to `live`; see `takeover`. False if it has not caught up.
         OSError and KafkaError leave this log as it was.
         """
-        takeover = Takeover(self._state, self._appender.pipeline, future._state, future._flusher)
+        takeover = Takeover(self.state, self._appender.pipeline, future.state, future._flusher)
         return await takeover.run(live, copy_rest, on_taken)
 
     # For the tier.
@@ -453,18 +288,18 @@ class PartitionLog:
         One caller at a time. Raise CorruptRecordError or CorruptFileError if it does not belong to this log,
         NOT_LEADER_OR_FOLLOWER if that has changed meanwhile, and what `source.read` raises.
         """
-        return await Warming(self._state).prepend(source)
+        return await Warming(self.state).prepend(source)
 
     async def producer_snapshot_at(self, offset: int) -> bytes | None:
         """Return the producer state at a segment's base offset or at the log end, in the `.snapshot` format.
 
         Made from an older one where it was never taken; None where `offset` is neither of the two.
         """
-        return await producer_snapshot_at(self._state, offset)
+        return await producer_snapshot_at(self.state, offset)
 
     async def segment_files(self, segment: LogSegment) -> SegmentFiles:
         """Return what is uploaded of a closed segment, held until it is released; the epochs are those on return."""
-        state = self._state
+        state = self.state
         state.check_usable()
         assert not segment.is_active, f"the active segment is never copied: {segment}"
         assert segment.next_offset <= state.log_end_offset, (segment, state.log_end_offset)
@@ -486,24 +321,19 @@ class PartitionLog:
 
     # Upkeep.
 
-    @property
-    def accepts_clients(self) -> bool:
-        """Whether the disk has room for what clients produce."""
-        return self._state.keeper.accepts_clients
-
-    @property
-    def has_unflushed_segments(self) -> bool:
-        """Whether a closed segment is not durable yet, or more records than `flush.messages` allows."""
-        state = self._state
-        return state.recovery_point < state.segments.active.base_offset or state.is_flush_due
-
-    async def flush(self) -> None:
-        """Make everything durable that was visible when the call began."""
-        await self._flusher.flush()
+    async def save_epochs(self) -> None:
+        """Make the leader epochs durable. KAFKA_STORAGE_ERROR if the disk rejects them; the log has failed."""
+        state = self.state
+        async with state.flush_lock:
+            state.check_usable()
+            try:
+                await state.save_epochs()
+            except OSError as error:
+                raise state.fail(error) from error
 
     async def settle(self) -> None:
         """Flush what `flush.messages` wants flushed, appends that are under way included (`settled_end_offset`)."""
-        state = self._state
+        state = self.state
         if state.next_offset - state.recovery_point >= state.config.flush_messages:
             await self._appender.pipeline.drain()
             await self.flush()
@@ -511,25 +341,15 @@ class PartitionLog:
     async def expire_producers(self, expiration_ms: int = PRODUCER_ID_EXPIRATION_MS) -> int:
         """Forget the producers that wrote nothing for that long and have no open transaction. Return how many."""
         expired = 0
-        for count in self._state.producers.expire_stepwise(self._state.now_ms(), expiration_ms):
+        for count in self.state.producers.expire_stepwise(self.state.now_ms(), expiration_ms):
             expired += count
             await asyncio.sleep(0)
         return expired
 
-    @property
-    def has_readers(self) -> bool:
-        """Whether a reader still holds a removed segment."""
-        return bool(self._state.retired)
-
-    @property
-    def has_deleted_files(self) -> bool:
-        """Whether files of removed segments are not unlinked yet."""
-        return bool(self._state.deleted_files)
-
     async def reap(self) -> None:
         """Close the removed segments that their last reader has released, and unlink the files of removed segments."""
-        await self._state.reap()
-        await self._state.unlink_deleted()
+        await self.state.reap()
+        await self.state.unlink_deleted()
 
     @run_to_completion
     async def close(self) -> None:
@@ -538,7 +358,7 @@ class PartitionLog:
         Afterwards a clean-shutdown marker may be written. Raises OSError or KAFKA_STORAGE_ERROR if that failed; the
         files are closed in any case. Readers keep what they hold; `reap` closes it later.
         """
-        state = self._state
+        state = self.state
         async with state.gate, state.flush_lock:
             try:
                 await self._appender.pipeline.drain()
@@ -553,10 +373,10 @@ class PartitionLog:
     @run_to_completion
     async def abandon(self) -> None:
         """Close the files without making anything durable: the directory is about to go."""
-        async with self._state.gate, self._state.flush_lock:
+        async with self.state.gate, self.state.flush_lock:
             await self._appender.pipeline.drain()
             await self._release_segments()
 
     async def _release_segments(self) -> None:
-        self._state.failure = self._state.failure or "it was closed"
-        await self._state.retire(list(self._state.segments))
+        self.state.failure = self.state.failure or "it was closed"
+        await self.state.retire(list(self.state.segments))

@@ -37,7 +37,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..protocol.errors import OperatorError
+from ..protocol import OperatorError
 from .complaints import located
 from .inventory_parts import Policy
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from pydantic_core import ErrorDetails
 
@@ -38,7 +38,7 @@ def is_unfilled(error: ErrorDetails) -> bool:
     return isinstance(found, str) and found.strip().upper() == FILL_IN
 
 
-def _expected(kind: str, ctx: Mapping[str, Any]) -> str:
+def _expected(kind: str, ctx: Mapping[str, object]) -> str:
     if kind in _LIMITS:
         text, key = _LIMITS[kind]
         return f"expected {text.format(_plain(ctx.get(key)))}"
@@ -48,7 +48,7 @@ def _expected(kind: str, ctx: Mapping[str, Any]) -> str:
     return f"expected {_KINDS[family]}" if family in _KINDS else ""
 
 
-_WITHOUT_VALUE: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+_WITHOUT_VALUE: Final[Mapping[str, Callable[[Mapping[str, object]], str]]] = {
     "missing": lambda _: "is missing",
     "extra_forbidden": lambda _: "is not a known key",
     "json_invalid": lambda ctx: f"is not JSON: {ctx.get('error')}",
@@ -79,7 +79,7 @@ _KINDS: Final[Mapping[str, str]] = {
 """The texts by the first word of pydantic's error type."""
 
 
-def _plain(limit: Any) -> Any:
+def _plain(limit: object) -> object:
     """2 in place of 2.0."""
     return int(limit) if isinstance(limit, float) and limit.is_integer() else limit
 

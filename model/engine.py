@@ -12,7 +12,7 @@ and comes nearer to the log end by that less its produce rate. So the engine jum
 catch up within `resolution` of the time since their wave began are dealt with at once, each with its own time; 0 is
 exact and slower.
 
-A replica that can never join is marked with its obstacle; waves behind it never begin.
+A replica that can never join is marked with its obstacle; the waves after it never begin.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class _Run:
         return np.asarray(work_s + asks_s + gets_s + reads_s + np.where(adopting > 0, pace.retry_s, 0.0))
 
     def _advance(self, fetching: Ints, next_ready_s: float, began_s: float) -> Bools | None:
-        """Go on to the next event; returns which of `fetching` caught up, None if nothing will ever happen."""
+        """Advance to the next event. Return which of `fetching` caught up; None if no event remains."""
         connections = self._connections
         rates = connections.rates(self._available)
         use = use_of(connections.uses, connections.weights, rates, len(self._available))

@@ -38,8 +38,8 @@ def unavailable_s(death: Death, calibration: Calibration) -> float:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class FailoverResult:
-    """After some brokers died and nobody replaced them. `unavailable_s`: how long partitions that lost their leader
-    take nothing; those of `is_leaderless` until one of their replicas comes back.
+    """The cluster after some brokers died and none was replaced. `unavailable_s`: how long partitions that lost their
+    leader take nothing; those of `is_leaderless` until one of their replicas comes back.
 
     By partition, [P]: `lost_leader`, `is_leaderless`, `below_min_isr` (fewer in sync than min.insync.replicas now, and
     not before), `under_replicated` (lost a replica). By broker, [B]: leaders before and after; NIC share in use (the
@@ -62,8 +62,8 @@ class FailoverResult:
 def fail_over(arrays: ClusterArrays, brokers: Collection[int]) -> ClusterArrays:
     """The cluster without these brokers (indices): out of every ISR, and no longer leaders.
 
-    The first replica in sync that is alive leads, as the controller elects. A partition whose whole ISR is gone has no
-    leader (-1): nobody is elected uncleanly.
+    The first replica in sync that is alive leads, as the controller elects. A partition whose whole ISR is dead has no
+    leader (-1): there is no unclean election.
     """
     dead = np.isin(arrays.replicas, list(brokers))
     in_sync = arrays.in_sync & ~dead

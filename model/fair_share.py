@@ -1,10 +1,10 @@
 """Max-min fair rates: no flow can get more without taking from one that has no more than itself.
 
-Flow f takes `weights[w]` of resource `uses[f, w]` for each byte, and never wants more than `caps[f]`. A resource's fair
+Flow f takes `weights[w]` of resource `uses[f, w]` for each byte, and never needs more than `caps[f]`. A resource's fair
 share is what is left of it, by the weight of its flows that are not settled yet. Settled in one round are all flows of
 every resource whose share is the smallest that each of its flows sees, and all flows whose cap is below every share
 they see: shares of other resources only grow when slower flows are taken out, so these rates are final. Rounds are as
-many as bottlenecks lie behind each other, seldom above ten, however many flows there are.
+many as there are bottlenecks in a row, seldom above ten, however many flows there are.
 
 The result carries its own proof: each flow has its cap, or a saturated resource on which no flow is faster.
 """

@@ -22,7 +22,7 @@ import yaml
 from pydantic import ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from ..protocol.errors import OperatorError
+from ..protocol import OperatorError
 from .checks import contradictions, doubts
 from .complaints import complaint, is_unfilled
 from .inventory_parts import Cluster

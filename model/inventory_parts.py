@@ -1,6 +1,6 @@
 """The parts of an inventory: brokers, racks' links, the tier, topics and partitions; each value checked by itself.
 
-How the sizes of a partition lie on its offsets:
+How the sizes of a partition map to its offsets:
 
     log start            local log start      next upload            log end
     |--------------------|--------------------|----------------------|

@@ -38,7 +38,7 @@ class Course:
 
     @classmethod
     def of(cls, count: int) -> Self:
-        """Nothing has happened yet: a move that never gets its turn stays behind its wave."""
+        """Nothing has happened yet: a move whose wave never begins keeps these values."""
         return cls(
             began_s=np.full(count, np.inf),
             first_fetch_s=np.full(count, np.inf),
@@ -55,7 +55,7 @@ class Course:
 def result_of(
     arrays: ClusterArrays, moves: Moves, policy: Policy, course: Course, resources: Resources, recorder: Recorder
 ) -> ModelResult:
-    """`arrays` as they are once replaced brokers are gone."""
+    """`arrays` as they are once replaced brokers are removed."""
     below_s = below_min_isr_s(arrays, moves, course.joined_s)
     peak = np.where(np.isfinite(resources.capacity), recorder.peak, 0.0)
     return ModelResult(
@@ -94,7 +94,7 @@ def under_replicated_s(moves: Moves, joined_s: Floats) -> Floats:
 
 
 def below_min_isr_s(arrays: ClusterArrays, moves: Moves, joined_s: Floats) -> Floats:
-    """How long each partition that moves mend has fewer in sync than min.insync.replicas, from the start on."""
+    """How long each partition that moves repair has fewer in sync than min.insync.replicas, from the start on."""
     lacks = arrays.min_isr[arrays.topic] - arrays.in_sync.sum(axis=1)
     order = np.lexsort((joined_s, moves.partition))
     partition = moves.partition[order]
@@ -104,9 +104,9 @@ def below_min_isr_s(arrays: ClusterArrays, moves: Moves, joined_s: Floats) -> Fl
     count = np.diff(np.append(starts, len(order)))
     lacking = lacks[partition[starts]]
     concerned = lacking > 0
-    is_mended = concerned & (lacking <= count)
+    is_repaired = concerned & (lacking <= count)
     until_s = np.full(len(starts), np.inf)
-    until_s[is_mended] = joined_s[order][starts[is_mended] + lacking[is_mended] - 1]
+    until_s[is_repaired] = joined_s[order][starts[is_repaired] + lacking[is_repaired] - 1]
     return np.asarray(until_s[concerned])
 
 
@@ -151,5 +151,5 @@ def _timeline(moves: Moves, course: Course, below_s: Floats, recorder: Recorder)
 
 
 def _later_than(times_s: Floats, at_s: Floats) -> Ints:
-    """How many of these times lie behind each instant."""
+    """How many of these times are later than each instant."""
     return (len(times_s) - np.searchsorted(np.sort(times_s), at_s, side="right")).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Replicas that are to be built: what a plan comes to, and what the engine takes.
+"""The replicas that a plan builds: the engine's input.
 
 A move fills slot `slot` of partition `partition` on broker `target`. `source` is who holds the slot until then: it is
 dropped once the new replica is in the ISR. `source == target` is a replacement: the same broker comes back empty, and

@@ -30,7 +30,7 @@ class Obstacle(IntEnum):
 _OBSTACLES = {
     Obstacle.NONE: "",
     Obstacle.NO_LEADER: "the partition has no leader: no replica in sync is alive",
-    Obstacle.NOTHING_PENDING: "nothing is pending, so the leader does not know the next upload until somebody produces",
+    Obstacle.NOTHING_PENDING: "nothing is pending, so the leader does not know the next upload until a client produces",
     Obstacle.OVERTAKEN: "producers write faster than the replica can copy",
     Obstacle.WAVE_BEFORE: "a wave before its own never ends",
 }

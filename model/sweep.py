@@ -4,7 +4,7 @@
         row = run_case(case)
 
 `run_case` is a pure function of its case, picklable and without I/O, so that any engine may spread it over machines.
-`CASE_FIELDS` and `RESULT_FIELDS` tell the columns and their types.
+`CASE_FIELDS` and `RESULT_FIELDS` list the columns and their types.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ _PRICES: Final[dict[str, float]] = {"price_per_get": 4e-7}
 
 
 def _placement(shape: Shape) -> Ints:
-    """Leaders in turn; the followers of each next round of leaders lie further away. [P, R]"""
+    """Leaders in turn; the followers of each next round of leaders are further away. [P, R]"""
     number = np.arange(shape.partitions, dtype=np.int64)
     step = max(1, shape.racks)
     rounds = max(1, shape.brokers // step)

@@ -5,7 +5,6 @@ Planning, arrays to arrays (numpy). Begin with `planner`:
 planner        plans a move of replicas: from a cluster and a goal to a plan.
 goals          declares what is asked for: replace, add, remove, rebalance.
 placement      is the cluster while it is planned, one batch of moves after another.
-costs          computes what each new replica would copy from its leader.
 forced         places replicas that cannot stay.
 balancing      decides how many replicas and bytes each broker gives and takes.
 sharing        divides what givers give as one choice among all their replicas.
@@ -26,6 +25,95 @@ plan_file      reads and writes a plan as kafka-reassign-partitions JSON.
 preflight      checks a plan against the cluster before it starts.
 journal        holds what the execution must remember.
 cluster_state  holds what the cluster reports of the plan's partitions.
+directories    decides what to ask of brokers about the log directories of replicas (KIP-113).
 throttling     computes the throttle configs of one wave (KIP-73).
 neighbours     detects other plans on the same brokers or topics.
+
+Other folders import the names below, which need no numpy. `planner`, `plan_arrays` and `bounds` do, so a command
+imports them where it plans.
 """
+
+from __future__ import annotations
+
+from .cluster_state import ClusterState, PartitionState, Placement, Standing, standing
+from .directories import DirectoryMove, is_complete, replicas_of, to_stop
+from .execution import (
+    Action,
+    ElectLeaders,
+    Finish,
+    MoveDirectories,
+    Note,
+    Reassign,
+    Roll,
+    SetConfigs,
+    TakeBack,
+    Wait,
+    next_step,
+    what_is_left,
+)
+from .goals import Goal, PlanError, PlanOptions
+from .journal import (
+    ENDED,
+    ConfigValue,
+    Entry,
+    Event,
+    Header,
+    Journal,
+    JournalError,
+    Key,
+    Mode,
+    Outcome,
+    line_of,
+    parse_event,
+    parse_journal,
+)
+from .neighbours import signs_of_others
+from .plan_file import PlanFile, PlanFileError
+from .preflight import directories_of, entries_of
+from .throttling import config_keys
+
+__all__ = [
+    "ENDED",
+    "Action",
+    "ClusterState",
+    "ConfigValue",
+    "DirectoryMove",
+    "ElectLeaders",
+    "Entry",
+    "Event",
+    "Finish",
+    "Goal",
+    "Header",
+    "Journal",
+    "JournalError",
+    "Key",
+    "Mode",
+    "MoveDirectories",
+    "Note",
+    "Outcome",
+    "PartitionState",
+    "Placement",
+    "PlanError",
+    "PlanFile",
+    "PlanFileError",
+    "PlanOptions",
+    "Reassign",
+    "Roll",
+    "SetConfigs",
+    "Standing",
+    "TakeBack",
+    "Wait",
+    "config_keys",
+    "directories_of",
+    "entries_of",
+    "is_complete",
+    "line_of",
+    "next_step",
+    "parse_event",
+    "parse_journal",
+    "replicas_of",
+    "signs_of_others",
+    "standing",
+    "to_stop",
+    "what_is_left",
+]

@@ -2,8 +2,8 @@
 
     share of a broker   the mean; of bytes in proportion to `disk_bytes`, where all brokers have a limit; the mean of
                         its rack, where partitions have a replica in every rack, so that none can leave its own
-    band                [lo, hi] = share * (1 - tolerance), share * (1 + tolerance); inside it nobody gives or takes
-    numbers             what lies above hi goes, what is missing to lo comes; the larger of the two sums is moved
+    band                [lo, hi] = share * (1 - tolerance), share * (1 + tolerance); inside it no broker gives or takes
+    numbers             what exceeds hi moves away, what is missing to lo moves in; the larger of the two sums is moved
     disks               the same in bytes, within the band of the numbers; a replica that moves anyway is redirected
                         first, at no cost
 
@@ -71,7 +71,7 @@ def even_numbers(placement: Placement, goal: Goal, numbers: Band, disks: Band) -
     """Bring every broker into the band of numbers, as far as racks and room allow, by replicas that also bring what
     disks lack.
     """
-    gives, takes = who_gives(placement, goal), who_takes(placement, goal)
+    gives, takes = givers(placement, goal), takers(placement, goal)
     groups = _groups(placement)
     given, taken = _exchange(placement, gives, takes, numbers, groups)
     sizes = _bytes(placement, given, taken, disks, groups)
@@ -141,14 +141,14 @@ def _cheapest(
     return share_out(placement, gives, amount, size_bytes, limits)
 
 
-def who_gives(placement: Placement, goal: Goal) -> Bools:
+def givers(placement: Placement, goal: Goal) -> Bools:
     """[B] of booleans: everybody that stays, but those that have just come."""
     gives = placement.is_open.copy()
     gives[list(goal.joining)] = False
     return gives
 
 
-def who_takes(placement: Placement, goal: Goal) -> Bools:
+def takers(placement: Placement, goal: Goal) -> Bools:
     """[B] of booleans: those that have just come, or everybody."""
     if not goal.joining:
         return placement.is_open.copy()

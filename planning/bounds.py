@@ -1,6 +1,6 @@
 """How few moves and bytes any plan needs that reaches as much as this one did: what the plan is measured by.
 
-What "as much" is: every broker that leaves is empty, and every other one lies in its band, or as far outside as this
+What "as much" is: every broker that leaves is empty, and every other one is in its band, or as far outside as this
 plan left it. Then, whatever the plan:
 
     moves   each replica of a broker that leaves moves once

@@ -63,7 +63,7 @@ def mixture(cost: Floats, weight: Floats, share: float, mean_weight: float) -> M
 
 
 def chosen(cost: Floats, weight: Floats, count: int, size_bytes: float) -> Indexes:
-    """Places of `count` replicas that weigh `size_bytes`, as far as they can, in an even order; behind them some more,
+    """Places of `count` replicas that weigh `size_bytes`, as far as they can, in an even order; after them some more,
     in case that not all of them may go.
     """
     mixed = mixture(cost, weight, count / len(cost), size_bytes / count)

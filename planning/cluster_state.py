@@ -9,7 +9,7 @@ A reassignment has its target in the partition: `replicas` without `removing`. S
     MOVING        a reassignment is under way, to the plan's target
     DONE          at the plan's target, in either of its two orders
     RETURNING     a reassignment is under way, back to what it was before
-    FOREIGN       anything else: somebody else has changed it, or is about to
+    FOREIGN       anything else: another client has changed it, or is about to
 
 Controller and brokers do not answer at the same moment: replicas that are target and before together, without a
 reassignment, are one that has just begun or ended.
@@ -46,10 +46,20 @@ class PartitionState:
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """The log directory of a replica, and that of its future log while it moves to another one (DescribeLogDirs)."""
+
+    directory: str
+    future: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterState:
-    """`uploaded` has the next offsets to upload, of partitions whose leaders roll, and `copied_bytes` what new replicas
-    hold so far; both as far as they were asked for. `under_way`: all reassignments of the cluster, whichever tool began
-    them, with the brokers that each leaves, keeps or comes to.
+    """What a cluster says; all but `live`, `partitions` and `under_way` as far as it was asked for.
+
+    `uploaded` has the next offsets to upload, of partitions whose leaders roll; `copied_bytes` what new replicas hold
+    so far; `log_dirs` the log directories of brokers; `placements` where replicas are on them; `under_way` all
+    reassignments of the cluster, whichever tool began them, with the brokers that each leaves, keeps or comes to.
     """
 
     live: frozenset[int]
@@ -57,6 +67,8 @@ class ClusterState:
     uploaded: Mapping[Key, int] = field(default_factory=dict)
     copied_bytes: Mapping[Key, int] = field(default_factory=dict)
     under_way: Mapping[Key, frozenset[int]] = field(default_factory=dict)
+    log_dirs: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    placements: Mapping[tuple[Key, int], Placement] = field(default_factory=dict)
 
 
 class Standing(Enum):
@@ -97,10 +109,10 @@ def describe_foreign(entry: Entry, found: PartitionState) -> str:
     """What is there in place of what was expected."""
     if found.is_reassigning:
         return (
-            f"{entry.name}: somebody else moves it to {list(found.toward)}, this plan to {list(entry.target)}: wait for"
+            f"{entry.name}: another plan moves it to {list(found.toward)}, this plan to {list(entry.target)}: wait for"
             " that, or cancel it"
         )
     return (
         f"{entry.name}: its replicas were changed meanwhile to {list(found.replicas)}; expected {list(entry.before)} or"
-        f" {list(entry.target)}: make a new plan, or go on without it (--skip-changed)"
+        f" {list(entry.target)}: make a new plan, or continue without it (--skip-changed)"
     )

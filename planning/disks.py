@@ -1,8 +1,8 @@
 """Disks brought into their band: from the fullest to the emptiest, as long as that helps.
 
 A pair of brokers at a time. First those above the band give, then those below it take. What one pair moves is the
-difference to the nearer of the two shares at most, so nobody is pushed out on the other side; who finds no partner is
-left alone. Replicas that this plan has moved already go first (redirecting is free), then those with the
+difference to the nearer of the two shares at most, so no broker is pushed out on the other side; one without a partner
+is left alone. Replicas that this plan has moved already go first (redirecting is free), then those with the
 fewest bytes to copy for a byte on disk, then the largest, so that few are enough. Numbers stay within their band.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from ..model.arrays import Bools, Floats
-from .balancing import Band, cost_class, who_gives, who_takes
+from .balancing import Band, cost_class, givers, takers
 from .goals import Goal
 from .placement import Candidates, Indexes, Placement, any_slot
 
@@ -25,7 +25,7 @@ PARTNERS_TRIED_MAX: Final = 16
 
 def even_disks(placement: Placement, goal: Goal, disk: Band, numbers: Band) -> None:
     """Bring disks into the band, as far as racks, room and numbers allow."""
-    gives, takes = who_gives(placement, goal), who_takes(placement, goal)
+    gives, takes = givers(placement, goal), takers(placement, goal)
     share = np.where(disk.share > 0, disk.share, 1.0)
     for _ in range(STEPS_PER_BROKER * placement.broker_count):
         level = placement.disk / share
@@ -81,7 +81,7 @@ def _movable(placement: Placement, broker: int) -> Candidates:
 
 
 def _pick(placement: Placement, partitions: Indexes, slots: Indexes, least: float, most: float, count: int) -> Indexes:
-    """Places of at most `count` replicas, whose bytes are at least `least` if that is to be had, and at most `most`."""
+    """Places of at most `count` replicas, whose bytes are at least `least` if that is possible, and at most `most`."""
     weight = placement.weight[partitions]
     cost = np.where(placement.is_moved[partitions, slots], 0.0, placement.cost[partitions])
     order = np.lexsort((-weight, cost_class(cost, weight)))

@@ -8,12 +8,14 @@
 The state of the cluster is the truth: how far a plan is, is read off its partitions each time, so it does not matter
 where a process before this one was killed. Rules:
 
-* Before a wave begins, all of its partitions are looked at. If one of them was changed by somebody else, is gone, has
-  no leader, or would go to a broker that is not alive, the wave does not begin: what is under way ends, configs are put
-  back, and every such partition is named.
+* Before a wave begins, all of its partitions are looked at. If one of them was changed by another client, was deleted,
+  has no leader, or would go to a broker that is not alive, the wave does not begin: what is under way ends, configs are
+  put back, and every such partition is named.
 * A throttle is set before the replicas that it is for are assigned, and events are written before what relies on them.
 * A wave waits for moves of others on its brokers (neighbours.py).
 * If the controller refuses a part of a wave, the other part is taken back.
+* A replica that comes is announced to its broker with its log directory first; one that stays moves between the log
+  directories once its wave's reassignments have ended, and the wave ends when all are in theirs (directories.py).
 * Every action may be done twice.
 
 It does not know the time that moves take: `now` is only compared with deadlines of waiting for uploads and for leaders.
@@ -26,12 +28,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from .cluster_state import ClusterState, PartitionState, Standing, describe_foreign, standing
+from .directories import DirectoryMove, arriving, is_complete, left_to_do, to_stop
 from .journal import ConfigValue, Entry, Event, Journal, Key, Mode, Outcome, entries_by_wave
 from .neighbours import moves_of_others, waiting_for
 from .throttling import throttle_configs
 
 UNDER_WAY: Final = frozenset({Standing.MOVING, Standing.RETURNING})
 ELECTION_INTERVAL_S: Final = 5.0
+DIRECTORY_INTERVAL_S: Final = 5.0
+"""How long to wait before a broker is asked for the same move between log directories again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,16 @@ class TakeBack:
 
 
 @dataclass(frozen=True, slots=True)
+class MoveDirectories:
+    """Ask brokers to have replicas in these log directories. That a replica is not there yet is no refusal. What is
+    refused is noted as `refused` with this wave; None: what is taken back.
+    """
+
+    moves: tuple[DirectoryMove, ...]
+    wave: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Roll:
     """Set `segment.ms` of the plan's topics, then note `rolled` with the leaders' log ends."""
 
@@ -96,7 +111,7 @@ class Finish:
     notes: tuple[str, ...] = ()
 
 
-Action = Note | SetConfigs | Reassign | TakeBack | Roll | ElectLeaders | Wait | Finish
+Action = Note | SetConfigs | Reassign | TakeBack | MoveDirectories | Roll | ElectLeaders | Wait | Finish
 
 
 def next_step(journal: Journal, state: ClusterState, now_ms: int) -> tuple[Action, ...]:
@@ -141,21 +156,20 @@ class _Step:
             case Mode.PAUSING:
                 return self._end(Outcome.PAUSED)
             case Mode.CANCELLING:
-                moving = self._all(Standing.MOVING)
-                return self._take_back(moving) or self._straighten() or self._end(Outcome.CANCELLED)
+                return self._take_back(self._entries) or self._straighten() or self._end(Outcome.CANCELLED)
             case Mode.ROLLING_BACK:
-                return self._take_back(self._all(Standing.MOVING)) or self._return()
+                return self._take_back(self._entries) or self._return()
 
     # --- forward ----------------------------------------------------------------------------------------------------
 
     def _forward(self) -> tuple[Action, ...]:
         journal = self._journal
         if journal.refused:
-            refused = [entry for entry in self._all(Standing.MOVING) if entry.wave == journal.refused_wave]
+            refused = [entry for entry in self._entries if entry.wave == journal.refused_wave]
             return self._take_back(refused) or self._straighten() or self._end(Outcome.STOPPED, journal.refused)
         if problems := self._changed():
             return self._end(Outcome.STOPPED, problems)
-        waves = entries_by_wave(entry for entry in self._entries if self._of(entry) is not Standing.DONE)
+        waves = entries_by_wave(entry for entry in self._entries if not self._is_complete(entry))
         if not waves:
             return self._restore() or self._lead()
         wave, entries = next(iter(waves.items()))
@@ -173,8 +187,13 @@ class _Step:
         if self._journal.throttled_wave != wave:
             actions += self._throttle(wave, [entry for entry in self._header.entries if entry.wave == wave])
         if to_begin:
+            actions += self._place(arriving(to_begin, self._state), wave)
             actions.append(Reassign(tuple((entry.key, entry.target) for entry in to_begin), wave))
-        return (*actions, Wait(self._why(entries)))
+            return (*actions, Wait(self._why(entries)))
+        if moving := [entry for entry in entries if self._of(entry) is not Standing.DONE]:
+            return (*actions, Wait(self._why(moving)))
+        left = left_to_do(entries, self._state)
+        return (*actions, *self._place(left.to_ask, wave), Wait(_first(left.late), DIRECTORY_INTERVAL_S))
 
     def _roll(self) -> tuple[Action, ...]:
         """Nothing once uploads have caught up with what was there when leaders began to roll."""
@@ -216,9 +235,14 @@ class _Step:
     # --- back -------------------------------------------------------------------------------------------------------
 
     def _take_back(self, entries: Sequence[Entry]) -> tuple[Action, ...]:
-        if not entries:
+        """End what is under way of these, reassignments and moves between log directories."""
+        moving = [entry for entry in entries if self._of(entry) is Standing.MOVING]
+        between = () if self._journal.bent else to_stop(entries, self._state)
+        if not moving and not between:
             return ()
-        return (TakeBack(_keys(entries)), Wait(f"{_names(entries)} to be taken back"))
+        names = _names(moving) if moving else f"{len(between)} moves between log directories"
+        taken = (TakeBack(_keys(moving)),) if moving else ()
+        return (*taken, *self._place(between, None), Wait(f"{names} to be taken back"))
 
     def _straighten(self) -> tuple[Action, ...]:
         """A reassignment that was taken back leaves the first replica at the end: the order is put right, unless the
@@ -250,18 +274,32 @@ class _Step:
                 problems += found
                 done += [] if found else [entry]
         if not done:
-            return self._end(Outcome.STOPPED if problems else Outcome.ROLLED_BACK, problems)
+            return self._return_directories() or self._end(
+                Outcome.STOPPED if problems else Outcome.ROLLED_BACK, problems
+            )
         wave = max(entry.wave for entry in done)
         entries = [entry for entry in done if entry.wave == wave]
         if waiting := self._others(entries):
             return waiting
         orders = tuple((entry.key, entry.before) for entry in entries)
-        return (*self._throttle(wave, entries, returns=True), Reassign(orders, wave), Wait(self._why(entries)))
+        places = self._place(arriving(entries, self._state, back=True), wave)
+        throttle = self._throttle(wave, entries, returns=True)
+        return (*throttle, *places, Reassign(orders, wave), Wait(self._why(entries)))
+
+    def _return_directories(self) -> tuple[Action, ...]:
+        """Move replicas back to the log directories from before the plan."""
+        entries = [entry for entry in self._entries if self._of(entry) in (Standing.BEFORE, Standing.DONE)]
+        left = left_to_do(entries, self._state, back=True)
+        if left.is_done:
+            return ()
+        wave = max(entry.wave for entry in entries)
+        throttle = () if self._journal.throttled_wave == wave else self._throttle(wave, entries, returns=True)
+        return (*throttle, *self._place(left.to_ask, wave), Wait(_first(left.late), DIRECTORY_INTERVAL_S))
 
     # --- shared -----------------------------------------------------------------------------------------------------
 
     def _others(self, to_begin: Sequence[Entry]) -> tuple[Action, ...]:
-        """Wait for what somebody else moves on the brokers of these, which are not begun yet; what an operator had
+        """Wait for what other plans move on the brokers of these, which are not begun yet; what an operator had
         skipped is not waited for.
         """
         if self._header.shares_brokers:
@@ -274,7 +312,9 @@ class _Step:
         """Once nothing is under way and configs are as they were."""
         if under_way := [entry for entry in self._entries if self._of(entry) in UNDER_WAY]:
             return (Wait(f"{_names(under_way)} to end"),)
-        notes = tuple(f"its replicas stay in another order: {text}" for text in self._journal.bent)
+        if to_stop(self._entries, self._state) and outcome is Outcome.PAUSED:
+            return (Wait("moves between log directories to end"),)
+        notes = tuple(f"it is not as it was before: {text}" for text in self._journal.bent)
         return self._restore() or (Finish(outcome, tuple(problems), notes),)
 
     def _restore(self) -> tuple[Action, ...]:
@@ -301,11 +341,11 @@ class _Step:
         )
 
     def _changed(self) -> list[str]:
-        """What somebody else did to the plan's partitions."""
+        """What other clients did to the plan's partitions."""
         found = []
         for entry in self._entries:
             if self._of(entry) is Standing.GONE:
-                found.append(f"{entry.name}: it was deleted; go on without it (--skip-changed), or make a new plan")
+                found.append(f"{entry.name}: it was deleted; continue without it (--skip-changed), or make a new plan")
             elif self._of(entry) is Standing.FOREIGN:
                 found.append(describe_foreign(entry, self._partition(entry)))
         return found
@@ -314,13 +354,19 @@ class _Step:
         """Why it cannot go there now."""
         found = self._partition(entry)
         absent = [broker for broker in target if broker not in found.replicas and broker not in self._state.live]
-        problems = [f"{entry.name}: broker {broker} is not alive, which is to hold a replica" for broker in absent]
+        problems = [f"{entry.name}: broker {broker} will hold a replica, and is not alive" for broker in absent]
         if found.leader < 0:
             problems.append(f"{entry.name}: it has no leader, so nothing can be copied: elect one first")
         return problems
 
+    def _place(self, moves: tuple[DirectoryMove, ...], wave: int | None) -> tuple[Action, ...]:
+        return (MoveDirectories(moves, wave),) if moves else ()
+
+    def _is_complete(self, entry: Entry) -> bool:
+        return is_complete(entry, self._header.topic_ids[entry.topic], self._state)
+
     def _why(self, entries: Sequence[Entry]) -> str:
-        """Where replicas wait for somebody who is not there, it says so."""
+        """Name the brokers that replicas wait for and that are not alive."""
         for entry in entries:
             found = self._state.partitions.get(entry.key)
             dead = [broker for broker in found.adding if broker not in self._state.live] if found else []
@@ -350,6 +396,11 @@ def _keys(entries: Iterable[Entry]) -> tuple[Key, ...]:
 
 def _brokers(numbers: Collection[int]) -> str:
     return f"broker{'s' if len(numbers) > 1 else ''} {', '.join(map(str, sorted(numbers)))}"
+
+
+def _first(reasons: Sequence[str]) -> str:
+    """Return the first one, and how many more there are."""
+    return reasons[0] + (f", and {len(reasons) - 1} more" if len(reasons) > 1 else "")
 
 
 def _names(entries: Sequence[Entry]) -> str:

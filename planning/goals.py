@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from ..model.inventory_parts import Policy
-from ..protocol.errors import OperatorError
+from ..model import Policy
+from ..protocol import OperatorError
 
 
 class PlanError(OperatorError, ValueError):
@@ -17,8 +17,8 @@ class PlanError(OperatorError, ValueError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
     """`leaving` brokers hold nothing afterwards; `successors[b]` takes over what `b` has, wherever racks allow it.
-    `joining` brokers alone receive what is moved for balance; empty with `balances`: anybody may. `closed` ones (dead,
-    say) keep what they have, and take nothing.
+    `joining` brokers alone receive what is moved for balance; empty with `balances`: any broker may. `closed` ones
+    (dead, say) keep what they have, and take nothing.
     """
 
     leaving: frozenset[int] = frozenset()

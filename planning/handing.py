@@ -1,8 +1,8 @@
 """Replicas handed from brokers that give to brokers that take, so many each.
 
 What a giver gives is chosen once for all takers (choice.py). Takers then take in turns: in a turn at most one replica
-of a partition is at hand, so that nobody is offered a second one before it is known where the first went. What is left
-of a taker's number when all of that has been offered comes from the givers' spare choice.
+of a partition is at hand, so that no broker is offered a second one before it is known where the first went. What is
+left of a taker's number when all of that has been offered comes from the givers' spare choice.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _even_part(found: Indexes, sources: Ints, gives: Ints, count: int, part: flo
 
 
 def _ranks(groups: Ints) -> Indexes:
-    """The place of each within its group; equal groups lie together."""
+    """The place of each within its group; equal groups are adjacent."""
     places = np.arange(len(groups))
     if not len(groups):
         return places

@@ -34,6 +34,8 @@ def safe_throttle(arrays: ClusterArrays, sources: Ints, targets: Ints, headroom:
     into, out = foreground(arrays)
     spare_in = np.minimum(arrays.nic_in, arrays.disk_write) - into * (1 + headroom)
     spare_out = np.minimum(arrays.nic_out - out * (1 + headroom), arrays.disk_read)
+    # One rate for the whole plan, the tightest broker's: KIP-73 throttles by broker, but a replica that waits for a
+    # slow source holds up its wave in any case, and one number is what an operator can check.
     spare = np.inf
     for brokers, bytes_per_s, way, load in ((sources, spare_out, "out", out), (targets, spare_in, "in", into)):
         if not len(brokers):

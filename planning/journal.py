@@ -9,7 +9,8 @@ it. A last line that a crash tore is left out.
     started       a process carries the plan out from now on; it sets throttles again, and will restore configs
     throttled     the throttle is set for this wave
     rolled        leaders roll and upload; `ends` is what was their log end then
-    refused       the controller refused partitions of this wave: `problems`; without a wave: to put their order right
+    refused       the controller refused partitions of this wave, or a broker a log directory: `problems`; without a
+                  wave: to put things back
     restored      configs are as they were before the plan
     leading       the last step, preferred leaders, has begun
     pause, cancel, roll_back, resume    asked for by an operator; `skipped` are partitions to leave alone from now on,
@@ -29,8 +30,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..model.complaints import located
-from ..protocol.errors import OperatorError
+from ..model import located
+from ..protocol import OperatorError
 from .plan_file import Roll
 
 Key = tuple[str, int]
@@ -51,7 +52,7 @@ class Mode(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a process ended; paused and stopped ones are gone on with."""
+    """How a process ended; a paused or stopped plan can be continued."""
 
     DONE = "done"
     PAUSED = "paused"
@@ -65,7 +66,11 @@ class _Value(BaseModel):
 
 
 class Entry(_Value):
-    """One partition: its replicas before, what it is reassigned to, and in which order it ends."""
+    """One partition: its replicas before, what it is reassigned to, and in which order it ends.
+
+    `directories` has the log directory of each replica for which the plan names one, by broker; `directories_before`
+    where replicas of such a partition were before.
+    """
 
     topic: str
     partition: int
@@ -74,6 +79,8 @@ class Entry(_Value):
     final: tuple[int, ...]
     wave: int
     size_bytes: int = 0
+    directories: tuple[tuple[int, str], ...] = ()
+    directories_before: tuple[tuple[int, str], ...] = ()
 
     @property
     def key(self) -> Key:
@@ -199,7 +206,7 @@ class Journal:
         return replace(self, refused=event.problems, refused_wave=event.wave)
 
     def _asked(self, mode: Mode, aim: Mode, event: Event) -> Journal:
-        """What an operator wants; a refusal is forgotten, so that it can be tried again."""
+        """What an operator requests; a refusal is forgotten, so that it can be tried again."""
         old_configs = event.old_configs or self.header.old_configs
         warm_wait_s = self.header.warm_wait_s if event.warm_wait_s is None else event.warm_wait_s
         return replace(

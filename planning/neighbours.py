@@ -1,4 +1,4 @@
-"""Somebody else's plan on the same brokers or topics: what gives it away, and what this plan does about it.
+"""Another plan on the same brokers or topics: what shows it, and what this plan does about it.
 
     seen                                                        before a plan begins    before a later wave
     ----------------------------------------------------------  ----------------------  -------------------
@@ -32,7 +32,7 @@ _LISTS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 
 
 def moves_of_others(state: ClusterState, own: Collection[Key], brokers: Collection[int]) -> list[Key]:
-    """Partitions that somebody else moves from or to one of these brokers."""
+    """The partitions that another plan moves from or to one of these brokers."""
     return sorted(
         key for key, involved in state.under_way.items() if key not in own and not involved.isdisjoint(brokers)
     )
@@ -46,7 +46,7 @@ def signs_of_others(
     if others := moves_of_others(state, own, brokers):
         involved = sorted({broker for key in others for broker in state.under_way[key]} & set(brokers))
         found.append(
-            f"{_names(f'{topic}-{partition}' for topic, partition in others)}: somebody else moves them on brokers"
+            f"{_names(f'{topic}-{partition}' for topic, partition in others)}: another plan moves them on brokers"
             f" {involved}, which this plan uses: wait for that (`tierfetch reassign list`), or cancel it"
         )
     throttled = sorted({int(each.name) for each in configs if each.key in _RATES and each.value is not None})
@@ -68,7 +68,7 @@ def signs_of_others(
 
 def waiting_for(others: Sequence[Key]) -> str:
     """What a wave waits for, for people."""
-    return f"{_names(f'{topic}-{partition}' for topic, partition in others)}, which somebody else moves, to end"
+    return f"{_names(f'{topic}-{partition}' for topic, partition in others)}, which another plan moves, to end"
 
 
 def _names(names: Iterable[str]) -> str:

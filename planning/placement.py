@@ -120,7 +120,7 @@ class Placement:
 
     @property
     def available_racks(self) -> int:
-        """Racks in which somebody may take a replica."""
+        """The racks in which a broker may take a replica."""
         return len(np.unique(self.racks[self.is_open]))
 
 

@@ -5,7 +5,7 @@
      "tierfetch": {"waves": [[0, 5], [1]], "size_bytes": [...], "leaders": [...], "throttle_bytes_per_s": ...}}
 
 Numbers in `waves` and places in `size_bytes` are those of `partitions`. `leaders` has partitions once more whose order
-is to change after all waves. A file without `tierfetch` is a plan too: one wave, unless it is divided again.
+changes after all waves. A file without `tierfetch` is a plan too: one wave, unless it is divided again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..model.complaints import located
-from ..protocol.errors import OperatorError
+from ..model import located
+from ..protocol import OperatorError
 
 PROBLEMS_MAX = 20
 """That a message names; the rest is counted."""
@@ -134,7 +134,7 @@ class PlanFile(BaseModel):
         replicas = {each.key: set(each.replicas) for each in self.partitions}
         for each in details.leaders:
             if replicas.get(each.key) != set(each.replicas):
-                yield f"tierfetch.leaders: {each.topic}-{each.partition} is to have other replicas than in partitions"
+                yield f"tierfetch.leaders: {each.topic}-{each.partition} has other replicas than in partitions"
 
 
 def _lines(source: str, problems: Iterable[str]) -> str:

@@ -18,13 +18,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from ..model import Policy
 from ..model.arrays import NONE, ClusterArrays, Floats, Ints
+from ..model.bootstraps import Bootstraps, bootstraps
 from ..model.moves import Moves, moves_between
 from ..model.results import Obstacle
 from ..protocol import byte_text
 from .balancing import Band, disk_band, even_numbers, replica_band
 from .bounds import Bound, bound
-from .costs import new_replicas
 from .disks import even_disks
 from .forced import hand_over, place, place_apart
 from .goals import Goal, PlanOptions
@@ -79,7 +80,7 @@ def plan_replicas(arrays: ClusterArrays, goal: Goal, options: PlanOptions | None
     options = options or PlanOptions()
     goal.check(arrays.broker_count)
     policy = options.policy or arrays.policy
-    begin = new_replicas(arrays, policy)
+    begin = _new_replicas(arrays, policy)
     cost = begin.leader_bytes
     if options.tier_first:
         cost = bytes_after_tiering(arrays, policy, cost, options.roll_s)
@@ -184,7 +185,7 @@ def _waves(
     waves = np.zeros(len(changed), dtype=np.int32)
     if not len(moves):
         return waves
-    is_first = np.append(True, moves.partition[1:] != moves.partition[:-1])  # they lie in the order of partitions
+    is_first = np.append(True, moves.partition[1:] != moves.partition[:-1])  # they are in the order of partitions
     first = np.flatnonzero(is_first)
     moving, count = moves.partition[first], np.diff(np.append(first, len(moves)))
     produce = arrays.produce[moving]
@@ -237,3 +238,9 @@ def _named(arrays: ClusterArrays, partitions: Ints | Indexes) -> str:
     """Their names, "" if there are none."""
     names = ", ".join(arrays.partition_name(int(each)) for each in partitions[:NAMED_MAX])
     return names + (f" and {len(partitions) - NAMED_MAX} more" if len(partitions) > NAMED_MAX else "")
+
+
+def _new_replicas(arrays: ClusterArrays, policy: Policy) -> Bootstraps:
+    """Return what a new replica of each partition would copy if it began now, [P]."""
+    partitions = np.arange(arrays.partition_count, dtype=np.int32)
+    return bootstraps(arrays, partitions, np.zeros(arrays.partition_count), policy)

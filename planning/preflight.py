@@ -1,4 +1,4 @@
-"""A plan before it is carried out: what of it is to be done on the cluster as it is now, and all that forbids it.
+"""A plan before it is carried out: what of it remains to do on the cluster as it is now, and all that forbids it.
 
 Nothing is done unless there is no problem at all. A partition that is already where it shall be is left out.
 """
@@ -24,7 +24,7 @@ def entries_of(
     partitions_per_broker: int = 50,
     partitions_per_wave: int = 2000,
 ) -> tuple[list[Entry], list[str]]:
-    """What is to be done, and what is wrong. The plan's own waves are kept; a plan without any is divided into waves in
+    """What remains to do, and what is wrong. The plan's own waves are kept; a plan without any is divided into waves in
     which no broker has more than `partitions_per_broker` coming, and going.
     """
     problems = [text for each in plan.partitions for text in _problems(each, state, changes_factor=changes_factor)]
@@ -38,7 +38,13 @@ def entries_of(
     for number, each in enumerate(plan.partitions):
         before = state.partitions[each.key].replicas
         end = final.get(each.key, each.replicas)
-        if before != end:
+        directories = directories_of(each)
+        placed = {
+            broker: state.placements[each.key, broker].directory
+            for broker in before
+            if directories and (each.key, broker) in state.placements
+        }
+        if before != end or any(placed.get(broker) != path for broker, path in directories):
             entries.append(
                 Entry(
                     topic=each.topic,
@@ -48,9 +54,17 @@ def entries_of(
                     final=end,
                     wave=wave_of.get(number, 0),
                     size_bytes=sizes[number] if sizes else 0,
+                    directories=directories,
+                    directories_before=tuple(placed.items()),
                 )
             )
     return (entries if waves else _divided(entries, state, partitions_per_broker, partitions_per_wave)), []
+
+
+def directories_of(each: PlannedPartition) -> tuple[tuple[int, str], ...]:
+    """Return the log directories that a plan names for the replicas of a partition, by broker."""
+    named = zip(each.replicas, each.log_dirs or (), strict=False)
+    return tuple((broker, path.rstrip("/") or path) for broker, path in named if path != ANY_DIRECTORY)
 
 
 def _problems(each: PlannedPartition, state: ClusterState, *, changes_factor: bool) -> Iterator[str]:
@@ -66,12 +80,19 @@ def _problems(each: PlannedPartition, state: ClusterState, *, changes_factor: bo
         yield f"{name}: it is being reassigned to {list(found.toward)} already: wait for that, or cancel it"
         return
     yield from _replica_problems(name, each, found, state, changes_factor=changes_factor)
-    for broker, directory in zip(each.replicas, each.log_dirs or (), strict=False):
-        if directory != ANY_DIRECTORY:
-            yield (
-                f"{name}: log_dirs wants {directory} of broker {broker}: brokers choose among their directories"
-                f' themselves here; give "{ANY_DIRECTORY}", or have kafka-reassign-partitions do it'
-            )
+    yield from _directory_problems(name, each, found, state)
+
+
+def _directory_problems(name: str, each: PlannedPartition, found: PartitionState, state: ClusterState) -> Iterator[str]:
+    for broker, path in directories_of(each):
+        there = state.log_dirs.get(broker)
+        if there is None:
+            yield f"{name}: log_dirs names {path} of broker {broker}, which does not say what log directories it has"
+        elif path not in there:
+            has = ", ".join(sorted(there))
+            yield f"{name}: log_dirs names {path}, and broker {broker} has no such log directory in use; it has {has}"
+        elif broker in found.replicas and (each.key, broker) not in state.placements:
+            yield f"{name}: broker {broker} does not say in which log directory its replica is now"
 
 
 def _replica_problems(
@@ -80,7 +101,7 @@ def _replica_problems(
     come = [broker for broker in each.replicas if broker not in found.replicas]
     for broker in come:
         if broker not in state.live:
-            yield f"{name}: broker {broker} is to hold a replica, and is not alive; there are {sorted(state.live)}"
+            yield f"{name}: broker {broker} will hold a replica, and is not alive; alive are {sorted(state.live)}"
     if come and found.leader < 0:
         yield f"{name}: it has no leader, so nothing can be copied: elect one first"
     if len(each.replicas) != len(found.replicas) and not changes_factor:

@@ -3,6 +3,7 @@
     topic     leader.replication.throttled.replicas      partition:broker of every replica that there is now
               follower.replication.throttled.replicas    partition:broker of every replica that comes
     broker    leader.replication.throttled.rate, follower.replication.throttled.rate
+              replica.alter.log.dirs.io.max.bytes.per.second, where replicas move between its log directories
 
 A list that is longer than a config may be becomes `*`: the topic's other replicas that are not in sync are throttled
 too, those that are in sync never. Topics of earlier waves get their lists back.
@@ -10,7 +11,7 @@ too, those that are in sync never. Topics of earlier waves get their lists back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from .cluster_state import PartitionState
@@ -20,6 +21,7 @@ LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+DIRECTORY_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 VALUE_LENGTH_MAX: Final = 32_767
 """Characters of one config: Kafka's limit of a record's string."""
 
@@ -36,6 +38,7 @@ def throttle_configs(
     sends: dict[str, list[str]] = {}
     receives: dict[str, list[str]] = {}
     brokers: set[int] = set()
+    movers = {broker for entry in entries for broker, _ in (entry.directories_before if returns else entry.directories)}
     for entry in entries:
         found = partitions.get(entry.key)
         if found is None:
@@ -52,18 +55,26 @@ def throttle_configs(
     for topic in sorted(sends):
         values.append(ConfigValue(kind="topic", name=topic, key=LEADER_REPLICAS, value=_list(sends[topic])))
         values.append(ConfigValue(kind="topic", name=topic, key=FOLLOWER_REPLICAS, value=_list(receives[topic])))
+    # Both sides: a leader's limit alone would let one follower take all of it from many leaders, and the reverse.
     rate = str(bytes_per_s)
     for broker in sorted(brokers):
         values.append(ConfigValue(kind="broker", name=str(broker), key=LEADER_RATE, value=rate))
         values.append(ConfigValue(kind="broker", name=str(broker), key=FOLLOWER_RATE, value=rate))
+    values += [
+        ConfigValue(kind="broker", name=str(broker), key=DIRECTORY_RATE, value=rate) for broker in sorted(movers)
+    ]
     return tuple(values)
 
 
-def config_keys(topics: Sequence[str], brokers: Sequence[int]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Kind, name and keys of everything that a plan may set, and puts back at its end."""
+def config_keys(
+    topics: Sequence[str], brokers: Sequence[int], entries: Iterable[Entry] = ()
+) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Kind, name and keys of everything that a plan of these entries may set, and puts back at its end."""
+    movers = sorted({broker for entry in entries for broker, _ in (*entry.directories, *entry.directories_before)})
     return [
         *(("topic", topic, (LEADER_REPLICAS, FOLLOWER_REPLICAS, "segment.ms")) for topic in topics),
         *(("broker", str(broker), (LEADER_RATE, FOLLOWER_RATE)) for broker in brokers),
+        *(("broker", str(broker), (DIRECTORY_RATE,)) for broker in movers),
     ]
 
 

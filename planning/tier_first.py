@@ -2,7 +2,7 @@
 
 No request makes a leader roll. `segment.ms` does, lowered for as long as the plan runs and put back at its end: the
 active segment then closes at the first record after that time, and the next pass of the remote log manager uploads it.
-What remains to be copied is what is produced between two such uploads. A partition that nobody produces to does not
+What remains to be copied is what is produced between two such uploads. A partition without producers does not
 roll, so it saves nothing; the price are smaller segments in the tier.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..model import Policy
 from ..model.arrays import ClusterArrays, Floats, Ints
-from ..model.inventory_parts import Policy
 
 _ADOPTS = frozenset({Policy.TIER_FIRST, Policy.EARLIEST_PENDING_UPLOAD, Policy.KAFKA_LAST_TIERED})
 

@@ -17,7 +17,7 @@ import re
 from functools import lru_cache
 from uuid import UUID
 
-from ..protocol.topics import TopicIdPartition, check_topic_name, uuid_from_text, uuid_to_text
+from ..protocol import TopicIdPartition, check_topic_name, uuid_from_text, uuid_to_text
 from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ..remote.storage import IndexType, RemoteObject
 
@@ -67,7 +67,7 @@ def segment_key(metadata: RemoteLogSegmentMetadata, kind: IndexType | None) -> s
 
 
 def segment_keys(metadata: RemoteLogSegmentMetadata) -> list[str]:
-    """Every key the segment may have, the `.log` first: once that is gone the segment is."""
+    """Every key the segment may have, the `.log` first: once that is deleted, so is the segment."""
     return [segment_key(metadata, kind) for kind in (None, *IndexType)]
 
 
@@ -96,5 +96,5 @@ def describe_object(key: str, size: int, partition: TopicIdPartition) -> RemoteO
 
 @lru_cache(1)
 def _uuid(text: str) -> UUID:
-    """The objects of a segment are listed one behind the other."""
+    """The objects of a segment are adjacent in a listing."""
     return uuid_from_text(text)

@@ -1,9 +1,9 @@
 """The `local` plugin: a directory, in the layout of Kafka's own `LocalTieredStorage`.
 
 A Java broker with `LocalTieredStorage` on the same directory reads our tier, and we read its. An object becomes visible
-by rename after fsync; unfinished ones lie in a directory of their own that Java never looks into.
+by rename after fsync; unfinished ones are in a directory of their own that Java never looks into.
 
-All calls run on threads of the plugin's own: a directory that hangs (a file server is gone) takes those of nobody else.
+All calls run on threads of the plugin's own: a directory that hangs (a file server is down) blocks no other threads.
 A segment's file is copied by the kernel, on a thread of the lowest priority: copies take what serving leaves over.
 """
 
@@ -39,7 +39,7 @@ STORAGE_DIRECTORY = "kafka-tiered-storage"
 UNFINISHED_DIRECTORY = ".unfinished"
 CHUNK_BYTES = 4 << 20
 COPY_BYTES = 256 << 10
-"""Copied between two looks at whether anybody still wants it."""
+"""Bytes copied between two looks at whether the caller still waits."""
 CALLS_MAX = 8
 COPIES_MAX = 4
 COPY_NICE = 19
@@ -52,7 +52,7 @@ class LocalConfig(StorageConfig):
     subdirectory: str = Field(
         STORAGE_DIRECTORY,
         pattern=r"^([\w-][\w.-]*)?$",
-        description="Where its objects lie there, Kafka's name for it by default; empty for the directory itself.",
+        description="The prefix of its objects there, Kafka's name for it by default; empty for the directory itself.",
     )
 
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..protocol.topics import TopicIdPartition
+from ..protocol import TopicIdPartition
 from ..remote.core.segment import RemoteLogSegmentMetadata
 from ..remote.storage import (
     IndexType,
@@ -96,10 +96,10 @@ class ObjectStore(Protocol):
         """Remove what interrupted `put`s of these keys left."""
 
     def list(self, key_prefix: str, start_after: str = "") -> AsyncIterator[tuple[str, int]]:
-        """(key, size in bytes) of every object below the prefix whose key comes behind `start_after`."""
+        """(key, size in bytes) of every object below the prefix whose key sorts after `start_after`."""
 
     def directories(self, key_prefix: str) -> AsyncIterator[str]:
-        """What stands before the next `/` behind the prefix, which ends with one or is empty; each once."""
+        """What stands before the next `/` after the prefix, which ends with one or is empty; each once."""
 
     async def close(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Blocking SDK calls on a plugin's own threads, with a word for a call whose caller has gone.
+"""Blocking SDK calls on a plugin's own threads, with a log line for a call whose caller has left.
 
 A thread cannot be killed. A call that was cancelled or ran out of time continues until its SDK's own timeout;
 `Abandoned` is its flag, looked at before every step that would make something visible. The step that it is at may still
@@ -22,7 +22,7 @@ class AbandonedError(Exception):
 
 
 class Abandoned:
-    """Set once the caller of a blocking call is gone."""
+    """Set once the caller of a blocking call has left."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -40,7 +40,7 @@ class BlockingCalls:
 
     def __init__(self, name: str, threads_max: int) -> None:
         self.executor: Final = ThreadPoolExecutor(threads_max, thread_name_prefix=name)
-        """The threads, for steps that need no log line once their caller is gone."""
+        """The threads, for steps that need no log line once their caller has left."""
         self._abandoned: dict[Future[Any], str] = {}
         """Calls that no caller waits for any longer, and the key that each works on."""
 

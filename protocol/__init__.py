@@ -19,4 +19,57 @@ values                 declares values that are made for every request and never
 request_elements       limits the array elements of a request, by API.
 requests               builds requests that tools send to any cluster.
 extensions             declares our own tagged fields in Kafka's messages (KIP-482).
+
+Other folders import the names below, which nearly every one of them needs. Its subfolders are doors of their own, and
+a message, a codec or a connection is imported from its module: no process needs them all.
 """
+
+from __future__ import annotations
+
+from .api import ApiKey
+from .errors import (
+    OUTSIDE,
+    CorruptRecordError,
+    ErrorCode,
+    InternalError,
+    KafkaError,
+    OperatorError,
+    PeerError,
+    RetriableError,
+)
+from .topics import (
+    CLUSTER_METADATA_TOPIC,
+    GROUP_METADATA_TOPIC,
+    INTERNAL_TOPICS,
+    METADATA_TOPIC_ID,
+    REMOTE_LOG_METADATA_TOPIC,
+    TopicIdPartition,
+    TopicPartition,
+    check_topic_name,
+    interned_id,
+    uuid_from_text,
+    uuid_to_text,
+)
+
+__all__ = [
+    "CLUSTER_METADATA_TOPIC",
+    "GROUP_METADATA_TOPIC",
+    "INTERNAL_TOPICS",
+    "METADATA_TOPIC_ID",
+    "OUTSIDE",
+    "REMOTE_LOG_METADATA_TOPIC",
+    "ApiKey",
+    "CorruptRecordError",
+    "ErrorCode",
+    "InternalError",
+    "KafkaError",
+    "OperatorError",
+    "PeerError",
+    "RetriableError",
+    "TopicIdPartition",
+    "TopicPartition",
+    "check_topic_name",
+    "interned_id",
+    "uuid_from_text",
+    "uuid_to_text",
+]

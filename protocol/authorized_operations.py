@@ -1,4 +1,5 @@
-"""What a client may do with a resource, as answers tell it that asks (KIP-430): a bit for each operation of an ACL.
+"""What a client may do with a resource, as responses report it on request (KIP-430): a bit for each operation of an
+ACL.
 
 Without an authorizer every client may do everything that the kind of resource knows; with one, `authorization` reports.
 """
@@ -11,7 +12,7 @@ from typing import Final
 from ..security import AclOperation
 
 NOT_ASKED: Final = -(2**31)
-"""In the place of the bits, where the request does not want them."""
+"""In the place of the bits, where the request does not ask for them."""
 
 
 def _bits(operations: Iterable[AclOperation]) -> int:

@@ -10,7 +10,7 @@ Headers (KIP-482): request v1 = key, version, correlation id, client id; v2 adds
 correlation id; v1 adds tagged fields. The client id is an int16-length string in both.
 
 Faults of the bytes: `MalformedMessageError`, or `UnsupportedVersionError` for a request that we cannot know. Bytes
-behind a request's body are ignored, as Kafka does. A body that cannot be written is a bug of ours: TypeError or
+after a request's body are ignored, as Kafka does. A body that cannot be written is an internal error: TypeError or
 struct.error.
 """
 
@@ -127,7 +127,7 @@ class _RecordsCodec(Generic[RequestT, AnswerT]):
 
 def _checked(cls: type[MessageT], message: Message) -> MessageT:
     if not isinstance(message, cls):
-        raise TypeError(f"a {cls.__name__} is to be written, not {message!r}")
+        raise TypeError(f"expected a {cls.__name__}, not {message!r}")
     return message
 
 
@@ -241,7 +241,7 @@ def read_response(api: ApiKey, version: int, frame: memoryview) -> Message:
     reader.flexible = is_flexible
     body = codec.read_response(reader, version)
     if reader.position < reader.end:
-        raise MalformedMessageError(f"{reader.remaining} bytes behind a response of {api.name} version {version}")
+        raise MalformedMessageError(f"{reader.remaining} bytes after a response of {api.name} version {version}")
     return body
 
 

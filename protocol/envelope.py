@@ -23,7 +23,7 @@ from .wire.framing import SIZE_BYTES
 from .wire.primitives import MalformedMessageError, Part, Reader, Writer
 
 _CORRELATION_ID: Final = 0
-"""There is one request in an Envelope: nothing has to be told apart."""
+"""There is one request in an Envelope, so any correlation id will do."""
 _PRINCIPAL_VERSION: Final = b"\0\0"
 _NO_TOKEN_NO_TAGS: Final = b"\0\0"
 

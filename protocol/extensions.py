@@ -2,14 +2,14 @@
 
 | message | tag | field | absent means |
 |---|---|---|---|
-| BrokerHeartbeat v2 | 10000 | thin_replicas: replicas most of whose log lies in the tier only | all are full |
+| BrokerHeartbeat v2 | 10000 | thin_replicas: replicas most of whose log is in the tier only  | all are full |
 | Fetch from v12 on, of a partition | 10000 | local_log_start_offset of a follower that is thin | it is full |
 | CreatePartitions v3, of a topic | 10000 | remove_last_partitions: a smaller count is meant so | it is a mistake |
 | DescribeLogDirs v5, answer, of a partition | 10000 | warming_bytes_left: to come from the tier | it is not warmed |
 | the same | 10001 | warming_bytes_per_second | 0 |
 | the same | 10002 | warm_in_ms: until the replica, which is thin, counts as warm at the latest | it is full |
 | the same | 10003 | is_out_of_service: its log does not let it serve | it serves |
-| ApiVersions v3 and v4, answer of a broker | 10000 | incarnation_id: of its process, as registered | it does not tell |
+| ApiVersions v3 and v4, answer of a broker | 10000 | incarnation_id: of its process, as registered | it gives none |
 
 Tags from 10000 up are ours; Kafka counts its own from 0. An extended message is a subclass of kio's entity; Fetch has a
 codec of its own (`fetch.wire`).

@@ -3,7 +3,7 @@
     step of a start --`waiting(what, why, until)`--> StartWaits --`line(now)`--> the operator's log (`cli/running.py`)
 
 A step enters its wait and leaves it; nothing here has a timer or writes a log, so that a start is the same whether
-somebody looks or not. Of nested waits the innermost is reported: it is the one that blocks.
+an operator looks or not. Of nested waits the innermost is reported: it is the one that blocks.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class StartWaits:
             self._current.remove(wait)
 
     def line(self, now_s: float) -> str | None:
-        """What is awaited now; None where the start waits for nobody."""
+        """What is awaited now; None where the start does not wait."""
         return self._current[-1].line(now_s) if self._current else None
 
 

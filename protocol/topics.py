@@ -15,7 +15,7 @@ TOPIC_IDS_MAX = 4096
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-"""The quorum's own log: no topic that anybody can make or delete."""
+"""The quorum's own log: not a topic that a client can create or delete."""
 METADATA_TOPIC_ID = UUID(int=1)
 """Its topic id (KIP-516)."""
 

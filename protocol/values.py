@@ -1,4 +1,4 @@
-"""Values that are made for every request: nobody changes one after it is made.
+"""Values that are made for every request, and not changed after that.
 
 A frozen dataclass sees to that itself, and for it takes three times as long to make. Here the type checker does.
 """

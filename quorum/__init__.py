@@ -17,8 +17,9 @@ service            is a replica with its listener.
 controller_config  reads the controller's `.properties` file.
 metrics            exports the metrics of KIP-595 and KIP-853.
 
-The names below are the room's vocabulary, and cost little to import. A replica is opened by `node.open_replica`, a
-replica with its listener by `service.open_quorum`: these bring sockets, disks and metrics with them.
+The names below are the room's vocabulary, and cost little to import. Other doors bring sockets, disks or metrics:
+`node.open_replica` opens a replica, `service.open_quorum` a replica with its listener; `controller_config` reads the
+configuration, `storage.formatting` formats log directories, `environment` is implemented by the machine.
 """
 
 from __future__ import annotations

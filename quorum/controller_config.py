@@ -88,7 +88,7 @@ def _servers(value: object) -> object:
 
 
 class ControllerKeys(PropertyKeys):
-    """Who the controller is, where it listens and where its data lies."""
+    """The controller's id, its listeners, and where its data is stored."""
 
     node_id: NaturalInt
     process_roles: Annotated[tuple[Literal["controller", "broker"], ...], BeforeValidator(comma_list)] = ("controller",)
@@ -124,7 +124,7 @@ class ClusterKeys(PropertyKeys):
     """Look at once when a broker's connection ends, and fence it on proof instead of waiting for its session."""
     thin_replica_warm_bytes: PositiveLong = 256 * 1024 * 1024
     thin_replica_warm_ms: PositiveLong = 600_000
-    """A replica most of whose log lies in the tier comes last for leadership until it holds so much, or so long."""
+    """A replica most of whose log is in the tier comes last for leadership until it holds so much, or so long."""
 
 
 class QuorumKeys(PropertyKeys):
@@ -216,7 +216,7 @@ class ControllerConfig(ControllerKeys, ClusterKeys, QuorumKeys):
 
     @property
     def metadata_directory(self) -> Path:
-        """Where the metadata log lies: the first of `log.dirs` unless it is said."""
+        """The directory of the metadata log: the first of `log.dirs` unless it is said."""
         return self.metadata_log_dir or self.log_dirs[0]
 
     @property

@@ -20,10 +20,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from ..protocol.errors import OUTSIDE, KafkaError
+from ..protocol import OUTSIDE, KafkaError
 from ..protocol.net.pace import pace
-from ..protocol.records import Record, iter_records
-from ..protocol.records.batch_header import iter_batches
+from ..protocol.records import Record, iter_batches, iter_records
 from ..protocol.records.quorum_records import parse_quorum_record
 from ..protocol.wire.stepping import Steps
 from .core.state import LeaderAndEpoch

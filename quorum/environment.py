@@ -10,7 +10,7 @@ from random import Random
 from typing import Protocol
 
 from ..log.disk.port import Disk
-from ..log.keeper.log_directory import HeldLock
+from ..log.keeper import HeldLock
 
 
 class Machine(Protocol):

@@ -1,8 +1,8 @@
 """The quorum's part of a CONTROLLER listener: requests from the wire to the core, its answers back.
 
 A handler reads the request, asks the replica, and writes the answer; bytes of the log or of a snapshot that the answer
-names are read in between. Where they are gone by then (truncated, or below the log start since) a Fetch is answered
-without records, for the fetcher to ask again, and a FetchSnapshot with its error.
+names are read in between. Where they no longer exist by then (truncated, or below the log start since) a Fetch is
+answered without records, for the fetcher to ask again, and a FetchSnapshot with its error.
 
 Whatever is wrong with a request is said in the response. A replica that has failed answers NOT_LEADER_OR_FOLLOWER, as
 one that does not lead.
@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from ..protocol.api import ApiKey
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol import ApiKey, ErrorCode, KafkaError
 from ..protocol.fetch.messages import FetchRequest as WireFetchRequest
 from ..protocol.fetch.messages import FetchResponse as WireFetchResponse
 from ..protocol.fetch.messages import SnapshotId

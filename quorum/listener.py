@@ -26,7 +26,7 @@ class CommittedBatch:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotContent:
-    """The state up to `offset`, exclusive: what was applied before is to be forgotten."""
+    """The state up to `offset`, exclusive: what was applied before is discarded."""
 
     offset: int
     epoch: int

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..log.core.errors import CorruptFileError
-from ..protocol.errors import OUTSIDE
+from ..protocol import OUTSIDE
 from ..protocol.fetch.messages import SnapshotId
 from .core.effects import AppendFetched, AppendRecords, Flush, InstallSnapshot, LogEffect, SnapshotChunkAppend, Truncate
 from .core.errors import QuorumFailedError

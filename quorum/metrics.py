@@ -1,4 +1,5 @@
-"""What a replica of the quorum tells Prometheus: the metrics of KIP-595 and KIP-853 by name, after `tierfetch_raft_`.
+"""What a replica of the quorum reports to Prometheus: the metrics of KIP-595 and KIP-853 by name, after
+`tierfetch_raft_`.
 
 | document | here |
 |---|---|
@@ -71,7 +72,7 @@ _GAUGES: Final = (
     _Gauge("current_epoch", "Leader epoch of the quorum.", lambda of: of.status.leader_and_epoch.epoch),
     _Gauge(
         "current_vote",
-        "Who got this replica's vote in the epoch, -1 if nobody did.",
+        "The voter that got this replica's vote in the epoch, -1 if none did.",
         lambda of: _id(of.status.voted_id),
     ),
     _Gauge("log_end_offset", "Offset of the next record of the metadata log.", lambda of: of.log.log_end_offset),
@@ -83,7 +84,7 @@ _GAUGES: Final = (
         lambda of: sum(not node.endpoints for node in of.status.voters.voters),
     ),
     _Gauge("number_of_voters", "Voters in effect, committed or not.", lambda of: len(of.status.voters.voters)),
-    _Gauge("number_of_observers", "Observers that fetched lately, if this replica leads.", lambda of: of.observers),
+    _Gauge("number_of_observers", "Observers with a live session, if this replica leads.", lambda of: of.observers),
     _Gauge(
         "uncommitted_voter_change",
         "1 while the voters in effect are not committed.",
@@ -111,7 +112,7 @@ class QuorumMetrics:
         self.elections = 0
         self.snapshot_errors = 0
         self.busy_s = 0.0
-        self.commit = _latency("commit_latency_seconds", "From an append to the high watermark behind it.")
+        self.commit = _latency("commit_latency_seconds", "From an append to the high watermark after it.")
         self.election = _latency("election_latency_seconds", "From standing for election to the next leader.")
         self.fsync = _latency("fsync_latency_seconds", "One flush of the metadata log.")
         self.apply = _latency("apply_latency_seconds", "One committed batch in the listeners.")

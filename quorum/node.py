@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from ..log.disk.directory_lock import LogDirectoryLockedError
-from ..protocol.errors import OUTSIDE
+from ..protocol import OUTSIDE
 from ..protocol.fetch.messages import SnapshotId
 from ..protocol.net.client import Address
 from ..protocol.net.service import cancelled
@@ -277,7 +277,7 @@ class QuorumNode:
         return self._peers.unanswered
 
     @property
-    def has_heard_leader(self) -> bool:
+    def has_leader_responded(self) -> bool:
         """Whether the leader has answered this process, or is this replica. Until then the leader is the one that the
         disk names, which led when the process ran last.
         """

@@ -18,8 +18,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Final
 
-from ..protocol.api import ApiKey
-from ..protocol.errors import OUTSIDE, ErrorCode
+from ..protocol import OUTSIDE, ApiKey, ErrorCode
 from ..protocol.messages.cluster import ApiVersionsRequest
 from ..protocol.net.client import Address, BrokerUnavailableError, ClientLimits, KafkaClient
 from ..protocol.start_waits import Unanswered

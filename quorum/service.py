@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..protocol.api import ApiKey
+from ..protocol import ApiKey
 from ..protocol.authorization.access import TopicName
 from ..protocol.authorization.gate import guarded
 from ..protocol.net.dispatch import Handler

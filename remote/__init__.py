@@ -15,6 +15,7 @@ snapshot_files  keeps ledger snapshots as files of one broker.
 snapshot_cutter cuts ledger snapshots, and decides whether one may be used.
 ledger_book     keeps the ledgers of the partitions that one broker follows.
 index_cache     caches remote indexes on local disk.
+index_proof     checks the entries of an index against its log.
 batches         finds batches in bytes that came from the tier.
 segment_scan    reads a segment's whole log where one of its small objects is lost.
 aborts          finds the aborted transactions of a segment.

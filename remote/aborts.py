@@ -27,7 +27,7 @@ async def fetch_transaction_index(segment: RemoteLogSegmentMetadata, storage: Re
     try:
         return await storage.fetch_index(segment, IndexType.TRANSACTION)
     except RemoteResourceNotFoundError as error:
-        if await _has_abort_marker(segment, storage):
+        if await has_abort_marker(segment, storage):
             raise RemoteResourceNotFoundError(
                 f"the transaction index of segment {segment.segment_id} was lost, its log has aborted transactions: "
                 f"{error}"
@@ -49,7 +49,7 @@ async def first_open_offset(segment: RemoteLogSegmentMetadata, storage: ReadsSeg
     )
 
 
-async def _has_abort_marker(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> bool:
+async def has_abort_marker(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> bool:
     """Read the log up to the first one. RemoteStorageError, also where it is damaged."""
     async with aclosing(scan(segment, storage)) as batches:
         async for batch in batches:

@@ -11,12 +11,14 @@
 | a file that cannot be written is no error: the index is served  | a full disk must not stop reads                  |
 | a transaction index is asked for unless the metadata deny it    | most segments have none                          |
 | one that is not there is empty if the log has no ABORT marker   | Kafka before 4.0 denies none (`aborts`)          |
-| else it was lost: an error                                      | nobody can say what was aborted                  |
+| else it was lost: an error; one that is damaged counts as lost  | nobody can say what was aborted                  |
 | an offset or time index that is lost or damaged in the tier is  | the `.log` has all that it says, and local data  |
 | built from the log, one segment at a time                       | relies on the `.log` alone                       |
 | files are fsynced before they count                             | an empty file after a crash would hide aborts    |
 | a file from an earlier run is checked when first used           | it may have been damaged; then it is fetched     |
 | what the tier returns must be an index of this very segment     | else RemoteStorageCorruptError, and nothing kept |
+| one that its log contradicts (`distrust`) is fetched once more, | entries have no CRC: it may be another segment's |
+| then built from the log                                         |                                                  |
 
 Files are named as in Kafka's `remote-log-index-cache`, `<start offset>_<segment uuid>.{index,timeindex,txnindex}`, so
 either finds the other's. A segment's indexes never change, so a file never goes stale; `drop` removes those of a
@@ -28,7 +30,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar, cast
@@ -38,7 +42,7 @@ from ..log.core.errors import CorruptFileError
 from ..log.core.index import OffsetIndex, TimeIndex, TransactionIndex
 from ..log.disk.port import Disk
 from ..protocol.topics import uuid_from_text, uuid_to_text
-from .aborts import fetch_transaction_index, first_open_offset
+from .aborts import fetch_transaction_index, first_open_offset, has_abort_marker
 from .core.byte_lru import ByteLru
 from .core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from .segment_scan import scanned_indexes
@@ -59,12 +63,21 @@ DECODED_BYTES_MAX: Final = 32 << 20
 OPEN_OFFSETS_MAX: Final = 4096
 REPAIR_AGAIN_S: Final = 60.0
 """How long a log that could not be read to build an index is left alone, however often consumers ask."""
+DISTRUSTED_MAX: Final = 4096
 FILE_BYTES_MIN: Final = 4096
 """What even an empty file counts: a block of the disk, or the objects that stand for it in memory."""
 
 _SUFFIXES: Final = {IndexType.OFFSET: "index", IndexType.TIMESTAMP: "timeindex", IndexType.TRANSACTION: "txnindex"}
 _TYPES: Final = {suffix: index_type for index_type, suffix in _SUFFIXES.items()}
 _NAME = re.compile(r"(?P<start>\d+)_(?P<id>[A-Za-z0-9_-]{22})\.(?P<suffix>index|timeindex|txnindex)(?P<rest>\..+)?")
+
+
+class _Distrust(Enum):
+    """What was done about an index that its log contradicted."""
+
+    FETCHED_AGAIN = auto()
+    BUILT = auto()
+
 
 Index = OffsetIndex | TimeIndex | TransactionIndex
 _Key = tuple[UUID, IndexType]
@@ -88,8 +101,12 @@ class RemoteIndexCache:
         self._tasks: set[asyncio.Task[object]] = set()
         self._rebuilding = asyncio.Lock()
         """Held while an index is built from a whole log: one at a time, as it reads a segment of up to gigabytes."""
-        self._beyond_repair: dict[UUID, float] = {}
-        """Segments whose log did not give an index either, and until when it is not read again for that."""
+        self._distrusted: OrderedDict[_Key, _Distrust] = OrderedDict()
+        self.rebuilt = 0
+        """The number of indexes that were built from their log."""
+        self.on_rebuilt: Callable[[], None] = lambda: None
+        self._beyond_repair: dict[tuple[UUID, bool], float] = {}
+        """Until when a log is not read again that did not give the transaction index, or the other two, by segment."""
 
     @classmethod
     async def open(
@@ -132,6 +149,20 @@ class RemoteIndexCache:
         if segment_id in self._open_offsets:
             return self._open_offsets[segment_id]
         return await self._flown(self._open_offset_flights, segment_id, partial(self._load_open_offset, metadata))
+
+    async def distrust(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bool:
+        """Take up that the log of a segment contradicts its index, and return whether it is worth another try: with the
+        index fetched again, the next time with one that is built from the log. Then the index is not to blame.
+        """
+        key = (metadata.segment_id.id, index_type)
+        before = self._distrusted.pop(key, None)
+        self._distrusted[key] = _Distrust.BUILT if before is not None else _Distrust.FETCHED_AGAIN
+        if len(self._distrusted) > DISTRUSTED_MAX:
+            self._distrusted.popitem(last=False)
+        if before is _Distrust.BUILT:
+            return False
+        await self.drop(metadata.segment_id)
+        return True
 
     async def drop(self, segment_id: RemoteLogSegmentId) -> None:
         """Forget a segment that was deleted, or whose indexes turned out wrong. Those who wait get what they wait for,
@@ -217,21 +248,54 @@ class RemoteIndexCache:
 
     async def _fetch(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> tuple[Index, bytes]:
         """Return the index and its bytes, from the tier. RemoteStorageError."""
+        if self._distrusted.get((metadata.segment_id.id, index_type)) is _Distrust.BUILT:
+            why = RemoteStorageCorruptError(
+                f"{index_type.value} of segment {metadata.segment_id}: its log contradicts it"
+            )
+            return await self._rebuild(metadata, index_type, why)
         if index_type is IndexType.TRANSACTION:
             data = await fetch_transaction_index(metadata, self._storage)
-            return _decode(metadata, index_type, data, is_checked=False), data
+            try:
+                return _decode(metadata, index_type, data, is_checked=False), data
+            except RemoteStorageCorruptError as error:
+                return await self._without_aborts(metadata, error)
         try:
             data = await self._storage.fetch_index(metadata, index_type)
             return _decode(metadata, index_type, data, is_checked=False), data
         except (RemoteResourceNotFoundError, RemoteStorageCorruptError) as error:
             return await self._rebuild(metadata, index_type, error)
 
+    async def _without_aborts(
+        self, metadata: RemoteLogSegmentMetadata, why: RemoteStorageError
+    ) -> tuple[TransactionIndex, bytes]:
+        """Return the empty index that a log without ABORT markers has; raise `why` for any other log."""
+
+        async def look() -> TransactionIndex:
+            if await has_abort_marker(metadata, self._storage):
+                raise why
+            return TransactionIndex()
+
+        return await self._from_log(metadata, IndexType.TRANSACTION, why, look), b""
+
     async def _rebuild(
         self, metadata: RemoteLogSegmentMetadata, index_type: IndexType, why: RemoteStorageError
     ) -> tuple[Index, bytes]:
+        indexes = await self._from_log(metadata, index_type, why, lambda: scanned_indexes(metadata, self._storage))
+        index = indexes.offset if index_type is IndexType.OFFSET else indexes.time
+        return index, index.encode()
+
+    async def _from_log(
+        self,
+        metadata: RemoteLogSegmentMetadata,
+        index_type: IndexType,
+        why: RemoteStorageError,
+        build: Callable[[], Awaitable[T]],
+    ) -> T:
+        """Return what is built from the log; raise `why` where that fails, and for `REPAIR_AGAIN_S` after it."""
+        key = (metadata.segment_id.id, index_type is IndexType.TRANSACTION)
         async with self._rebuilding:
             now_s = asyncio.get_running_loop().time()
-            if now_s < self._beyond_repair.get(metadata.segment_id.id, now_s):
+            if now_s < self._beyond_repair.get(key, now_s):
                 raise why
             _log.warning(
                 "%s: its %s cannot be used, building it from the %d bytes of its log: %s",
@@ -241,13 +305,16 @@ class RemoteIndexCache:
                 why,
             )
             try:
-                indexes = await scanned_indexes(metadata, self._storage)
+                built = await build()
             except RemoteStorageError as error:
-                self._beyond_repair = {key: until_s for key, until_s in self._beyond_repair.items() if until_s > now_s}
-                self._beyond_repair[metadata.segment_id.id] = asyncio.get_running_loop().time() + REPAIR_AGAIN_S
+                self._beyond_repair = {
+                    each: until_s for each, until_s in self._beyond_repair.items() if until_s > now_s
+                }
+                self._beyond_repair[key] = asyncio.get_running_loop().time() + REPAIR_AGAIN_S
                 raise why from error
-        index = indexes.offset if index_type is IndexType.OFFSET else indexes.time
-        return index, index.encode()
+        self.rebuilt += 1
+        self.on_rebuilt()
+        return built
 
     async def _keep(self, key: _Key, path: Path, data: bytes) -> None:
         """Counted before it is written, so that the limit holds at any moment."""
@@ -311,6 +378,10 @@ def _decode(metadata: RemoteLogSegmentMetadata, index_type: IndexType, data: byt
             index = OffsetIndex.decode(data, metadata.start_offset, name=name)
             if index.last_entry is not None:
                 last_offset = index.last_entry.offset
+                if index.last_entry.position >= metadata.segment_size_in_bytes:
+                    raise CorruptFileError(
+                        f"{name}: {index.last_entry}, where the log has {metadata.segment_size_in_bytes} bytes"
+                    )
         else:
             index = TimeIndex.decode(data, metadata.start_offset, name=name)
             last_offset = index.last_entry.offset

@@ -17,4 +17,40 @@ deadlines          puts a deadline around every remote call.
 rate_limit         shares `copy` and `fetch` rate limits among tasks.
 config             declares limits under Kafka's keys.
 metrics            counts copies, fetches and errors, and measures the copy lag.
+
+Other folders import what is exported here.
 """
+
+from __future__ import annotations
+
+from .chunks import RemoteChunks
+from .config import RemoteLogManagerConfig
+from .core.view import TierMode, TierPolicy
+from .core.warming import Missing, ThinView, ToWarm, to_warm
+from .manager import RemoteLogManager
+from .metrics import CopyLag, RemoteLogCounters
+from .pending_deletions import PendingDeletions
+from .rate_limit import LimitedReads, RateLimit
+from .reader import RemoteLogReader, RemoteRead, RemoteRecords
+from .times import OffsetsByTime
+
+__all__ = [
+    "CopyLag",
+    "LimitedReads",
+    "Missing",
+    "OffsetsByTime",
+    "PendingDeletions",
+    "RateLimit",
+    "RemoteChunks",
+    "RemoteLogCounters",
+    "RemoteLogManager",
+    "RemoteLogManagerConfig",
+    "RemoteLogReader",
+    "RemoteRead",
+    "RemoteRecords",
+    "ThinView",
+    "TierMode",
+    "TierPolicy",
+    "ToWarm",
+    "to_warm",
+]

@@ -13,8 +13,8 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Protocol
 
+from ..log.partition_log import PartitionLog
 from ..protocol.topics import TopicIdPartition
 from ..remote.core.ledger import IllegalTransitionError, RemoteLogLedger
 from ..remote.core.segment import (
@@ -30,27 +30,6 @@ from .deadlines import MetadataWriter
 from .metrics import RemoteLogCounters
 
 logger = logging.getLogger(__name__)
-
-
-class RetainedLog(Protocol):
-    """What upkeep changes in a partition's log."""
-
-    @property
-    def segments(self) -> Sequence[HasBaseOffset]: ...
-
-    async def increment_log_start_offset(self, offset: int) -> object:
-        """Durable when it returns: nothing is deleted below a log start that a crash could undo."""
-
-    async def delete_local_segments(self, up_to_offset: int) -> object: ...
-
-    async def roll(self) -> object: ...
-
-
-class HasBaseOffset(Protocol):
-    """A local segment."""
-
-    @property
-    def base_offset(self) -> int: ...
 
 
 class RemoteSegmentDeleter:
@@ -169,7 +148,7 @@ class PartitionUpkeep:
     def __init__(
         self,
         partition: TopicIdPartition,
-        log: RetainedLog,
+        log: PartitionLog,
         deleter: RemoteSegmentDeleter,
         counters: RemoteLogCounters,
         proofs: Proofs,
@@ -196,9 +175,9 @@ class PartitionUpkeep:
                 await self._log.increment_log_start_offset(to_offset)
             case DeleteLocal(up_to_offset):
                 await self._log.delete_local_segments(up_to_offset)
-                self.proofs.forget_below(self._log.segments[0].base_offset)
+                self.proofs.forget_below(self._log.state.segments.first_base_offset)
             case RollActive(base_offset):
-                if self._log.segments[-1].base_offset == base_offset:
+                if self._log.state.segments.active.base_offset == base_offset:
                     await self._log.roll()
 
     async def _prove(self, segment: RemoteLogSegmentMetadata) -> None:

@@ -191,7 +191,7 @@ class RemoteLogManager:
         self._adjust(partition, hosted)
 
     def _adjust(self, partition: TopicIdPartition, hosted: _Hosted) -> None:
-        mode = TierPolicy.of(partition.topic, hosted.log.config).mode
+        mode = TierPolicy.of(partition.topic, hosted.log.state.config).mode
         if mode is TierMode.UNTIERED:
             if hosted.task is not None:
                 self._end(hosted)

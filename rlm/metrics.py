@@ -16,11 +16,16 @@ class RemoteLogCounters:
     """Errors by task: copy (RemoteCopyErrorsPerSec), upkeep (RemoteDeleteErrorsPerSec), ledger, partition deletion."""
     disproven_segments: int = 0
     """Segments whose object was absent or of another size when it was looked at."""
+    rebuilt_indexes: int = 0
+    """Indexes that were lost, damaged or wrong in the tier, and were built from their log."""
     fetched_bytes: int = 0  # RemoteFetchBytesPerSec
     fetch_requests: int = 0  # RemoteFetchRequestsPerSec
     fetch_errors: int = 0  # RemoteFetchErrorsPerSec
     fetched_ahead_bytes: int = 0
     """The part of `fetched_bytes` that nobody had asked for yet."""
+
+    def note_rebuilt_index(self) -> None:
+        self.rebuilt_indexes += 1
 
 
 @dataclass(frozen=True, slots=True)

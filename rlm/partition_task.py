@@ -118,7 +118,7 @@ class PartitionTask:
 
     @property
     def policy(self) -> TierPolicy:
-        return TierPolicy.of(self.partition.topic, self._log.config)
+        return TierPolicy.of(self.partition.topic, self._log.state.config)
 
     def wake(self) -> None:
         """Note a change that no listener reports: the configuration, or what the ISR has fetched."""
@@ -128,7 +128,7 @@ class PartitionTask:
             self._copy_task.cancel()
 
     async def run(self) -> None:
-        self._log.listeners.append(self._on_log_change)
+        self._log.state.listeners.append(self._on_log_change)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._repeat(self._follow_ledger, asyncio.Event(), "following the ledger"))
@@ -136,10 +136,13 @@ class PartitionTask:
                 if self._leadership is not None:
                     group.create_task(self._repeat(self._copy_next, self._copy_wake, "copy"))
         finally:
-            self._log.listeners.remove(self._on_log_change)
+            self._log.state.listeners.remove(self._on_log_change)
 
     async def _repeat(self, step: Callable[[], Awaitable[bool]], wake: asyncio.Event, what: str) -> None:
-        """`step` again at once while it says True, else when woken or after the task interval."""
+        """`step` again at once while it says True, else when woken or after the task interval. The first failure of an
+        outage is a warning; those that follow, which may last for hours and on many partitions, are logged at INFO.
+        """
+        is_warned = False
         backoff = self._services.config.backoff(self._services.random)
         while True:
             wake.clear()
@@ -147,12 +150,14 @@ class PartitionTask:
                 has_more = await step()
             except OUTSIDE as error:
                 delay_ms = backoff.next_delay_ms()
-                logger.warning("%s: %s failed, retrying in %.0f ms: %s", self._name, what, delay_ms, error)
+                level, is_warned = logging.INFO if is_warned else logging.WARNING, True
+                logger.log(level, "%s: %s failed, retrying in %.0f ms: %s", self._name, what, delay_ms, error)
             except Exception:
                 delay_ms = backoff.next_delay_ms()
                 logger.exception("%s: internal error in %s, retrying in %.0f ms", self._name, what, delay_ms)
             else:
                 backoff.reset()
+                is_warned = False
                 if not has_more:
                     await _wait(wake, self._services.config.task_interval_ms)
                 continue
@@ -182,15 +187,15 @@ class PartitionTask:
     def _advance(self, ledger: RemoteLogLedger) -> bool:
         log = self._log
         # Without a log start all of the tier's segments are looked at: they will say where it is.
-        log_start_offset = log.log_start_offset if log.log_start_known else 0
+        log_start_offset = log.state.log_start_offset if log.state.log_start_known else 0
         return self._usable.advance(
-            ledger, Bounds(log.epochs, log_start_offset, log.log_end_offset), SEGMENTS_PER_SLICE
+            ledger, Bounds(log.state.epochs, log_start_offset, log.state.log_end_offset), SEGMENTS_PER_SLICE
         )
 
     async def _do_upkeep(self) -> bool:
         await self._catch_up()
         view = self._look()
-        if view is not None and not self._log.log_start_known:
+        if view is not None and not self._log.state.log_start_known:
             await self._log.set_log_start_from_ledger(first_offset_of_tier(view))
             return True
         planned = plan_upkeep(view, self._services.wall_clock_ms()) if view else []
@@ -258,7 +263,7 @@ class PartitionTask:
 
     async def _upload(self, segment: LocalSegment) -> None:
         services = self._services
-        source = next(each for each in self._log.segments if each.base_offset == segment.base_offset)
+        source = next(each for each in self._log.state.segments if each.base_offset == segment.base_offset)
         self._copying = RemoteLogSegmentId(self.partition, UUID(int=services.random.getrandbits(128), version=4))
         try:
             async with open_segment_data(self._log, source) as data:
@@ -295,9 +300,9 @@ class PartitionTask:
 
     def _on_log_change(self) -> None:
         """Called for every append: cheap, and wakes only for what can matter to a copy."""
-        has_rolled = self._log.active_segment.base_offset != self._seen_active_base_offset
+        has_rolled = self._log.state.segments.active.base_offset != self._seen_active_base_offset
         awaited = self._awaited_stable_offset
-        if has_rolled or (awaited is not None and self._log.offsets.last_stable_offset >= awaited):
+        if has_rolled or (awaited is not None and self._log.state.offsets.last_stable_offset >= awaited):
             self._copy_wake.set()
 
     def _look(self) -> PartitionView | None:
@@ -312,23 +317,23 @@ class PartitionTask:
             self._proofs.forget_old(asyncio.get_running_loop().time())
         while not self._advance(ledger):
             pass  # little is left here: the loops have caught up before
-        *closed, active = [_local_segment(segment) for segment in log.segments]
+        *closed, active = [_local_segment(segment) for segment in log.state.segments]
         return PartitionView(
             partition=self.partition,
             broker_id=self._services.broker_id,
             leader_epoch=leadership.leader_epoch if leadership else None,
-            epochs=log.epochs.entries,
-            log_start_offset=log.log_start_offset,
-            local_log_start_offset=log.offsets.local_log_start_offset,
-            high_watermark=log.high_watermark,
-            last_stable_offset=log.offsets.last_stable_offset,
-            log_end_offset=log.log_end_offset,
+            epochs=log.state.epochs.entries,
+            log_start_offset=log.state.log_start_offset,
+            local_log_start_offset=log.state.offsets.local_log_start_offset,
+            high_watermark=log.state.high_watermark,
+            last_stable_offset=log.state.offsets.last_stable_offset,
+            log_end_offset=log.state.log_end_offset,
             closed=tuple(closed),
             active=active,
             ledger=ledger,
             usable=self._usable,
-            deleted_to=ledger.deleted_to(log.epochs.entries, log.log_start_offset),
-            isr_log_start_min=leadership.isr_log_start_min() if leadership else log.log_start_offset,
+            deleted_to=ledger.deleted_to(log.state.epochs.entries, log.state.log_start_offset),
+            isr_log_start_min=leadership.isr_log_start_min() if leadership else log.state.log_start_offset,
             policy=self.policy,
             copy_deadline=self._services.config.copy_deadline,
             in_flight=frozenset() if self._copying is None else frozenset({self._copying}),

@@ -13,6 +13,7 @@ decided again, because the segment may have been deleted meanwhile:
 | the tier                                    | answer                                                             |
 |---------------------------------------------|--------------------------------------------------------------------|
 | fails, or returns what is no such batch     | once more, fetched again; then KAFKA_STORAGE_ERROR                  |
+| has an index that its log contradicts       | once more with the index fetched again, then built from the log     |
 | takes longer than `remote.fetch.max.wait.ms` | no records; the fetch continues for the consumer's next attempt   |
 
 Never another offset in place of the one that was asked for: a hole in the tier is an error, not a way past it.
@@ -26,7 +27,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from ..log.core.index import AbortedTransaction
+from ..log.core.index import AbortedTransaction, OffsetPosition
 from ..log.partition_log import PartitionLog
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
@@ -34,6 +35,7 @@ from ..remote.batches import Found, find_batch, whole_batches
 from ..remote.core.lineage import is_within_lineage
 from ..remote.core.segment import RemoteLogSegmentMetadata
 from ..remote.index_cache import RemoteIndexCache
+from ..remote.index_proof import WrongIndexError, check_offset_entry
 from ..remote.metadata import RemoteLogMetadataManager
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .chunks import RemoteChunks
@@ -106,7 +108,9 @@ class RemoteLogReader:
 
     async def _read(self, request: RemoteRead) -> RemoteRecords | None:
         failure: RemoteStorageError | None = None
-        for attempt in range(1, ATTEMPTS_MAX + 1):
+        attempt = 0
+        while attempt < ATTEMPTS_MAX:
+            attempt += 1
             place = self._place(request)
             if place is None:
                 return None
@@ -121,17 +125,19 @@ class RemoteLogReader:
                     error,
                 )
                 await self._forget(place.segment, error)
+                if isinstance(error, WrongIndexError) and await self._indexes.distrust(place.segment, error.index_type):
+                    attempt -= 1  # at most twice: see there
                 failure = error
         raise KafkaError(ErrorCode.kafka_storage_error, f"{request.partition}: the tier failed: {failure}")
 
     def _place(self, request: RemoteRead) -> _Place | None:
         log, offset = request.log, request.offset
-        if offset >= log.offsets.local_log_start_offset:
+        if offset >= log.state.offsets.local_log_start_offset:
             return None
-        if offset < log.log_start_offset:
+        if offset < log.state.log_start_offset:
             raise KafkaError(
                 ErrorCode.offset_out_of_range,
-                f"{request.partition}: offset {offset} is below the log start {log.log_start_offset}",
+                f"{request.partition}: offset {offset} is below the log start {log.state.log_start_offset}",
             )
         segment = self._segment_of(request, offset)
         return _Place(segment, min(_agreed_end(log, segment, offset), request.max_offset))
@@ -143,14 +149,14 @@ class RemoteLogReader:
             raise KafkaError(
                 ErrorCode.kafka_storage_error, f"{request.partition}: its remote log metadata has not been read yet"
             )
-        epoch = request.log.epochs.epoch_for_offset(offset)
+        epoch = request.log.state.epochs.epoch_for_offset(offset)
         segment = ledger.find(epoch, offset) if epoch is not None else None
         if segment is None:
             raise KafkaError(
                 ErrorCode.kafka_storage_error,
                 f"{request.partition}: offset {offset} of leader epoch {epoch} is in neither the local"
                 " log nor the tier, although the log "
-                f"starts at {request.log.log_start_offset}; run `tierfetch tier verify`",
+                f"starts at {request.log.state.log_start_offset}; run `tierfetch tier verify`",
             )
         return segment
 
@@ -174,11 +180,14 @@ class RemoteLogReader:
         return RemoteRecords(data[: batches.size_bytes], batches.next_offset, aborted)
 
     async def _find(self, segment: RemoteLogSegmentMetadata, offset: int) -> Found:
-        position = 0
+        entry = OffsetPosition(segment.start_offset, 0)
         if offset > segment.start_offset:
-            position = (await self._indexes.offset_index(segment)).lookup(offset).position
+            entry = (await self._indexes.offset_index(segment)).lookup(offset)
+        position = entry.position
         while position < segment.segment_size_in_bytes:
             data = await self._chunks.read(segment, position, position + FIND_BYTES)
+            if position == entry.position:
+                check_offset_entry(data, segment, entry)
             found = find_batch(data, segment, offset)
             if isinstance(found, Found):
                 position += found.position
@@ -205,8 +214,12 @@ class RemoteLogReader:
             return
         following_offset = segment.end_offset + 1
         ledger = self._metadata.ledger(request.partition)
-        epoch = request.log.epochs.epoch_for_offset(following_offset)
-        if following_offset < request.log.offsets.local_log_start_offset and ledger is not None and epoch is not None:
+        epoch = request.log.state.epochs.epoch_for_offset(following_offset)
+        if (
+            following_offset < request.log.state.offsets.local_log_start_offset
+            and ledger is not None
+            and epoch is not None
+        ):
             following = ledger.find(epoch, following_offset)
             if following is not None:
                 self._chunks.fetch_first(following)
@@ -227,7 +240,7 @@ class RemoteLogReader:
             found |= dict.fromkeys(each for each in aborted if each.last_offset < next_offset)
             if is_complete and next_offset > segment.end_offset:
                 break
-            if next_offset >= request.log.offsets.local_log_start_offset:
+            if next_offset >= request.log.state.offsets.local_log_start_offset:
                 local = await request.log.aborted_transactions(request.offset, end_offset)
                 found |= dict.fromkeys(local)
                 break
@@ -241,7 +254,7 @@ class RemoteLogReader:
         """Whether all transactions that began below `end_offset` have ended within the segment, as far as that can be
         said: then the next index, which may have to be proven by a whole log, is not asked for.
         """
-        if not is_within_lineage(segment, request.log.epochs, request.log.log_end_offset):
+        if not is_within_lineage(segment, request.log.state.epochs, request.log.state.log_end_offset):
             return False
         try:
             open_offset = await self._indexes.first_open_offset(segment)
@@ -259,7 +272,7 @@ class RemoteLogReader:
 
 def _agreed_end(log: PartitionLog, segment: RemoteLogSegmentMetadata, offset: int) -> int:
     """Up to where the segment, which holds `offset`, is of this log's history; what lies behind belongs to another."""
-    epoch = log.epochs.epoch_for_offset(offset)
-    if epoch is None or is_within_lineage(segment, log.epochs, log.log_end_offset):
+    epoch = log.state.epochs.epoch_for_offset(offset)
+    if epoch is None or is_within_lineage(segment, log.state.epochs, log.state.log_end_offset):
         return segment.end_offset + 1
-    return min(segment.end_offset + 1, log.epochs.end_offset_for(epoch, log.log_end_offset).end_offset)
+    return min(segment.end_offset + 1, log.state.epochs.end_offset_for(epoch, log.state.log_end_offset).end_offset)

@@ -29,7 +29,7 @@ async def open_segment_data(log: PartitionLog, segment: LogSegment) -> AsyncIter
         missing = REQUIRED - held.files.keys()
         if missing:
             raise FileNotFoundError(
-                f"{log.topic_partition}: segment {segment.base_offset} cannot be copied without its "
+                f"{log.state.topic_partition}: segment {segment.base_offset} cannot be copied without its "
                 + ", ".join(sorted(missing))
             )
         indexes = {kind: held.files[kind.value] for kind in IndexType if kind.value in held.files}

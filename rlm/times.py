@@ -9,6 +9,7 @@ it is looked for again: what was only local has become what is only remote, or w
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -22,9 +23,12 @@ from ..remote.core.ledger import RemoteLogLedger
 from ..remote.core.lineage import with_max_timestamp, with_timestamp_from
 from ..remote.core.segment import RemoteLogSegmentMetadata
 from ..remote.index_cache import RemoteIndexCache
+from ..remote.index_proof import WrongIndexError, check_offset_entry, check_time_entry
 from ..remote.metadata import RemoteLogMetadataManager
 from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .chunks import RemoteChunks
+
+logger = logging.getLogger(__name__)
 
 _Found = TimestampAndOffset | None
 
@@ -67,15 +71,24 @@ class OffsetsByTime:
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 while True:
-                    log_start_offset, local_log_start_offset = log.log_start_offset, log.offsets.local_log_start_offset
+                    log_start_offset, local_log_start_offset = (
+                        log.state.log_start_offset,
+                        log.state.offsets.local_log_start_offset,
+                    )
                     try:
                         found = await search()
-                    except RemoteResourceNotFoundError:
-                        if log.log_start_offset == log_start_offset:
+                    except WrongIndexError as error:
+                        logger.warning("%s: cannot search the tier by time: %s", partition, error)
+                        self._chunks.drop(error.segment)
+                        if not await self._indexes.distrust(error.segment, error.index_type):
                             raise
                         continue
-                    is_there = found is None or found.offset >= log.log_start_offset
-                    if is_there and log.offsets.local_log_start_offset == local_log_start_offset:
+                    except RemoteResourceNotFoundError:
+                        if log.state.log_start_offset == log_start_offset:
+                            raise
+                        continue
+                    is_there = found is None or found.offset >= log.state.log_start_offset
+                    if is_there and log.state.offsets.local_log_start_offset == local_log_start_offset:
                         return found
         except TimeoutError as error:
             raise KafkaError(
@@ -88,10 +101,10 @@ class OffsetsByTime:
         self, partition: TopicIdPartition, log: PartitionLog, timestamp_ms: int
     ) -> TimestampAndOffset | None:
         ledger = self._ledger(partition)
-        start_offset = log.log_start_offset
-        candidates = with_timestamp_from(ledger, log.epochs, log.log_end_offset, start_offset, timestamp_ms)
+        start_offset = log.state.log_start_offset
+        candidates = with_timestamp_from(ledger, log.state.epochs, log.state.log_end_offset, start_offset, timestamp_ms)
         for segment in list(candidates):
-            if segment.start_offset >= log.offsets.local_log_start_offset:
+            if segment.start_offset >= log.state.offsets.local_log_start_offset:
                 break
             found = await self._first_from(segment, start_offset, timestamp_ms)
             if found is not None:
@@ -100,11 +113,11 @@ class OffsetsByTime:
 
     async def _max_timestamp_offset(self, partition: TopicIdPartition, log: PartitionLog) -> TimestampAndOffset | None:
         ledger = self._ledger(partition)
-        segment = with_max_timestamp(ledger, log.epochs, log.log_end_offset, log.log_start_offset)
+        segment = with_max_timestamp(ledger, log.state.epochs, log.state.log_end_offset, log.state.log_start_offset)
         local = await log.max_timestamp_offset()
         if segment is None or (local is not None and local.timestamp > segment.max_timestamp_ms):
             return local
-        return await self._first_from(segment, log.log_start_offset, segment.max_timestamp_ms) or local
+        return await self._first_from(segment, log.state.log_start_offset, segment.max_timestamp_ms) or local
 
     def _ledger(self, partition: TopicIdPartition) -> RemoteLogLedger:
         ledger = self._metadata.ledger(partition)
@@ -119,11 +132,14 @@ class OffsetsByTime:
     ) -> TimestampAndOffset | None:
         """The first record of `segment` at `start_offset` or above that is not older."""
         near = (await self._indexes.time_index(segment)).lookup(timestamp_ms)
-        position = (await self._indexes.offset_index(segment)).lookup(near.offset).position
-        size_bytes = SCAN_BYTES
+        entry = (await self._indexes.offset_index(segment)).lookup(near.offset)
+        position, size_bytes = entry.position, SCAN_BYTES
         while position < segment.segment_size_in_bytes:
             data = await self._chunks.read(segment, position, position + size_bytes)
             try:
+                if position == entry.position:
+                    check_offset_entry(data, segment, entry)
+                    check_time_entry(data, segment, near)
                 found = await first_record_from(data, start_offset=start_offset, timestamp_ms=timestamp_ms)
             except CorruptRecordError as error:
                 self._chunks.drop(segment)

@@ -4,6 +4,7 @@ principal      declares `KafkaPrincipal`, and the security protocol of a listene
 core/          decides: SASL mechanisms, JAAS syntax, principal mapping rules, settings. Pure.
 listener       is what a listener uses: its TLS context, its SASL mechanisms.
 client         is what a client uses: its TLS context, what it presents.
+librdkafka     gives a client's settings by the names of librdkafka.
 client_file    reads a client's properties file, as Java's tools do.
 acls           holds the ACLs of the metadata image.
 authorizer     decides what a principal may do, and keeps the audit log.

@@ -28,6 +28,10 @@ class ClientIdentity:
             check_login(settings)
 
     @property
+    def settings(self) -> ClientSettings:
+        return self._settings
+
+    @property
     def protocol(self) -> SecurityProtocol:
         return self._settings.protocol
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from tierfetch.log.core.epochs import EpochEntry
-from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.protocol import TopicIdPartition
 from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.remote.storage import (
     IndexType,

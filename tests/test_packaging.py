@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-NOT_SHIPPED = {"tests", "bench", "build", "dist", "docs"}
+NOT_SHIPPED = {"deploy", "tests", "bench", "build", "dist", "docs"}
 
 
 def shipped_folders() -> list[Path]:

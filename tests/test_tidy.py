@@ -123,3 +123,37 @@ def test_unit_tests_do_not_guess_how_long_something_takes() -> None:
         if is_unit_test and "pytestmark = pytest.mark.virtual_time\n" not in text:
             offenders += [f"{name}:{line}" for line in guessing_sleeps(ast.parse(text))]
     assert offenders == []
+
+
+DOORS = ("broker", "fetcher", "log", "remote", "rlm")
+"""Folders whose rooms other folders enter by their `__init__`, except for the names in `PAST_THE_DOORS`."""
+PAST_THE_DOORS = ROOT / "tests" / "past_the_doors.txt"
+
+
+def imported_from(path: Path, tree: ast.Module) -> list[tuple[tuple[str, ...], str]]:
+    """Return the modules of this package that a file imports from, as parts of their names, each with a name."""
+    package = path.relative_to(ROOT).parts[:-1]
+    imports: list[tuple[tuple[str, ...], str]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            module = tuple((node.module or "").split(".")) if node.module else ()
+            if node.level:
+                module = (*package[: len(package) - node.level + 1], *module)
+            elif module[:1] == ("tierfetch",):
+                module = module[1:]
+            imports += [(module, alias.name) for alias in node.names]
+    return imports
+
+
+def test_other_folders_enter_a_room_by_its_door() -> None:
+    """A name that is imported past a door is on a list that only gets shorter: export it in the room's `__init__`."""
+    past: set[str] = set()
+    for path in sources(tests=False):
+        home = path.relative_to(ROOT).parts[0]
+        for module, name in imported_from(path, ast.parse(path.read_text())):
+            is_elsewhere = bool(module) and module[0] in DOORS and module[0] != home and home != "bench"
+            if is_elsewhere and not ROOT.joinpath(*module).is_dir():
+                past.add(".".join((*module, name)))
+    listed = set(PAST_THE_DOORS.read_text().split())
+    assert past - listed == set(), "export them at the door of their room, and import them from there"
+    assert listed - past == set(), f"nobody imports these past a door: take them off {PAST_THE_DOORS.name}"

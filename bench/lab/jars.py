@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tierfetch.protocol.errors import OperatorError
+from tierfetch.protocol import OperatorError
 
 KAFKA_VERSION = "4.3.0"
 LAB = Path(__file__).resolve().parents[2] / ".lab"

@@ -161,7 +161,7 @@ class KafkaCluster(LocalNodes):
             return set()
 
     def wipe(self, node: int) -> None:
-        """Remove everything a stopped node keeps, and format it anew."""
+        """Remove everything a stopped node keeps, and format it again."""
         assert node not in self._processes, f"node {node} is running"
         shutil.rmtree(self.data_directory(node))
         self.format(node)

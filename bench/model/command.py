@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tierfetch.cli.model.calibrate import measured_machine
 from tierfetch.cli.options import table_console
-from tierfetch.model.calibration import Calibrations, System
+from tierfetch.model import Calibrations, System
 
 from ..lab.jars import KafkaUnavailableError, kafka_jars
 from .judge import RUNS_MIN
@@ -33,7 +33,7 @@ RESULT = Path("bench-results/model.json")
 )
 @click.option("--scenarios", "wanted", multiple=True, metavar="TEXT", help="Only test scenarios whose name has this.")
 @click.option("--json", "path", type=click.Path(path_type=Path), default=RESULT, show_default=True)
-@click.option("--resume", is_flag=True, help="Go on from what the file has, instead of beginning anew.")
+@click.option("--resume", is_flag=True, help="Continue from what the file has, instead of beginning again.")
 @click.option(
     "--calibration",
     type=click.Path(path_type=Path, exists=True),
@@ -57,10 +57,10 @@ def main(
     \b
       python -m bench model                                      everything, about 25 minutes
       python -m bench model --against nothing --scenarios tier   some of ours
-      python -m bench model --resume                             go on after an interruption
+      python -m bench model --resume                             continue after an interruption
       python -m bench model --docs docs/model-proof.md           the document, from the last session's file
 
-    Each prediction is in the JSON file before its first run. The file is written anew after every run.
+    Each prediction is in the JSON file before its first run. The file is rewritten after every run.
     """
     console = table_console()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))

@@ -30,7 +30,7 @@ from typing import Final
 
 import numpy as np
 
-from tierfetch.model.calibration import Calibration, System
+from tierfetch.model import Calibration, System
 
 from .scenario import Scenario
 from .timing import Timing

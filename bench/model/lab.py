@@ -1,6 +1,6 @@
-"""One cluster of two brokers, ours or Apache Kafka's, whose tier is a directory that can be told to be slow.
+"""One cluster of two brokers, ours or Apache Kafka's, whose tier is a directory that can be made slow.
 
-What a scenario wants is set as the cluster's dynamic configs, so that one cluster serves for all scenarios, and a
+What a scenario needs is set as the cluster's dynamic configs, so that one cluster serves for all scenarios, and a
 capture reads there what holds.
 """
 
@@ -19,7 +19,7 @@ from tierfetch.cli.cluster_session import run as run_admin
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.processes import poll
-from tierfetch.model.calibration import System
+from tierfetch.model import System
 from tierfetch.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,

@@ -1,6 +1,6 @@
-"""The JSON document of a session: what was predicted, before what was measured; written anew after every run.
+"""The JSON document of a session: what was predicted, before what was measured; rewritten after every run.
 
-A session that is cut off keeps all of it, and another one goes on from there: `completed` is what it need not repeat.
+A session that is cut off keeps all of it, and another one continues from there: `completed` is what it need not repeat.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from tierfetch.model.calibration import Calibrations, System
+from tierfetch.model import Calibrations, System
 
 from ..measure import commit, machine
 from .forecast import Forecast

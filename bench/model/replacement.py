@@ -15,9 +15,9 @@ from typing import Final
 from confluent_kafka import Producer
 
 from tierfetch.cli.processes import poll
-from tierfetch.model.inventory_parts import Policy
+from tierfetch.model import Policy
 from tierfetch.plugins.local import STORAGE_DIRECTORY
-from tierfetch.protocol.errors import RetriableError
+from tierfetch.protocol import RetriableError
 
 from ..measure import cpu_seconds
 from ..workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_isr

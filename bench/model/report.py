@@ -9,7 +9,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from tierfetch.model.calibration import Calibration, System
+from tierfetch.model import Calibration, System
 
 from .judge import FAIR, GOOD, NOT_JUDGED_MAX, RUNS_MIN, SPREAD_MAX, Aim, Judgement, Summary, Verdict, judged, summary
 from .record import Entry, Record

@@ -19,8 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from tierfetch.model.calibration import System
-from tierfetch.model.inventory_parts import Policy
+from tierfetch.model import Policy, System
 
 BOUNDED_LOCAL_BYTES: Final = 4_000_000
 """The local bytes of each partition if the policy is bounded-local."""

@@ -18,7 +18,7 @@ import click
 from confluent_kafka import KafkaException
 from rich.console import Console
 
-from tierfetch.model.calibration import Calibrations, MachineRates, System
+from tierfetch.model import Calibrations, MachineRates, System
 
 from .fit import fitted, seen
 from .forecast import captured, forecast
@@ -32,7 +32,7 @@ FAILURES: Final = (TimeoutError, RuntimeError, OSError, KafkaException, click.Cl
 
 
 class Session:
-    """`console` shows what is going on; `record` keeps it."""
+    """`console` shows progress; `record` keeps it."""
 
     def __init__(self, system: System, record: Record, machine: MachineRates, console: Console) -> None:
         self.system = system

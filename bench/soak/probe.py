@@ -76,5 +76,5 @@ class Latencies:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which this share of them lies; nan of none."""
+    """Return the value at this quantile; nan of none."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")

@@ -19,7 +19,7 @@ from tierfetch.log.core.producer_snapshot import encode_snapshot
 from tierfetch.pipeline.access.options import parse
 from tierfetch.pipeline.planning.driver import planning
 from tierfetch.pipeline.planning.table import TablePlanner, TableSplit
-from tierfetch.protocol.topics import uuid_to_text
+from tierfetch.protocol import uuid_to_text
 
 from ..measure import Results
 from .segments import TOPIC, TierWriter, batch

@@ -1,6 +1,6 @@
 """Tiers made without a broker, as fast as the disk takes them: one batch, again and again at rising offsets.
 
-The base offset lies outside of what the CRC covers, so a batch that was built once is right at any offset.
+The CRC does not cover the base offset, so a batch that was built once is right at any offset.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tierfetch.log.core.checkpoints import encode_leader_epochs
 from tierfetch.log.core.epochs import EpochEntry
 from tierfetch.log.core.index import OffsetIndex, TimeIndex
 from tierfetch.log.core.producer_snapshot import encode_snapshot
+from tierfetch.protocol import TopicIdPartition, uuid_to_text
 from tierfetch.protocol.records import Compression, Record, build_batch
-from tierfetch.protocol.topics import TopicIdPartition, uuid_to_text
 
 TOPIC: Final = "bench"
 START_MS: Final = 1_700_000_000_000
@@ -50,7 +50,7 @@ def repeated(one: bytearray, records: int, total_bytes: int, first_offset: int =
 
 
 class TierWriter:
-    """Segments of one partition, one behind the other, in the layout of LocalTieredStorage."""
+    """Write consecutive segments of one partition in the layout of LocalTieredStorage."""
 
     def __init__(self, root: Path, topic: str = TOPIC) -> None:
         self.partition = TopicIdPartition(uuid.uuid4(), topic, 0)

@@ -2,7 +2,7 @@
 
 One broker takes the records from a librdkafka producer and copies them to its tier; Spark reads the tier, the consumer
 the broker's warm local segments. Each Spark session is a process of its own: its start, the plan and two warm-ups over
-the whole table are not counted, the runs behind them are. CPU seconds are those of the JVM and of its Python workers.
+the whole table are not counted, the runs after them are. CPU seconds are those of the JVM and of its Python workers.
 """
 
 from __future__ import annotations

@@ -8,3 +8,15 @@ isr_changes            gathers the ISR changes of all led partitions into one Al
 directory_assignments  reports in which log directory each replica is stored (AssignReplicasToDirs, KIP-858).
 topic_config           derives a topic's default configuration from the broker's `log.*` keys.
 """
+
+from __future__ import annotations
+
+from .view import NO_LEADER, BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
+
+__all__ = [
+    "NO_LEADER",
+    "BrokerRegistration",
+    "ClusterImage",
+    "PartitionRegistration",
+    "TopicImage",
+]

@@ -21,7 +21,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from random import Random
 from typing import Any, Final
 
-from ...controller.core.refusals import is_from_another
+from ...controller import is_from_another
 from ...protocol.api import ApiKey
 from ...protocol.envelope import EnvelopeError, unwrapped, wrapped
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError

@@ -67,6 +67,15 @@ class BrokerState(Enum):
     LEFT = "left"
 
 
+_WAITING_FOR: Final = {
+    BrokerState.UNREGISTERED: "its registration with the controller",
+    BrokerState.STARTING: "the logs of its replicas to be opened",
+    BrokerState.LEAVING: "its end: others take its leaderships over",
+    BrokerState.LEFT: "its end",
+}
+"""What a broker waits for that is not running."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerIdentity:
     """What a registration says. `features`: name, lowest and highest level supported."""
@@ -138,6 +147,15 @@ class BrokerLifecycle:
     def unanswered(self) -> Unanswered:
         """Which controllers did not answer when they were asked last."""
         return self._channel.unanswered
+
+    @property
+    def waiting_for(self) -> str | None:
+        """What this broker waits for until clients can use it; None while they can."""
+        if self.state is BrokerState.RUNNING:
+            if not self._is_fenced:
+                return None
+            return "the controller to unfence this broker, once it has replayed its own registration"
+        return _WAITING_FOR[self.state]
 
     async def serve(self) -> None:
         """This broker is ready: returns once the controller lets it lead and join ISRs."""

@@ -17,7 +17,7 @@ directory id: a wiped broker is another one) -> observer -> caught up once with 
 | unfenced | the active controller | never, as in Kafka: its heartbeats continue, and each failure is logged |
 
 `waits` says which of them it is at and what is in the way; out of time is an OSError. What the last run left on the
-disk (who led the quorum) is not taken for news: `has_heard_leader`.
+disk (who led the quorum) is not taken for news: `has_leader_responded`.
 
 In a process that is a controller too the view listens to the controller's replica instead (`share`, before that starts,
 and `attach`): one node has one replica of the log.
@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from ...controller.core.config import KRAFT_VERSION, registered_features
+from ...controller import KRAFT_VERSION, registered_features
 from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
 from ...log.disk.durable_directory import make_directory_durably
 from ...protocol.errors import ErrorCode, KafkaError
@@ -241,7 +241,7 @@ class QuorumClusterView:
         """Return whether all is applied that the quorum reported; what it holds now is known after the registration."""
         node = self._node
         is_applied = node is not None and 0 < node.status.high_watermark <= node.applied_offset
-        return is_applied and node is not None and node.has_heard_leader
+        return is_applied and node is not None and node.has_leader_responded
 
     # The port: this broker's life.
 
@@ -361,7 +361,7 @@ class QuorumClusterView:
         self._wake()
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
-        if self._node is not None and self._node.has_heard_leader:
+        if self._node is not None and self._node.has_leader_responded:
             _log.info("controller %s is active in epoch %d", leader.leader_id, leader.epoch)
         if leader.leader_id is not None:
             self.lifecycle.controller_changed()

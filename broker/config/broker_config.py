@@ -21,7 +21,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from ...fetcher.core.policies import bootstrap_policy
+from ...fetcher.core import bootstrap_policy
 from ...log.core.properties import (
     INT32_MAX,
     INT64_MAX,
@@ -137,6 +137,7 @@ class NodeKeys(PropertyKeys):
     """How long a stop waits for others to take over what this broker leads."""
     metrics_host: str = "127.0.0.1"
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    metrics_partitions: Literal["all", "none"] = "all"
     """Prometheus endpoint; absent: none; 0: the system chooses."""
     max_connections: PositiveInt = 10_000
     max_connections_per_ip: PositiveInt = UNLIMITED

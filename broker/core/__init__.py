@@ -6,5 +6,6 @@ image_changes   finds the partitions of a broker that differ between two images.
 follower_reads  decides what a consumer may read from a follower (KIP-392).
 write_rules     says what Produce must not write: internal topics, transactions that no coordinator tracks.
 read_replicas   chooses the replica that a consumer should read from (`replica.selector.class`).
+move_throttle   says when replicas may be copied on between log directories.
 recompression   rewrites a batch in the topic's codec (`compression.type`).
 """

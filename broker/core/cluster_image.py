@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from ...controller.image.client_quotas import ClientQuotas
+from ...controller import ClientQuotas, directory_of
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ...security.acls import Acls
 from ...security.credentials import ScramCredentials
@@ -73,9 +73,7 @@ class PartitionRegistration:
 
     def directory_of(self, broker_id: int) -> UUID | None:
         """The directory of a broker's replica as far as the cluster knows it."""
-        if broker_id not in self.replicas or len(self.directories) != len(self.replicas):
-            return None
-        return self.directories[self.replicas.index(broker_id)]
+        return directory_of(broker_id, self.replicas, self.directories)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ A client that is refused with OFFSET_OUT_OF_RANGE by a follower asks the leader 
 
 from __future__ import annotations
 
-from ...fetcher.core.epoch_fetch import DivergingEpoch, FetchDecision, FetchPosition, LeaderView, Refuse, validate_fetch
+from ...fetcher.core import DivergingEpoch, FetchDecision, FetchPosition, LeaderView, Refuse, validate_fetch
 from ...protocol.errors import ErrorCode
 
 

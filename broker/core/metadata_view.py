@@ -6,7 +6,7 @@ touch. A batch may be of thousands of records and a snapshot of all: they are ta
 there at once when the last one is done.
 
 ACLs, SCRAM credentials and quotas are not copied: the image has the log's own, which change record by record. ACLs are
-taken up without a pause among them (`may_pause_after`).
+taken up without a pause among them (`taken_up_in_steps`).
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Final
 
-from ...controller.core.features import EARLIEST_PENDING_UPLOAD_LEVEL
-from ...controller.image.delta import ConfigResource, ImageDelta
-from ...controller.image.image import (
+from ...controller import (
     BROKER_RESOURCE,
+    EARLIEST_PENDING_UPLOAD_LEVEL,
     METADATA_VERSION,
     TOPIC_RESOURCE,
+    ConfigResource,
+    ImageDelta,
     MetadataImage,
-    may_pause_after,
+    TopicRegistration,
+    taken_up_in_steps,
 )
-from ...controller.image.registrations import BrokerRegistration as RegisteredBroker
-from ...controller.image.registrations import PartitionRegistration as RegisteredPartition
-from ...controller.image.registrations import TopicRegistration
+from ...controller import BrokerRegistration as RegisteredBroker
+from ...controller import PartitionRegistration as RegisteredPartition
 from ...controller.records import decode_record
 from ...protocol.topics import interned_id
 from ...protocol.wire.stepping import Steps, run_to_end
@@ -106,12 +107,9 @@ class MetadataView:
 
 
 def _replayed(metadata: MetadataImage, records: Iterable[bytes], size: int) -> Steps[None]:
-    """Replay the records into the image."""
-    for number, value in enumerate(records, start=1):
-        record = decode_record(value).record
-        metadata.replay(record)
-        if number % size == 0 and may_pause_after(record):
-            yield
+    """Replay the records into the image, those of a transaction at its end."""
+    decoded = (decode_record(value).record for value in records)
+    yield from taken_up_in_steps(metadata, decoded, metadata.take_up, size)
 
 
 def _topics(

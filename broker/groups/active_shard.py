@@ -21,6 +21,7 @@ from random import Random
 from typing import Final
 
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...protocol.net.clock import monotonic_ms
 from ...protocol.records import decompressed_bytes_max
 from ...protocol.records.compression import Compression
 from ..replicas.leadership import WallClock
@@ -85,7 +86,7 @@ class ActiveShard:
 
     @property
     def now(self) -> Now:
-        return Now(int(asyncio.get_running_loop().time() * 1000), self._now_ms())
+        return Now(monotonic_ms(), self._now_ms())
 
     # Requests.
 
@@ -105,7 +106,7 @@ class ActiveShard:
 
     def _judge_size(self, group_id: str, join: Join) -> ErrorCode:
         """Return whether a member may join with what it brings (`core.memory`)."""
-        record_bytes_max = self.partition.log.config.max_message_bytes
+        record_bytes_max = self.partition.log.state.config.max_message_bytes
         if self._settings.compression is not Compression.NONE:
             record_bytes_max = decompressed_bytes_max(record_bytes_max)
         group = self.shard.groups.get(group_id) or Group(group_id, self._settings.group)

@@ -27,11 +27,11 @@ _log = logging.getLogger(__name__)
 async def load(partition: Partition, shard: Shard) -> int:
     """Fill an empty shard; returns the number of records. KafkaError, OSError if leadership or the disk goes."""
     log = partition.log
-    end_offset = log.log_end_offset
+    end_offset = log.state.log_end_offset
     committed = partition.committed(end_offset, partition.leader().leader_epoch)
     if committed is not None:
         await committed
-    offset, records = log.offsets.local_log_start_offset, 0
+    offset, records = log.state.offsets.local_log_start_offset, 0
     while offset < end_offset:
         with await log.read(offset, max_bytes=READ_BYTES, max_offset=end_offset) as piece:
             data = await piece.read()
@@ -39,7 +39,7 @@ async def load(partition: Partition, shard: Shard) -> int:
             break
         for position, header in iter_batches(data):
             if header.last_offset >= offset:
-                records += await replay_batch(shard, data, position, header, log.config.max_message_bytes)
+                records += await replay_batch(shard, data, position, header, log.state.config.max_message_bytes)
                 offset = header.next_offset
     return records
 

@@ -72,13 +72,13 @@ class DeleteRecordsHandler:
             raise KafkaError(ErrorCode.policy_violation, f"{topic}: what is in the tier would be forgotten")
         partition = self._hosted.find(topic, number)
         leadership = partition.leader()
-        if partition.log.config.cleanup_policy == {"compact"}:
+        if partition.log.state.config.cleanup_policy == {"compact"}:
             raise KafkaError(ErrorCode.policy_violation, f"{topic}-{number}: cleanup.policy does not allow deletion")
-        before = partition.log.high_watermark if offset == HIGH_WATERMARK else offset
-        if not 0 <= before <= partition.log.high_watermark:
+        before = partition.log.state.high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= before <= partition.log.state.high_watermark:
             raise KafkaError(
                 ErrorCode.offset_out_of_range,
-                f"{topic}-{number}: offset {offset}, the high watermark is {partition.log.high_watermark}",
+                f"{topic}-{number}: offset {offset}, the high watermark is {partition.log.state.high_watermark}",
             )
         await partition.log.increment_log_start_offset(before)
         # Answered once the ISR has followed: a new leader must not bring the deleted records back.

@@ -1,6 +1,6 @@
 """Fetch, for followers and consumers: sessions, limits, and waiting until there is enough to say.
 
-Of a session's partitions those are looked at that do not rest (`fetch_reads`). A partition that is roused while its
+Of a session's partitions those are looked at that do not rest (`fetch_reads`). A partition that is woken while its
 request sleeps is slept on from then on, as if it had never rested.
 
 A request is answered at once if it finds `min.bytes` of records, or has an error, a diverging epoch or records from the
@@ -20,8 +20,9 @@ from typing import Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch.leader_sessions import AskedPartition, FetchContext, FetchSessionCache
-from ...protocol.fetch.messages import HIGH_WATERMARK_NOT_TOLD, FetchRequest, FetchResponse
+from ...protocol.fetch.messages import HIGH_WATERMARK_UNKNOWN, FetchRequest, FetchResponse
 from ...protocol.fetch.wire import RACK_SINCE
+from ...protocol.net.clock import monotonic_ms
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.net.pace import exhausted
 from ..core.read_replicas import ReplicaSelector, select_leader
@@ -29,7 +30,8 @@ from ..replicas.delayed import Sleepers, Wakeup
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.partition import Partition
 from ..replicas.replication_throttles import Throttle
-from .fetch_reads import FetchReads, RemoteReads
+from .fetch_reads import FetchReads
+from .tier_reads import RemoteReads
 
 
 class FetchQuota(Protocol):
@@ -130,11 +132,11 @@ class FetchHandler:
             self._sessions.respond_steps(
                 session,
                 reads.answers,
-                now_ms=int(asyncio.get_running_loop().time() * 1000),
+                now_ms=monotonic_ms(),
                 node_endpoints=self._hosted.endpoints(reads.hints, listener) if reads.hints else (),
             )
         )
-        going_on = self._sessions.is_told(session)
+        going_on = self._sessions.continued_session(session)
         if going_on is not None:
             for asked, leadership in reads.may_rest():
                 leadership.resting.add(going_on, asked, request.replica_id)
@@ -157,7 +159,7 @@ class Sleep:
     def begin(self) -> bool:
         """Whether another look is due before the request sleeps: not all stand where they stood at the last one."""
         if self._context.session is not None:
-            self._context.session.on_roused.append(self._roused)
+            self._context.session.on_woken.append(self._woken)
         is_due = False
         for asked in self._context.partitions:
             if asked in self._reads.denied:
@@ -172,11 +174,11 @@ class Sleep:
 
     def end(self) -> None:
         if self._context.session is not None:
-            self._context.session.on_roused.remove(self._roused)
+            self._context.session.on_woken.remove(self._woken)
         for news in self._on:
             news.discard(self.wakeup)
 
-    def _roused(self, asked: AskedPartition) -> None:
+    def _woken(self, asked: AskedPartition) -> None:
         partition = self._find(asked)
         if partition is None:
             self.wakeup.wake()  # that it is no longer hosted is news as well
@@ -194,6 +196,6 @@ class Sleep:
         if self._replica_id >= 0:
             self._on.append(partition.log_end_news)
             partition.log_end_news.add(self.wakeup)
-        if self._replica_id < 0 or asked.wanted.high_watermark != HIGH_WATERMARK_NOT_TOLD:
+        if self._replica_id < 0 or asked.wanted.high_watermark != HIGH_WATERMARK_UNKNOWN:
             self._on.append(partition.high_watermark_news)
             partition.high_watermark_news.add(self.wakeup)

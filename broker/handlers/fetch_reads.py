@@ -14,21 +14,11 @@ A leader that knows a better replica for a consumer in that rack names it in pla
 sent an older high watermark than it could have now is answered at once (KIP-1166): consumers may be waiting for it
 there. It cannot be above the end of its log, which is where it fetches.
 
-Local partitions never wait for the tier. Reads of the tier begin together, at most `TIER_READS_MAX`, and what they
-return within one turn of the event loop (it was cached) counts in the order of the partitions. The others are awaited
-only while the answer has less than `min.bytes` and nothing else to say. `RemoteReads` keeps the one deadline of them
-all. A read that is left is cancelled; what it fetches still goes into the caches, where the next request finds it:
-
-    state of a read        done in a turn     answer is worth sending      deadline of the reads
-    ---------------------  -----------------  ---------------------------  -----------------------------
-    its partition gets     its records        no records, this time        no records, this time
+Local partitions never wait for the tier; `tier_reads` says for how long the others do. Which partitions need no further
+look is in `fetch_standing`.
 
 The first records of a response come even if they exceed its limit (KIP-74). A follower's position is noted once a
 request, before its answer is made, so that the answer has the high watermark it caused.
-
-A partition may rest in its session where a look would find, and do, the same until something has moved: it is led here,
-its reader waits at the end, with a follower nothing is left to commit and no ISR to change, and there was no error and
-nothing to repeat. What moves it notifies `leadership.resting` first.
 
 Between a decision and the read that follows it local retention may move on: then it is decided again; the next segment
 upward never takes the place of the asked offset.
@@ -40,33 +30,27 @@ import asyncio
 import logging
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from dataclasses import replace
+from typing import Final
 from uuid import UUID
 
-from ...fetcher.core.epoch_fetch import (
+from ...fetcher.core import (
     DivergingEpoch,
     FetchDecision,
     FetchIsolation,
     FetchPosition,
+    FollowerFetch,
     LeaderView,
     ReadRemote,
     Refuse,
     Serve,
-    validate_fetch,
 )
-from ...fetcher.core.leader_replicas import FollowerFetch
-from ...log.core import index
-from ...log.replica.state import LogOffsets
 from ...log.segment.slices import LogSlice
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.fetch.leader_sessions import AskedPartition
 from ...protocol.fetch.messages import (
-    LOCAL_LOG_START_NOT_TOLD,
-    NO_READ_REPLICA,
+    LOCAL_LOG_START_UNKNOWN,
     READ_COMMITTED,
-    AbortedTransaction,
-    EpochEndOffset,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
@@ -75,17 +59,17 @@ from ...protocol.net.dispatch import TopicRights
 from ...protocol.net.pace import SLICE_ELEMENTS, pace
 from ...protocol.topics import TopicIdPartition
 from ...protocol.wire.leader_hints import LeaderIdAndEpoch
-from ...protocol.wire.primitives import Part, part_size
-from ...rlm.reader import RemoteRead, RemoteRecords
-from ..core.follower_reads import validate_follower_read
+from ...protocol.wire.primitives import part_size
+from ...rlm import RemoteRead
 from ..core.read_replicas import ReplicaSelector, select_leader
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import Leadership
 from ..replicas.partition import Partition
 from ..replicas.replication_throttles import Throttle
+from .fetch_answers import refused, served
+from .fetch_standing import Standing
+from .tier_reads import RemoteReads, TierRead, TierReads
 
-TIER_READS_MAX: Final = 256
-"""Reads of the tier that one request has under way."""
 LOOKS_AT_ONCE: Final = 100
 """Partitions that are looked at before other work may have its turn."""
 DECISIONS_MAX: Final = 3
@@ -94,16 +78,8 @@ _WRONG_BROKER: Final = frozenset(
     {ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch, ErrorCode.unknown_leader_epoch}
 )
 _REFUSALS: Final = (DivergingEpoch, Refuse)
-_OUTSIDE: Final = frozenset({ErrorCode.offset_out_of_range, ErrorCode.offset_moved_to_tiered_storage})
 
 _log = logging.getLogger(__name__)
-
-
-class RemoteReads(Protocol):
-    """Reads of the tier for consumers; `rlm.reader.RemoteLogReader`."""
-
-    async def read(self, request: RemoteRead) -> RemoteRecords | None:
-        """None if the offset is local by now; no records if the tier did not answer in time. KafkaError."""
 
 
 def isolation_of(request: FetchRequest) -> FetchIsolation:
@@ -112,37 +88,6 @@ def isolation_of(request: FetchRequest) -> FetchIsolation:
     if request.isolation_level == READ_COMMITTED:
         return FetchIsolation.TXN_COMMITTED
     return FetchIsolation.HIGH_WATERMARK
-
-
-@dataclass(frozen=True, slots=True)
-class _TierRead:
-    """A read of the tier under way for a partition, and what was known of the partition when it began."""
-
-    asked: AskedPartition
-    view: LeaderView
-    records: asyncio.Task[RemoteRecords | None]
-
-
-class Standing:
-    """A partition in which a look found nothing to report, with all that this depends on, as it was then."""
-
-    __slots__ = ("_leader_epoch", "_offsets", "leadership", "partition")
-
-    def __init__(self, partition: Partition, leadership: Leadership | None, offsets: LogOffsets) -> None:
-        self.partition = partition
-        self.leadership = leadership
-        self._leader_epoch = partition.leader_epoch
-        self._offsets = offsets
-
-    def has_moved(self) -> bool:
-        partition = self.partition
-        log, offsets = partition.log, self._offsets
-        return (
-            log.log_end_offset != offsets.log_end_offset
-            or partition.leadership is not self.leadership
-            or partition.leader_epoch != self._leader_epoch
-            or log.offsets != offsets
-        )
 
 
 class FetchReads:
@@ -189,10 +134,7 @@ class FetchReads:
         """Whether the look has waited for a file: what it found before may have moved since."""
         self._bytes_left = self._request.max_bytes
         self._replicated: list[tuple[TopicIdPartition, int]] = []
-        self._tier_reads: list[_TierRead] = []
-        """The reads that the look waits for, in the order of their partitions."""
-        self._tier_tasks: list[asyncio.Task[RemoteRecords | None]] = []
-        """All that the look began, and has to see ended."""
+        self._tier_reads = TierReads(self._remote)
 
     def has_enough(self) -> bool:
         """Whether to answer without waiting for more."""
@@ -219,7 +161,7 @@ class FetchReads:
                 self._take(asked, await self._answer(asked))
             await self._await_tier()
         finally:
-            await self._leave_tier_reads()
+            await self._tier_reads.leave()
         self._has_looked = True
 
     def _take(self, asked: AskedPartition, answer: FetchPartitionResponse) -> None:
@@ -232,24 +174,13 @@ class FetchReads:
     async def _await_tier(self) -> None:
         """Wait for reads of the tier until the answer is worth sending, or all have ended."""
         while self._tier_reads and not (self.must_answer or (self.size and self.has_enough())):
-            await asyncio.wait([read.records for read in self._tier_reads], return_when=asyncio.FIRST_COMPLETED)
-            ended = [read for read in self._tier_reads if read.records.done()]
-            self._tier_reads = [read for read in self._tier_reads if not read.records.done()]
-            for read in ended:
+            for read in await self._tier_reads.ended():
                 answer = await self._answer_after(read)
                 # Larger than what the request has left: it stays cached, and comes earlier in the next answer.
                 if not self.size or not answer.records or part_size(answer.records) <= self._bytes_left:
                     self._take(read.asked, answer)
             if not self._tier_reads:
                 self.must_answer = True
-
-    async def _leave_tier_reads(self) -> None:
-        """Cancel what nobody waits for any longer; the fetches that it began still fill the caches."""
-        left, self._tier_tasks = [task for task in self._tier_tasks if not task.done()], []
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.gather(*left, return_exceptions=True)
 
     def standing(self, asked: AskedPartition) -> Standing | None:
         """Return where a partition stood at the last look, if nothing was to report; None if it has moved since."""
@@ -263,23 +194,9 @@ class FetchReads:
         if self._select not in (None, select_leader):
             return
         for asked, standing in self._standings.items():
-            leadership = standing.leadership
-            if leadership is None or standing.has_moved():
-                continue
-            if self._waits_at_end(asked.wanted, standing.partition, leadership):
+            leadership = standing.resting_place(asked.wanted, self._isolation, self._request.replica_id)
+            if leadership is not None:
                 yield asked, leadership
-
-    def _waits_at_end(self, wanted: FetchPartition, partition: Partition, leadership: Leadership) -> bool:
-        """Return whether a look would find nothing to serve, to commit or to repeat, and no ISR change."""
-        log, replicas = partition.log, leadership.replicas
-        if self._isolation is FetchIsolation.TXN_COMMITTED:
-            return wanted.fetch_offset >= log.offsets.last_stable_offset
-        if self._isolation is FetchIsolation.HIGH_WATERMARK:
-            return wanted.fetch_offset >= log.high_watermark
-        if wanted.can_raise_to(log.high_watermark, log.log_start_offset):
-            return False
-        is_settled = self._request.replica_id in replicas.isr and replicas.pending_isr is None
-        return is_settled and wanted.fetch_offset == log.log_end_offset == log.high_watermark
 
     def release(self) -> None:
         """Let go of all slices."""
@@ -304,7 +221,7 @@ class FetchReads:
             partition = self._hosted.find(topic, number)
             for attempt in range(DECISIONS_MAX):
                 found = await self._read(partition, asked, notes_position=notes_position and attempt == 0)
-                if isinstance(found, _TierRead):
+                if isinstance(found, TierRead):
                     if not found.records.done():
                         return self._put_off(found, may_wait=may_wait)
                     found = self._from_tier(found)
@@ -314,7 +231,7 @@ class FetchReads:
         except OUTSIDE as error:
             return self._answer_of_error(asked, error)
 
-    async def _answer_after(self, read: _TierRead) -> FetchPartitionResponse:
+    async def _answer_after(self, read: TierRead) -> FetchPartitionResponse:
         """Answer the partition of a read of the tier that has ended."""
         try:
             found = self._from_tier(read)
@@ -323,12 +240,12 @@ class FetchReads:
         # The offset became local meanwhile. The tier is not waited for again: the reads have one deadline.
         return found or await self._answer(read.asked, may_wait=False)
 
-    def _put_off(self, read: _TierRead, *, may_wait: bool) -> FetchPartitionResponse:
+    def _put_off(self, read: TierRead, *, may_wait: bool) -> FetchPartitionResponse:
         if may_wait:
-            self._tier_reads.append(read)
+            self._tier_reads.wait_for(read)
         else:
             self.must_answer = True
-        return _response(read.asked.wanted, read.view)
+        return served(read.asked.wanted, read.view)
 
     def _answer_of_error(self, asked: AskedPartition, error: Exception) -> FetchPartitionResponse:
         topic, number = asked.key
@@ -345,27 +262,18 @@ class FetchReads:
 
     async def _read(
         self, partition: Partition, asked: AskedPartition, *, notes_position: bool
-    ) -> FetchPartitionResponse | _TierRead | None:
+    ) -> FetchPartitionResponse | TierRead | None:
         """Return None if the decision no longer held when it was carried out: decide again."""
-        wanted, offsets = asked.wanted, partition.log.offsets
-        leadership = partition.leadership
-        if leadership is None:
-            view = self._follower_view(partition)
-            decision = validate_follower_read(view, self._position(wanted))
-        else:
-            view = leadership.view_at(offsets)
-            decision = validate_fetch(view, self._position(wanted))
+        wanted = asked.wanted
+        # A position is noted before the answer: it may raise the high watermark, or let the follower join the ISR.
+        fetch = self._follower_fetch(wanted) if notes_position else None
+        decision, view, offsets = partition.decide_fetch(
+            self._position(wanted), fetch, knows_followers=self._select is not None
+        )
         if isinstance(decision, _REFUSALS):
             return self._refused(partition, view, wanted, decision)
-        if leadership is not None:
-            # Before the answer: this very position may raise the high watermark, or let the follower join the ISR.
-            if notes_position:
-                self._note_position(leadership, wanted)
-            # The position has raised it: the answer must not be one round trip older than it need be (KIP-1166).
-            if partition.log.high_watermark != view.high_watermark:
-                offsets = partition.log.offsets
-                view = leadership.view_at(offsets)
-            answer = self._without_reading(partition, leadership, view, wanted, decision)
+        if partition.leadership is not None:
+            answer = self._without_reading(partition, partition.leadership, view, wanted, decision)
             if answer is not None:
                 return answer
         if isinstance(decision, Serve) and self._bytes_left > 0:
@@ -373,24 +281,17 @@ class FetchReads:
         if isinstance(decision, ReadRemote) and self._bytes_left > 0:
             return await self._begin_tier_read(partition, view, asked, decision.max_offset)
         if self.held_back_until_s == math.inf:
-            self._standings[asked] = Standing(partition, leadership, offsets)
-        return _response(wanted, view)
+            self._standings[asked] = Standing(partition, offsets)
+        return served(wanted, view)
 
-    def _follower_view(self, partition: Partition) -> LeaderView:
-        """Raise NOT_LEADER_OR_FOLLOWER for a client too old to know that a follower may be read from (KIP-392)."""
-        if self._select is None:
-            partition.leader()  # refuses
-        return partition.follower_view()
-
-    def _note_position(self, leadership: Leadership, wanted: FetchPartition) -> None:
+    def _follower_fetch(self, wanted: FetchPartition) -> FollowerFetch:
         local_log_start_offset = wanted.local_log_start_offset
-        fetch = FollowerFetch(
+        return FollowerFetch(
             wanted.fetch_offset,
             wanted.log_start_offset,
             self._request.replica_epoch,
-            None if local_log_start_offset == LOCAL_LOG_START_NOT_TOLD else local_log_start_offset,
+            None if local_log_start_offset == LOCAL_LOG_START_UNKNOWN else local_log_start_offset,
         )
-        leadership.record_fetch(self._request.replica_id, fetch)
 
     def _without_reading(
         self,
@@ -407,9 +308,9 @@ class FetchReads:
             preferred = leadership.preferred_read_replica(self._select, self._request.rack_id, wanted.fetch_offset)
             if preferred is not None:
                 self.must_answer = True
-                return replace(_response(wanted, view), preferred_read_replica=preferred)
+                return replace(served(wanted, view), preferred_read_replica=preferred)
         if isinstance(decision, Serve) and self._is_held_back(partition, leadership):
-            return _response(wanted, view)
+            return served(wanted, view)
         return None
 
     def _is_held_back(self, partition: Partition, leadership: Leadership) -> bool:
@@ -436,18 +337,10 @@ class FetchReads:
         self, partition: Partition, view: LeaderView, wanted: FetchPartition, decision: DivergingEpoch | Refuse
     ) -> FetchPartitionResponse:
         self.must_answer = True
-        if isinstance(decision, DivergingEpoch):
-            diverging_epoch = EpochEndOffset(decision.epoch, decision.end_offset)
-            return replace(_response(wanted, view), diverging_epoch=diverging_epoch)
-        # With the offsets: an empty follower chooses its start from them (KIP-405).
-        if decision.error in _OUTSIDE:
-            return FetchPartitionResponse(
-                wanted.partition,
-                error_code=decision.error,
-                high_watermark=view.high_watermark,
-                log_start_offset=view.log_start_offset,
-            )
-        return self._failed(partition.partition.topic, wanted.partition, decision.error)
+        answer = refused(wanted, view, decision)
+        if isinstance(answer, ErrorCode):
+            return self._failed(partition.partition.topic, wanted.partition, answer)
+        return answer
 
     def _failed(self, topic: str | UUID, number: int, error: ErrorCode) -> FetchPartitionResponse:
         self.must_answer = True
@@ -475,44 +368,33 @@ class FetchReads:
         if self._throttle is not None:
             self._replicated.append((partition.partition, log_slice.size))
         if self._isolation is not FetchIsolation.TXN_COMMITTED:
-            return _response(wanted, view, log_slice)
+            return served(wanted, view, log_slice)
         try:
             aborted = await partition.log.aborted_transactions(wanted.fetch_offset, log_slice.end_offset)
         except BaseException:
             log_slice.release()
             raise
-        return _response(wanted, view, log_slice, _aborted(aborted))
+        return served(wanted, view, log_slice, aborted)
 
     async def _begin_tier_read(
         self, partition: Partition, view: LeaderView, asked: AskedPartition, max_offset: int
-    ) -> _TierRead | FetchPartitionResponse:
+    ) -> TierRead | FetchPartitionResponse:
         wanted = asked.wanted
         self._may_have_missed = True
-        if self._remote is None:
-            raise KafkaError(
-                ErrorCode.kafka_storage_error,
-                f"{partition.partition.topic_partition}: offset {wanted.fetch_offset} is in the tier, and this broker "
-                "has none (remote.log.storage.system.enable)",
-            )
-        if len(self._tier_reads) >= TIER_READS_MAX:
-            return _response(wanted, view)
-        read = self._remote.read(
-            RemoteRead(
-                partition=partition.partition,
-                log=partition.log,
-                offset=wanted.fetch_offset,
-                max_bytes=min(wanted.partition_max_bytes, self._bytes_left),
-                max_offset=max_offset,
-                min_one_batch=self.size == 0,
-                with_aborted=self._isolation is FetchIsolation.TXN_COMMITTED,
-            )
+        if self._tier_reads.is_full:
+            return served(wanted, view)
+        request = RemoteRead(
+            partition=partition.partition,
+            log=partition.log,
+            offset=wanted.fetch_offset,
+            max_bytes=min(wanted.partition_max_bytes, self._bytes_left),
+            max_offset=max_offset,
+            min_one_batch=self.size == 0,
+            with_aborted=self._isolation is FetchIsolation.TXN_COMMITTED,
         )
-        task = asyncio.create_task(read)
-        self._tier_tasks.append(task)
-        await asyncio.sleep(0)  # a read of what is cached ends in its first step
-        return _TierRead(asked, view, task)
+        return await self._tier_reads.begin(asked, view, request)
 
-    def _from_tier(self, read: _TierRead) -> FetchPartitionResponse | None:
+    def _from_tier(self, read: TierRead) -> FetchPartitionResponse | None:
         """None if the offset is local by now. KafkaError, OSError as the read ended."""
         found = read.records.result()
         if found is None:
@@ -520,26 +402,4 @@ class FetchReads:
         # Also without records: a slow store must not hold the whole request beyond `max.wait.ms`.
         self.must_answer = True
         with_aborted = self._isolation is FetchIsolation.TXN_COMMITTED
-        return _response(read.asked.wanted, read.view, found.records, _aborted(found.aborted) if with_aborted else None)
-
-
-def _aborted(transactions: Iterable[index.AbortedTransaction]) -> tuple[AbortedTransaction, ...]:
-    return tuple(AbortedTransaction(each.producer_id, each.first_offset) for each in transactions)
-
-
-def _response(
-    wanted: FetchPartition,
-    view: LeaderView,
-    records: Part | None = b"",
-    aborted: tuple[AbortedTransaction, ...] | None = None,
-) -> FetchPartitionResponse:
-    return FetchPartitionResponse(
-        wanted.partition,
-        ErrorCode.none,
-        view.high_watermark,
-        view.last_stable_offset,
-        view.log_start_offset,
-        aborted,
-        NO_READ_REPLICA,
-        records,
-    )
+        return served(read.asked.wanted, read.view, found.records, found.aborted if with_aborted else None)

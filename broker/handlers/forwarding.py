@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ...controller.core.refusals import refusal
+from ...controller import refusal
 from ...protocol.api import ApiKey
 from ...protocol.envelope import EnvelopeError
 from ...protocol.errors import ErrorCode, KafkaError

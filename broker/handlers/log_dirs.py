@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from ...log.disk.port import Disk, DiskSpace
-from ...log.keeper.log_directory import LogDirectory
-from ...log.keeper.manager import LogManager
+from ...log.keeper import LogDirectory, LogManager
 from ...log.partition_log import PartitionLog
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.extensions import NOT_THIN, NOT_WARMED
@@ -112,8 +111,8 @@ class LogDirHandler:
                 topics.setdefault(name.topic, []).append(
                     DescribeLogDirsPartition(
                         partition_index=name.partition,
-                        partition_size=0 if log is None else log.size_bytes,
-                        offset_lag=0 if log is None else max(0, log.high_watermark - log.log_end_offset),
+                        partition_size=0 if log is None else log.state.segments.size_bytes,
+                        offset_lag=0 if log is None else max(0, log.state.high_watermark - log.state.log_end_offset),
                         is_future_key=False,
                         warming_bytes_left=warming[name].bytes_left if name in warming else NOT_WARMED,
                         warming_bytes_per_second=warming[name].bytes_per_second if name in warming else 0,
@@ -129,7 +128,7 @@ class LogDirHandler:
             space = UNKNOWN_SPACE
         return DescribeLogDirsResult(
             error_code=ErrorCode.none if directory.offline is None else ErrorCode.kafka_storage_error,
-            log_dir=str(directory.path),
+            log_dir=str(directory.path.absolute()),  # as Kafka has it: plans name it so
             topics=tuple(
                 DescribeLogDirsTopic(name=topic, partitions=tuple(parts)) for topic, parts in sorted(topics.items())
             ),
@@ -141,8 +140,10 @@ class LogDirHandler:
         current = next((directory.logs[name] for directory in self._logs.directories if name in directory.logs), None)
         return DescribeLogDirsPartition(
             partition_index=name.partition,
-            partition_size=future.size_bytes,
-            offset_lag=INVALID_OFFSET_LAG if current is None else current.log_end_offset - future.log_end_offset,
+            partition_size=future.state.segments.size_bytes,
+            offset_lag=INVALID_OFFSET_LAG
+            if current is None
+            else current.state.log_end_offset - future.state.log_end_offset,
             is_future_key=True,
             warming_bytes_left=NOT_WARMED,
             warming_bytes_per_second=0,

@@ -6,17 +6,20 @@ passes on what only the active controller can answer (`forwarding`).
 A partition that the image has this broker lead has a leader once its replica has that role, LEADER_NOT_AVAILABLE until
 then: a client that asks the leader it was given must not get NOT_LEADER_OR_FOLLOWER. What others lead is answered from
 the image, as in Kafka: no broker knows how far another one is.
+
+When a broker goes, every client of its partitions asks for them at once, and again until each has a leader. So what
+was answered of a partition is kept and given again, the same object, while the partition's registration, the brokers
+and the role of its replica are what they were: an answer then costs a look at each of its partitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
-from ...controller.core.state import LOST_DIRECTORY
-from ...controller.image.registrations import is_reserved_directory
+from ...controller import LOST_DIRECTORY, is_reserved_directory
 from ...protocol.authorized_operations import NOT_ASKED, OF_CLUSTER, OF_TOPIC
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.cluster import (
@@ -34,11 +37,19 @@ from ...protocol.net.dispatch import RequestContext
 from ...protocol.net.pace import Slices
 from ...protocol.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS
 from ...protocol.topics import INTERNAL_TOPICS, TopicPartition, check_topic_name
-from ..cluster.view import NO_LEADER, ClusterImage, ClusterView, PartitionRegistration, TopicImage
+from ..cluster.view import NO_LEADER, BrokerRegistration, ClusterImage, ClusterView, PartitionRegistration, TopicImage
 
 TOPIC_WEIGHT: Final = 20
 """What a topic costs the event loop, in elements of `pace`."""
 TOPICS_AT_ONCE: Final = 50
+
+
+class _Answered(NamedTuple):
+    """What was answered of a partition, and for what."""
+
+    registration: PartitionRegistration
+    available: bool
+    partition: MetadataResponsePartition
 
 
 class ClusterHandlers:
@@ -48,6 +59,9 @@ class ClusterHandlers:
         self._view = view
         self._node_id = node_id
         self._leads = leads
+        self._answered: dict[UUID, dict[int, _Answered]] = {}
+        """What was answered, by topic id: of topics that exist, and with the brokers of `_answered_for`."""
+        self._answered_for: Mapping[int, BrokerRegistration] = {}
 
     async def metadata(self, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
         """All topics for null, else those asked for, by name or by id."""
@@ -90,15 +104,35 @@ class ClusterHandlers:
         return _unknown_topic(name, None, ErrorCode.unknown_topic_or_partition)
 
     def _topic(self, image: ClusterImage, topic: TopicImage, version: int) -> MetadataResponseTopic:
+        answered = self._answered_of(image, topic) if version > 0 else {}
         return MetadataResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
             is_internal=topic.name in INTERNAL_TOPICS,
             partitions=tuple(
-                _partition(image, number, found, version, available=self._has_leader(image, topic, number))
-                for number, found in sorted(topic.partitions.items())
+                self._partition(image, topic, number, version, answered) for number in sorted(topic.partitions)
             ),
         )
+
+    def _partition(
+        self, image: ClusterImage, topic: TopicImage, number: int, version: int, answered: dict[int, _Answered]
+    ) -> MetadataResponsePartition:
+        registration, available = topic.partitions[number], self._has_leader(image, topic, number)
+        known = answered.get(number)
+        if known is not None and known.registration is registration and known.available == available:
+            return known.partition
+        partition = _partition(image, number, registration, version, available=available)
+        answered[number] = _Answered(registration, available, partition)
+        return partition
+
+    def _answered_of(self, image: ClusterImage, topic: TopicImage) -> dict[int, _Answered]:
+        if image.brokers is not self._answered_for:
+            self._answered_for = image.brokers
+            self._answered.clear()
+        answered = self._answered.setdefault(topic.topic_id, {})
+        if len(self._answered) > len(image.topics):
+            self._answered = {id_: known for id_, known in self._answered.items() if id_ in image.topic_names}
+        return answered
 
     def _has_leader(self, image: ClusterImage, topic: TopicImage, number: int) -> bool:
         found = topic.partitions[number]

@@ -18,14 +18,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from ...fetcher.core.epoch_fetch import (
+from ...fetcher.core import (
+    MINIMUM_VERSIONS,
     FetchIsolation,
     LeaderView,
     Refuse,
     check_leader_epoch,
     end_offset_for_leader_epoch,
+    special_offset,
 )
-from ...fetcher.core.leader_offsets import MINIMUM_VERSIONS, special_offset
 from ...log.partition_log import PartitionLog, TimestampAndOffset
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch.messages import READ_COMMITTED
@@ -215,7 +216,7 @@ class OffsetHandlers:
 
 
 def _is_partly_remote(log: PartitionLog) -> bool:
-    return log.offsets.local_log_start_offset > log.log_start_offset
+    return log.state.offsets.local_log_start_offset > log.state.log_start_offset
 
 
 def _check(refusal: Refuse | None) -> None:

@@ -22,7 +22,6 @@ from .configs import ConfigHandlers
 from .coordinators import CoordinatorHandler
 from .delete_records import DeleteRecordsHandler
 from .fetch import FetchHandler, FetchQuota
-from .fetch_reads import RemoteReads
 from .forwarding import Forwarding
 from .group_admin import GroupAdminHandlers
 from .group_offsets import OffsetCommitHandlers
@@ -32,6 +31,7 @@ from .metadata import ClusterHandlers
 from .offsets import OffsetHandlers, RemoteOffsets
 from .produce import ProduceHandler
 from .producer_ids import ProducerIds
+from .tier_reads import RemoteReads
 from .txn_markers import TransactionMarkerHandler
 from .users import UserHandlers
 

@@ -4,9 +4,7 @@ controller alters.
 
 from __future__ import annotations
 
-from ...controller.core.quotas.describe import describe_client_quotas
-from ...controller.core.security.acls import describe_acls
-from ...controller.core.security.scram import describe_user_scram_credentials
+from ...controller import describe_acls, describe_client_quotas, describe_user_scram_credentials
 from ...protocol.messages.quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from ...protocol.messages.security import (
     DescribeAclsRequest,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from uuid import UUID
 
-from ...controller.core.config import KRAFT_VERSION, served_features
+from ...controller import KRAFT_VERSION, served_features
 from ...protocol.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.net.dispatch import (
     FinalizedFeatures,

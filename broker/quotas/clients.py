@@ -14,23 +14,17 @@ A response that says already that its client has to wait is the controller's (KI
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, cast
 
-from ...controller.image.client_quotas import (
-    CONSUMER_BYTE_RATE,
-    PRODUCER_BYTE_RATE,
-    REQUEST_PERCENTAGE,
-    ClientQuotas,
-    QuotaLimit,
-)
+from ...controller import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, ClientQuotas, QuotaLimit
 from ...protocol.api import ApiKey
 from ...protocol.fetch.messages import FetchRequest
 from ...protocol.messages.base import Message
 from ...protocol.messages.registry import MESSAGES, response_class
+from ...protocol.net.clock import monotonic_ms
 from ...protocol.net.dispatch import Handler, RequestContext
 from .core.sensors import Sensors
 from .processing import Processing
@@ -136,7 +130,7 @@ class BrokerQuotas:
         limit = self._limit_of_consumer(context)
         if limit is None:
             return 0
-        sensors, name, now_ms = self.sensors[CONSUMER_BYTE_RATE], (limit.user, limit.client_id), _now_ms()
+        sensors, name, now_ms = self.sensors[CONSUMER_BYTE_RATE], (limit.user, limit.client_id), monotonic_ms()
         was_quiet = sensors.is_quiet(name, now_ms)
         wait_ms = self._record(CONSUMER_BYTE_RATE, limit, size)
         if not wait_ms or was_quiet:
@@ -154,7 +148,7 @@ class BrokerQuotas:
         bound = self._quotas().address_limit(address)
         if bound is None:
             return None
-        now_ms = _now_ms()
+        now_ms = monotonic_ms()
         if not self.connections.record((address, ""), 1, bound, now_ms):
             return None
         self.connections.take_back((address, ""), 1, now_ms)
@@ -164,7 +158,7 @@ class BrokerQuotas:
     # Bounds.
 
     def _record(self, key: str, limit: QuotaLimit, value: float) -> int:
-        return self.sensors[key].record((limit.user, limit.client_id), value, limit.bound, _now_ms())
+        return self.sensors[key].record((limit.user, limit.client_id), value, limit.bound, monotonic_ms())
 
     def _limit(self, key: str, context: RequestContext) -> QuotaLimit | None:
         quotas = self._quotas()
@@ -176,10 +170,6 @@ class BrokerQuotas:
         if client not in self._limits:
             self._limits[client] = quotas.client_limit(*client)
         return self._limits[client]
-
-
-def _now_ms() -> int:
-    return int(asyncio.get_running_loop().time() * 1000)
 
 
 def has_throttle_time(api: ApiKey) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from ...protocol.net.clock import monotonic_ms
 from .clients import BrokerQuotas
 
 CLIENTS_MAX: Final = 1_000
@@ -21,7 +21,7 @@ def quota_families(quotas: BrokerQuotas) -> Iterator[Metric]:
     rate = GaugeMetricFamily("tierfetch_quota_rate", "Rate of a client that has a quota.", labels=labels)
     waits = CounterMetricFamily("tierfetch_quota_throttles", "Responses that had a client wait.", labels=labels)
     times = CounterMetricFamily("tierfetch_quota_throttle_seconds", "How long clients had to wait.", labels=labels)
-    now_ms = int(asyncio.get_running_loop().time() * 1000)
+    now_ms = monotonic_ms()
     for key, sensors in quotas.sensors.items():
         for (user, client_id), sensor in islice(sensors.items(now_ms), CLIENTS_MAX):
             values = [key, user, client_id]

@@ -34,8 +34,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from ...log.keeper.damage import damage_of, put_damaged_aside
-from ...log.keeper.manager import LogManager
+from ...log.keeper import LogManager, damage_of, put_damaged_aside
 from ...protocol.errors import KafkaError
 from ...protocol.topics import TopicPartition
 from ..cluster.view import NO_LEADER, PartitionRegistration

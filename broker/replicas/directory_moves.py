@@ -12,6 +12,8 @@ A move is a task; `log/keeper/future_logs.py` has the steps and what a crash in 
 |           |                                                   | WITHDRAWN                                            |
 | WITHDRAWN | the current directory is reported; the same       | the image has the destination no longer: COPYING     |
 | SWITCHED  | the future log is the log, the old one is deleted | -                                                    |
+| STALLED   | no future log, no turn is taken: the destination  | the pause is over: WAITING                           |
+|           | has no room, or the copy failed                   |                                                      |
 
 Invariant: whatever directory the controller has for the replica, it has every acknowledged record:
 `log/replica/takeover.py` holds the rest back. So a future log is created, restarted or dropped only while the image
@@ -19,10 +21,17 @@ does not name its directory.
 
 | failure | effect |
 |---|---|
-| the future log fails; its disk dies, fills or hangs | the move ends, the current log is as it was |
+| the destination has less room than the log and its reserve | STALLED, before anything is copied |
+| the destination refuses produce for want of room, while COPYING | the future log is dropped, which frees it: STALLED |
+| the future log fails, its disk fails a call | the future log is dropped: STALLED; the current log is as it was |
+| the destination goes offline, as a disk that hangs does | the move ends, the current log is as it was |
 | the current log fails | the move waits until it is open again |
 | its directory goes offline | the move ends, the future log stays: the next start continues it |
 | another destination is requested, or the current directory | the future log is dropped; then the new move begins |
+
+The pause of STALLED doubles from `RETRY_S_MIN` to `RETRY_S_MAX`: a copy that fails at its end costs the whole log each
+time. A reason is logged once, as a warning, until it is another one. A copy never takes the room that clients' records
+and the broker's own files need (`log/core/free_space.py`).
 """
 
 from __future__ import annotations
@@ -33,27 +42,25 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
-from uuid import UUID
 
 from ...log.core.file_names import future_directory
 from ...log.core.replica_copy import Restart
-from ...log.keeper.future_logs import advance, create_future, drop_future, pending_step, switch
-from ...log.keeper.log_directory import LogDirectory
-from ...log.keeper.manager import LogManager
+from ...log.keeper import LogDirectory, LogManager, advance, create_future, drop_future, pending_step, switch
 from ...log.partition_log import PartitionLog
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..cluster.view import PartitionRegistration
+from ..core.move_throttle import MoveThrottle
 from .hosted_partitions import HostedPartitions
+from .replica_directories import ReplicaDirectories
 
 LOOK_AGAIN_S: Final = 0.1
 """The time in s after which a move that waits looks again; what it mostly waits for wakes it earlier."""
+RETRY_S_MIN: Final = 1.0
+RETRY_S_MAX: Final = 300.0
 MIN_UNIQUE: Final = "0" * 32
 
 _log = logging.getLogger(__name__)
-
-Report = Callable[[TopicIdPartition, PartitionRegistration], None]
-"""Reports to the controller where a replica is, see `ReplicaDirectories.report_in_use`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,34 +71,50 @@ class _Move:
     destination: LogDirectory
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
+    stalls: int = 0
+    """How often it stalled in a row, for one destination."""
+    reason: str | None = None
+    """Why it stalled last, as it was logged."""
+    is_resting: bool = False
+
+    @property
+    def pause_s(self) -> float:
+        return min(RETRY_S_MAX, RETRY_S_MIN * 2.0 ** min(self.stalls - 1, 30))
+
+
+class _NoRoomError(KafkaError):
+    """The destination has too little room; what is in the message changes with each look."""
 
 
 class DirectoryMoves:
-    """The moves of broker `node_id`. `bytes_per_second` returns the present limit of all of them together."""
+    """The moves of broker `node_id`; they promise and report in `directories` where its replicas will be.
+    `bytes_per_second` returns the present limit of all of them together.
+    """
 
     def __init__(
         self,
         hosted: HostedPartitions,
         logs: LogManager,
+        directories: ReplicaDirectories,
         node_id: int,
         *,
         moves_max: int,
         bytes_per_second: Callable[[], int],
     ) -> None:
-        self.promised: dict[TopicIdPartition, UUID] = {}
-        """The directories that replicas are about to be in, to be reported in place of those that they are in."""
-        self.report: Report = lambda _, __: None
+        self.directories = directories
         self.failed = 0
         """The number of moves that ended without success since the start."""
         self._hosted = hosted
         self._logs = logs
         self._node_id = node_id
         self._slots = asyncio.Semaphore(moves_max)
-        self._bytes_per_second = bytes_per_second
-        self._debt_bytes = 0.0
-        """What was copied and exceeds the rate up to `_paid_at_s`, on the loop's clock."""
-        self._paid_at_s = 0.0
+        self._throttle = MoveThrottle(bytes_per_second)
         self._moves: dict[TopicPartition, _Move] = {}
+
+    @property
+    def stalled(self) -> int:
+        """The number of moves that wait for room in their destination, or to be tried again."""
+        return sum(move.is_resting for move in self._moves.values())
 
     @property
     def count(self) -> int:
@@ -123,6 +146,8 @@ class DirectoryMoves:
             raise KafkaError(ErrorCode.replica_not_available, f"{name} is not on this broker, or not yet set up")
         move = self._moves.get(name)
         if move is not None:
+            if move.destination is not destination:
+                move.stalls, move.reason = 0, None
             move.destination = destination
             move.changed.set()
             return
@@ -142,7 +167,7 @@ class DirectoryMoves:
         if move is not None and move.task is not None:
             move.task.cancel()
             await asyncio.gather(move.task, return_exceptions=True)
-            self.promised.pop(move.key, None)
+            self.directories.promised.pop(move.key, None)
 
     async def close(self) -> None:
         """Stop all moves; the next start continues them."""
@@ -172,9 +197,8 @@ class DirectoryMoves:
     async def _run(self, move: _Move) -> None:
         name = move.key.topic_partition
         try:
-            async with self._slots:
-                while not await self._turn(move):
-                    pass
+            while not await self._attempt(move):
+                await self._rest(move)
         except OUTSIDE as error:
             self.failed += 1
             _log.error(
@@ -192,12 +216,63 @@ class DirectoryMoves:
             if self._moves.get(name) is move:
                 del self._moves[name]
 
+    async def _attempt(self, move: _Move) -> bool:
+        """Take turns until the move is complete; return False if it has stalled. Raise what ends the move."""
+        try:
+            async with self._slots:
+                while not await self._turn(move):
+                    pass
+        except OUTSIDE as error:
+            if not self._can_be_tried_again(move):
+                raise
+            self._note_stall(move, error)
+            await self._give_up(move)
+            return False
+        return True
+
+    def _can_be_tried_again(self, move: _Move) -> bool:
+        """Return whether destination and current directory are both online."""
+        return move.destination.offline is None and any(
+            move.key.topic_partition in {*directory.logs, *directory.failures}
+            for directory in self._logs.directories
+            if directory.offline is None
+        )
+
+    def _note_stall(self, move: _Move, error: Exception) -> None:
+        """Count it, and warn once about each reason."""
+        has_no_room = isinstance(error, _NoRoomError)
+        self.failed += not has_no_room
+        move.stalls += 1
+        reason = "room" if has_no_room else describe(error)
+        if reason != move.reason:
+            move.reason = reason
+            _log.warning(
+                "%s stays where it is, its move to %s is tried again in %.0f s, later up to %.0f s, until another move"
+                " is requested: %s",
+                move.key.topic_partition,
+                move.destination.path,
+                move.pause_s,
+                RETRY_S_MAX,
+                describe(error),
+            )
+
+    async def _rest(self, move: _Move) -> None:
+        """Wait out the pause, or until another destination is requested."""
+        destination, loop = move.destination, asyncio.get_running_loop()
+        until_s, move.is_resting = loop.time() + move.pause_s, True
+        while move.destination is destination and (left_s := until_s - loop.time()) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await move.changed.wait()
+            move.changed.clear()
+        move.is_resting = False
+
     async def _turn(self, move: _Move) -> bool:
         """Make one step; return whether the move is complete."""
         name = move.key.topic_partition
         current = self._current(move)
         if current is None:
-            self.promised.pop(move.key, None)
+            self.directories.promised.pop(move.key, None)
             await self._wait(move)
             return False
         found = self._logs.future_of(name)
@@ -207,47 +282,51 @@ class DirectoryMoves:
             return False
         if name in move.destination.logs:
             return True
-        if move.destination.offline is not None or (found is not None and found[1].failure is not None):
-            reason = move.destination.offline or f"the future log has failed: {found and found[1].failure}"
+        if move.destination.offline is not None or (found is not None and found[1].state.failure is not None):
+            reason = move.destination.offline or f"the future log has failed: {found and found[1].state.failure}"
             raise KafkaError(ErrorCode.kafka_storage_error, reason)
         if found is None:
             if self._is_named(move, move.destination):
                 self._report(move)
                 await self._wait(move)
                 return False
+            await move.destination.measure_space()
+            _check_room(move, needed_bytes=current.state.segments.size_bytes + move.destination.free_space.resume_bytes)
             future = await create_future(self._logs, name, move.destination)
-            self._debt_bytes += future.size_bytes
-            _log.info("%s is being moved from %s to %s", name, current.directory.parent, move.destination.path)
+            self._throttle.copied(future.state.segments.size_bytes)
+            _log.info("%s is being moved from %s to %s", name, current.state.directory.parent, move.destination.path)
             return False
         return await self._follow(move, current, found[1])
 
     async def _follow(self, move: _Move, current: PartitionLog, future: PartitionLog) -> bool:
-        is_held = move.key in self.promised or self._is_named(move, move.destination)
+        is_held = move.key in self.directories.promised or self._is_named(move, move.destination)
         if is_held:
-            current.hold_at(future.offsets.settled_end_offset)
+            current.hold_at(future.state.offsets.settled_end_offset)
             if isinstance(pending_step(current, future), Restart):
                 await self._withdraw(move, move.destination)
         else:
             current.hold_at(None)
-        if not is_held and not self._may_copy():
+        if not is_held and not move.destination.accepts_clients:
+            _check_room(move, needed_bytes=move.destination.free_space.resume_bytes)
+        if not is_held and not self._throttle.may_copy(asyncio.get_running_loop().time()):
             await self._wait(move)
             return False
         copied_bytes = await advance(current, future)
         if is_held:
-            current.hold_at(future.offsets.settled_end_offset)
+            current.hold_at(future.state.offsets.settled_end_offset)
         if copied_bytes is not None:
-            self._debt_bytes += copied_bytes
+            self._throttle.copied(copied_bytes)
             # The disk may answer at once: other tasks run between two steps in any case.
             await asyncio.sleep(0)
             return False
-        if move.key not in self.promised:
+        if move.key not in self.directories.promised:
             # The hold comes first: the controller may count on the destination before the report is answered.
-            current.hold_at(future.offsets.settled_end_offset)
-            self.promised[move.key] = move.destination.directory_id
+            current.hold_at(future.state.offsets.settled_end_offset)
+            self.directories.promised[move.key] = move.destination.directory_id
             self._report(move)
         if self._is_counted_there(move) and await switch(self._logs, move.key.topic_partition):
             _log.info("%s was moved to %s", move.key.topic_partition, move.destination.path)
-            self.promised.pop(move.key, None)
+            self.directories.promised.pop(move.key, None)
             return True
         await self._wait_for_records(move, current)
         return False
@@ -264,7 +343,7 @@ class DirectoryMoves:
 
     async def _withdraw(self, move: _Move, destination: LogDirectory) -> None:
         """Report the current directory again, and hold until the image no longer has the replica in `destination`."""
-        self.promised.pop(move.key, None)
+        self.directories.promised.pop(move.key, None)
         while self._is_named(move, destination) and self._is_hosted(move):
             self._report(move)
             await self._wait(move)
@@ -281,7 +360,9 @@ class DirectoryMoves:
         for directory in self._logs.directories:
             if name in directory.logs:
                 log = directory.logs[name]
-                return log if log.failure is None and log.log_start_known and self._is_hosted(move) else None
+                return (
+                    log if log.state.failure is None and log.state.log_start_known and self._is_hosted(move) else None
+                )
             if name in directory.failures and directory.offline is not None:
                 raise directory.offline_error()
         return None
@@ -306,7 +387,7 @@ class DirectoryMoves:
     def _report(self, move: _Move) -> None:
         registration = self._registration(move)
         if registration is not None and self._is_hosted(move):
-            self.report(move.key, registration)
+            self.directories.report_in_use(move.key, registration)
 
     # Waiting.
 
@@ -318,15 +399,19 @@ class DirectoryMoves:
 
     async def _wait_for_records(self, move: _Move, current: PartitionLog) -> None:
         """Wait until the log has changed, or the image."""
-        current.listeners.append(move.changed.set)
+        current.state.listeners.append(move.changed.set)
         try:
             await self._wait(move)
         finally:
-            current.listeners.remove(move.changed.set)
+            current.state.listeners.remove(move.changed.set)
 
-    def _may_copy(self) -> bool:
-        """Return whether the moves together are within the rate that is configured now."""
-        now_s = asyncio.get_running_loop().time()
-        paid_bytes = (now_s - self._paid_at_s) * self._bytes_per_second()
-        self._debt_bytes, self._paid_at_s = max(0.0, self._debt_bytes - paid_bytes), now_s
-        return self._debt_bytes == 0
+
+def _check_room(move: _Move, *, needed_bytes: int) -> None:
+    """Raise if the destination had less room when it was last measured."""
+    usable_bytes = move.destination.free_space.usable_bytes
+    if usable_bytes is not None and usable_bytes < needed_bytes:
+        raise _NoRoomError(
+            ErrorCode.kafka_storage_error,
+            f"{move.destination.path} has {usable_bytes} bytes free and {needed_bytes} are needed, of which"
+            f" {move.destination.free_space.resume_bytes} stay free: free space there, or lower the topic's retention",
+        )

@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from ...controller.core.state import LOST_DIRECTORY
-from ...log.keeper.manager import LogManager
+from ...controller import LOST_DIRECTORY
+from ...log.keeper import LogManager
 from ...log.partition_log import PartitionLog
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
 from ...protocol.topics import TopicIdPartition, TopicPartition
@@ -119,13 +119,15 @@ class FailedLogs:
     def add(self, partition: Partition, reason: str) -> None:
         """The log of a hosted replica has failed, or refuses what its role needs."""
         log = partition.log
-        failed = FailedLog(partition.leader_epoch, log.log_end_offset, log.high_watermark, log.failed_append_bytes)
+        failed = FailedLog(
+            partition.leader_epoch, log.state.log_end_offset, log.state.high_watermark, log.state.failed_append_bytes
+        )
         self._totals.count += 1
         self._add(partition.partition, failed)
         _log.error(
             "%s is out of service: its log failed at offset %d: %s; check the disk of its log directory",
             partition.partition.topic_partition,
-            log.log_end_offset,
+            log.state.log_end_offset,
             reason,
         )
 
@@ -179,11 +181,11 @@ class FailedLogs:
             log = self._logs.get(key.topic_partition)
         except KafkaError:
             return None
-        return None if log is None or log.failure is not None else log
+        return None if log is None or log.state.failure is not None else log
 
     def _compare(self, key: TopicIdPartition, failed: FailedLog, log: PartitionLog) -> None:
         """Compare what others have seen of the log with what is there."""
-        lost = max(0, failed.log_end_offset - log.log_end_offset)
+        lost = max(0, failed.log_end_offset - log.state.log_end_offset)
         if lost <= failed.lost_records:
             return
         self._totals.lost_records += lost - failed.lost_records
@@ -192,10 +194,10 @@ class FailedLogs:
             "%s: its disk has lost %d records (offsets %d to %d), %d of them committed; the log ends at %d now",
             key.topic_partition,
             lost,
-            log.log_end_offset,
+            log.state.log_end_offset,
             failed.log_end_offset - 1,
-            max(0, failed.high_watermark - log.log_end_offset),
-            log.log_end_offset,
+            max(0, failed.high_watermark - log.state.log_end_offset),
+            log.state.log_end_offset,
         )
 
     def _add(self, key: TopicIdPartition, failed: FailedLog) -> None:

@@ -2,69 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ...log.core.epochs import LeaderEpochCache
-from ...log.keeper.manager import LogManager
-from ...log.keeper.replace_replica import AdoptedState, adopt
-from ...protocol.topics import TopicIdPartition
-from ...rlm.core.view import TierMode, TierPolicy
-from .partition import Partition
+from ...log.keeper import AdoptedState, LogManager, adopt
+from ...log.replica.state import LogOffsets
+from ...protocol.topics import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
+from ...rlm import TierMode, TierPolicy
+from .partition import Partition, ReplicaListener
 
+KEPT_GOING = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC}
+"""Topics that are copied as long as the disk takes anything."""
 TIERED = frozenset({TierMode.COPYING, TierMode.READ_ONLY})
 
 
 class FollowedPartition:
-    """`on_replaced` is called when the partition has a new log, with state from the tier."""
+    """`listener` is notified when the partition has a new log, with state from the tier."""
 
-    def __init__(
-        self, partition: Partition, logs: LogManager, *, has_tier: bool, on_replaced: Callable[[Partition], None]
-    ) -> None:
+    def __init__(self, partition: Partition, logs: LogManager, listener: ReplicaListener, *, has_tier: bool) -> None:
+        self.topic_id_partition: TopicIdPartition = partition.partition
         self._partition = partition
         self._logs = logs
         self._has_tier = has_tier
-        self._on_replaced = on_replaced
-
-    @property
-    def topic_id_partition(self) -> TopicIdPartition:
-        return self._partition.partition
+        self._listener = listener
 
     @property
     def leader_epoch(self) -> int:
         return self._partition.leader_epoch
 
     @property
-    def log_start_offset(self) -> int:
-        return self._partition.log.log_start_offset
-
-    @property
-    def local_log_start_offset(self) -> int:
-        return self._partition.log.offsets.local_log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        return self._partition.log.log_end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        return self._partition.log.high_watermark
+    def offsets(self) -> LogOffsets:
+        return self._partition.log.state.offsets
 
     @property
     def epochs(self) -> LeaderEpochCache:
-        return self._partition.log.epochs
+        return self._partition.log.state.epochs
 
     @property
     def is_tiered(self) -> bool:
-        policy = TierPolicy.of(self.topic_id_partition.topic, self._partition.log.config)
+        policy = TierPolicy.of(self.topic_id_partition.topic, self._partition.log.state.config)
         return self._has_tier and policy.mode in TIERED
 
     @property
     def is_compacted(self) -> bool:
-        return self._partition.log.config.is_compacted
+        return self._partition.log.state.config.is_compacted
 
     @property
     def has_failed(self) -> bool:
         return self._partition.has_failed
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the disk takes what is copied; of internal topics always, which groups and the tier need to go on."""
+        return self.topic_id_partition.topic in KEPT_GOING or self._partition.log.state.keeper.accepts_replicas
 
     @property
     def is_never_in_isr(self) -> bool:
@@ -76,6 +64,7 @@ class FollowedPartition:
         """
         log = self._partition.log
         appended = await log.append_as_follower(records)
+        log.state.keeper.note_written(len(records))
         await log.stored(appended.last_offset + 1)
 
     async def truncate_to(self, offset: int) -> None:
@@ -98,7 +87,7 @@ class FollowedPartition:
         log = self._logs.logs.get(self.topic_id_partition.topic_partition)
         if log is not None and log is not self._partition.log:
             self._partition.replace_log(log)
-            self._on_replaced(self._partition)
+            self._listener.log_replaced(self._partition)
 
     def update_high_watermark(self, offset: int) -> None:
         self._partition.log.update_high_watermark(offset)

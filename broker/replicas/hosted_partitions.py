@@ -56,7 +56,7 @@ class HostedPartitions:
 
     def out_of_service(self) -> set[TopicPartition]:
         """Return the partitions whose log does not let them serve."""
-        failed = {name for name, partition in self._partitions.items() if partition.log.failure is not None}
+        failed = {name for name, partition in self._partitions.items() if partition.log.state.failure is not None}
         return failed | self.failures.keys()
 
     def add(self, name: TopicPartition, partition: Partition) -> None:

@@ -18,14 +18,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
 
-from ...fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
+from ...fetcher.core import FetchedPartition, FetchLimits, PartitionToFetch
 from ...fetcher.ports import Arrived
 from ...log.core.epochs import EpochEnd
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch.arrival import ArrivedAnswer
 from ...protocol.fetch.messages import (
-    HIGH_WATERMARK_NOT_TOLD,
-    LOCAL_LOG_START_NOT_TOLD,
+    HIGH_WATERMARK_UNKNOWN,
+    LOCAL_LOG_START_UNKNOWN,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
@@ -59,8 +59,8 @@ class ReplicaDetails(NamedTuple):
     theirs is higher (KIP-1166). `local_log_start_offset`: of a thin replica (`thin_replicas`).
     """
 
-    high_watermark: int = HIGH_WATERMARK_NOT_TOLD
-    local_log_start_offset: int = LOCAL_LOG_START_NOT_TOLD
+    high_watermark: int = HIGH_WATERMARK_UNKNOWN
+    local_log_start_offset: int = LOCAL_LOG_START_UNKNOWN
 
 
 NO_DETAILS: Final = ReplicaDetails()

@@ -19,15 +19,24 @@ import logging
 import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from ...controller.core.state import LOST_DIRECTORY
-from ...fetcher.core.epoch_fetch import LeaderView
-from ...fetcher.core.leader_replicas import FollowerFetch, LeaderReplicas
+from ...controller import LOST_DIRECTORY
+from ...fetcher.core import (
+    DivergingEpoch,
+    FetchDecision,
+    FetchPosition,
+    FollowerFetch,
+    LeaderReplicas,
+    LeaderView,
+    Refuse,
+    validate_fetch,
+)
 from ...log.core.epochs import LeaderEpochCache
 from ...log.partition_log import PartitionLog
 from ...log.replica.state import LogOffsets
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...protocol.net.clock import monotonic_ms
 from ...protocol.topics import TopicIdPartition
 from ..cluster.view import ClusterView, PartitionRegistration
 from ..core.read_replicas import ReadReplica, ReplicaSelector
@@ -68,6 +77,14 @@ class PartitionServices:
     lag_time_max_ms: int
 
 
+class DecidedFetch(NamedTuple):
+    """The decision of a Fetch, and the replica and its offsets at that instant."""
+
+    decision: FetchDecision
+    view: LeaderView
+    offsets: LogOffsets
+
+
 class LeadershipListener(Protocol):
     """The led partition, which wakes the requests that wait for a leadership."""
 
@@ -76,11 +93,6 @@ class LeadershipListener(Protocol):
 
     def low_watermark_changed(self) -> None:
         """A follower's log start rose."""
-
-
-def monotonic_ms() -> int:
-    """The event loop's clock in ms."""
-    return int(asyncio.get_running_loop().time() * 1000)
 
 
 def view_of(
@@ -125,11 +137,11 @@ class Leadership:
         self._followers = self._follower_epochs(registration)
         self.replicas = LeaderReplicas(
             leader_id=registration.leader,
-            epoch_start_offset=log.log_end_offset,
+            epoch_start_offset=log.state.log_end_offset,
             replicas=registration.replicas,
             isr=registration.isr,
             partition_epoch=registration.partition_epoch,
-            min_insync_replicas=log.config.min_insync_replicas,
+            min_insync_replicas=log.state.config.min_insync_replicas,
             lag_time_max_ms=services.lag_time_max_ms,
             now_ms=monotonic_ms(),
         )
@@ -145,32 +157,48 @@ class Leadership:
 
     def view_now(self) -> LeaderView:
         """Return the replica at this instant, as the decisions of a Fetch need it."""
-        return self.view_at(self._log.offsets)
+        return self.view_at(self._log.state.offsets)
 
     def view_at(self, offsets: LogOffsets) -> LeaderView:
         """Return the same for a caller that has the offsets already."""
-        return view_of(self.leader_epoch, self._log.epochs, offsets, self.replicas.epoch_start_offset, self._followers)
+        return view_of(
+            self.leader_epoch, self._log.state.epochs, offsets, self.replicas.epoch_start_offset, self._followers
+        )
+
+    def decide_fetch(self, position: FetchPosition, fetch: FollowerFetch | None) -> DecidedFetch:
+        """Decide a Fetch at this instant, and note a follower's `fetch`, unless it is refused."""
+        offsets = self._log.state.offsets
+        view = self.view_at(offsets)
+        decision = validate_fetch(view, position)
+        if fetch is None or isinstance(decision, DivergingEpoch | Refuse):
+            return DecidedFetch(decision, view, offsets)
+        self.record_fetch(position.replica_id, fetch)
+        # The position has raised it: the answer must not be one round trip older than it need be (KIP-1166).
+        if self._log.state.high_watermark != view.high_watermark:
+            offsets = self._log.state.offsets
+            view = self.view_at(offsets)
+        return DecidedFetch(decision, view, offsets)
 
     def advance_high_watermark(self) -> None:
         """Raise the high watermark as far as the replicas allow now. Followers flush before they fetch on; what this
         replica has not flushed as `flush.messages` wants counts for nothing either (it is readable before that).
         """
-        self._advance(self._log.log_end_offset, monotonic_ms())
+        self._advance(self._log.state.log_end_offset, monotonic_ms())
 
     def _advance(self, log_end_offset: int, now_ms: int) -> None:
         log = self._log
         candidate = self.replicas.high_watermark(log_end_offset, now_ms)
         # It never goes back: consumers have read up to it.
-        if candidate is None or candidate <= log.high_watermark:
+        if candidate is None or candidate <= log.state.high_watermark:
             return
         # Our own copy counts only as far as it is flushed: else a power failure here could take what is acknowledged.
-        candidate = min(candidate, log.offsets.settled_end_offset)
-        if candidate > log.high_watermark and log.update_high_watermark(candidate):
+        candidate = min(candidate, log.state.offsets.settled_end_offset)
+        if candidate > log.state.high_watermark and log.update_high_watermark(candidate):
             self._listener.high_watermark_changed()
 
     def record_fetch(self, replica_id: int, fetch: FollowerFetch) -> None:
         """Note a fetch that `validate_fetch` let pass."""
-        replicas, log_end_offset, now_ms = self.replicas, self._log.log_end_offset, monotonic_ms()
+        replicas, log_end_offset, now_ms = self.replicas, self._log.state.log_end_offset, monotonic_ms()
         log_start_offset = replicas.followers[replica_id].log_start_offset
         if not replicas.record_fetch(replica_id, fetch, log_end_offset, now_ms):
             return
@@ -178,7 +206,7 @@ class Leadership:
             self._listener.low_watermark_changed()
         self._advance(log_end_offset, now_ms)
         # It acknowledged records that it no longer has: elected, it would take them from every replica.
-        shrunk = replicas.isr_without_shorter(replica_id, self._log.high_watermark)
+        shrunk = replicas.isr_without_shorter(replica_id, self._log.state.high_watermark)
         if shrunk is not None:
             _log.error(
                 "%s: broker %d is in the ISR and fetches from offset %d, below the high watermark %d: its log has "
@@ -186,11 +214,11 @@ class Leadership:
                 self.partition,
                 replica_id,
                 fetch.fetch_offset,
-                self._log.high_watermark,
+                self._log.state.high_watermark,
             )
             self._alter(shrunk)
         # A follower joins only at the high watermark: below it, it lacks committed records.
-        grown = replicas.expanded_isr(replica_id, self._log.high_watermark, self._log.log_start_offset)
+        grown = replicas.expanded_isr(replica_id, self._log.state.high_watermark, self._log.state.log_start_offset)
         if grown is not None:
             self._alter(grown)
 
@@ -199,7 +227,7 @@ class Leadership:
         replicas, now_ms = self.replicas, monotonic_ms()
         self.resting.note_positions()
         brokers = {id_: broker for id_, broker in self._services.view.image.brokers.items() if broker.may_join_isr}
-        thin = replicas.thin_followers(self._log.offsets.local_log_start_offset)
+        thin = replicas.thin_followers(self._log.state.offsets.local_log_start_offset)
         followers = [
             ReadReplica(
                 id_, brokers[id_].rack, follower.log_end_offset, now_ms - (follower.last_caught_up_time_ms or 0)
@@ -211,7 +239,7 @@ class Leadership:
             and follower.log_start_offset <= offset <= follower.log_end_offset
         ]
         own = brokers.get(replicas.leader_id)
-        leader = ReadReplica(replicas.leader_id, None if own is None else own.rack, self._log.log_end_offset, 0)
+        leader = ReadReplica(replicas.leader_id, None if own is None else own.rack, self._log.state.log_end_offset, 0)
         chosen = select(rack, leader, followers)
         return None if chosen is leader else chosen.broker_id
 
@@ -219,12 +247,12 @@ class Leadership:
         """Return the lowest log start of the ISR and of its pending members; -1 while one has not fetched from this
         leader. The next leader names no offset below it.
         """
-        return self.replicas.lowest_log_start(self._log.log_start_offset, self.replicas.maximal_isr)
+        return self.replicas.lowest_log_start(self._log.state.log_start_offset, self.replicas.maximal_isr)
 
     def check_lag(self) -> None:
         """Take replicas that lag out of the ISR. Called by the timer."""
         # Its acknowledgement is missing for `replica.lag.time.max.ms`: without it, the rest can commit again.
-        shrunk = self.replicas.shrunk_isr(self._log.log_end_offset, monotonic_ms())
+        shrunk = self.replicas.shrunk_isr(self._log.state.log_end_offset, monotonic_ms())
         if shrunk is not None:
             _log.info(
                 "%s: replicas %s did not catch up within replica.lag.time.max.ms and leave the ISR",
@@ -249,7 +277,7 @@ class Leadership:
 
     def on_config(self) -> None:
         """The log's configuration has changed."""
-        self.replicas.min_insync_replicas = self._log.config.min_insync_replicas
+        self.replicas.min_insync_replicas = self._log.state.config.min_insync_replicas
         self.advance_high_watermark()
 
     async def close(self) -> None:

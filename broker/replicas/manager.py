@@ -11,7 +11,7 @@ One change at a time a partition, in this order, so that nothing acts on a log t
       when it was to be opened
     hosted, its files are     put them aside and begin again, or leave them to the operator (`damaged_logs`)
       damaged
-    led here, a new epoch     stop its fetcher, make the epoch durable, lead; the tier's task starts
+    led here, a new epoch     stop its fetcher, note the epoch, lead; the tier's task starts
     led elsewhere             stop leading, stop the fetcher of the old epoch, follow the new leader
     led by nobody             stop leading, stop the fetcher
     the same epoch            the ISR and the replicas are noted
@@ -23,9 +23,8 @@ One change at a time a partition, in this order, so that nothing acts on a log t
       start, or of a deleted
       one that has failed
 
-Before a leader answers anything, the start of its epoch is durable, and nothing else need be: followers ask where its
-epoch begins, and a crash must not make the answer another one. The epochs of one image are written side by side, so
-that ten thousand leaderships share the commits of the file system; each is led as soon as its own epoch is durable.
+To lead waits for no disk: the epoch's entry becomes durable later (`log/replica/state.py`). After a crash the batches
+say where it begins, and this broker leads again in a later epoch only.
 
 Images that come while one is applied are applied as one, the last; of each, what differs from the one applied before
 (`image_changes`). A partition that fails is reported, answers KAFKA_STORAGE_ERROR and is tried again at the next image
@@ -40,13 +39,12 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...log.keeper.damage import damage_of
-from ...log.keeper.manager import LogManager
+from ...log.keeper import LogManager, damage_of
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
 from ...protocol.net.for_each import for_each
 from ...protocol.net.pace import Slices, exhausted
 from ...protocol.topics import TopicIdPartition, TopicPartition
-from ...rlm.manager import RemoteLogManager
+from ...rlm import RemoteLogManager
 from ..cluster.topic_config import TopicConfigs
 from ..cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
 from ..core.image_changes import STEP_PARTITIONS, Changes, changed_steps
@@ -58,13 +56,13 @@ from .followed_partition import FollowedPartition
 from .hosted_partitions import HostedPartitions
 from .leadership import PartitionServices
 from .partition import Partition, RoleListener
-from .replica_directories import ReplicaDirectories
 from .thin_replicas import ThinReplicas
 
 CHANGES_MAX: Final = 32
-"""Partitions that are changed at the same time. A change waits for the disk a few times, mostly for syncs, which the
-file system commits together. `CHANGE_WEIGHT` bounds what is begun in one iteration of the loop, but not what goes on
-there: with 256 at the same time, those that the disk has answered hold the loop for a second.
+"""Partitions that are changed at the same time. A change that makes or removes a log waits for the disk a few times,
+mostly for syncs, which the file system commits together; a change of leadership waits for none. `CHANGE_WEIGHT` bounds
+what is begun in one iteration of the loop, but not what goes on there: with 256 at the same time, those that the disk
+has answered hold the loop for a second.
 """
 CHANGE_WEIGHT: Final = 100
 """What the change of one partition costs on the loop, in elements of `pace`: some 0.5 ms."""
@@ -110,9 +108,8 @@ class ReplicaManager:
         self._roles: dict[TopicPartition, _Role] = {}
         self._changed = asyncio.Event()
         self._failed = FailedLogs(logs, services.node_id, services.rng, self._changed.set, hosted.log_failures)
-        self._directories = ReplicaDirectories(services.view, logs, services.node_id, moves.promised)
+        self._directories = moves.directories
         self._moves = moves
-        moves.report = self._directories.report_in_use
         self._damaged = DamagedLogs(logs, services.node_id)
         self._without_log_start: set[TopicIdPartition] = set()
         """To be led, as soon as their log start is known."""
@@ -254,7 +251,7 @@ class ReplicaManager:
         name = key.topic_partition
         partition = self._hosted.partitions.get(name)
         if partition is not None and partition.has_failed:
-            await self._take_out_of_service(partition, registration, str(partition.log.failure))
+            await self._take_out_of_service(partition, registration, str(partition.log.state.failure))
             partition = None
         if partition is None:
             try:
@@ -270,13 +267,13 @@ class ReplicaManager:
         try:
             await self._set_role(partition, registration)
         # A replica that cannot write must not stay in the ISR: producers with acks=all would wait for it.
-        except OSError as error:  # the leader epoch could not be made durable, say
+        except OSError as error:
             await self._take_out_of_service(partition, registration, str(error))
             raise
 
-    def _on_log_failure(self, partition: Partition) -> None:
-        """React at the instant of the failure: without appends nothing else would notice it, and producers with
-        acks=all wait for this replica until it has left the ISR.
+    def log_failed(self, partition: Partition) -> None:
+        """Report the replica at the instant of the failure (`ReplicaListener`): without appends nothing else would
+        notice it, and producers with acks=all wait for this replica until it has left the ISR.
         """
         key = partition.partition
         registration = self._hosted.image.partition(key.topic_partition)
@@ -314,9 +311,7 @@ class ReplicaManager:
         await self._delete_previous_topic(key)
         directory_id = registration.directory_of(self._services.node_id)
         log = await self._logs.create(name, key.topic_id, directory_id=directory_id)
-        partition = Partition(
-            key, log, self._services, on_low_watermark=self._on_low_watermark, on_failure=self._on_log_failure
-        )
+        partition = Partition(key, log, self._services, self)
         self._hosted.add(name, partition)
         self._thin.opened(partition)
         return partition
@@ -347,7 +342,7 @@ class ReplicaManager:
 
     def _configure(self, partition: Partition) -> None:
         config = self._configs.config_of(partition.partition.topic)
-        if partition.log.config != config:
+        if partition.log.state.config != config:
             partition.log.update_config(config)
             partition.on_config()
             if self._tier is not None:
@@ -359,9 +354,9 @@ class ReplicaManager:
         was_in_isr = partition.is_in_isr
         partition.note_registration(registration)
         # From now on acknowledgements rely on this log: after a restart it must not count as empty.
-        if partition.is_in_isr and partition.log.is_adopted:
+        if partition.is_in_isr and partition.log.state.is_adopted:
             await self._confirm_adoption(partition)
-        if partition.is_in_isr and not was_in_isr and partition.log.config.remote_storage_enable:
+        if partition.is_in_isr and not was_in_isr and partition.log.state.config.remote_storage_enable:
             self._thin.on_change()
         # Taken out until the change is complete: one that fails half-way is made again in full.
         if self._roles.pop(name, None) == role:
@@ -385,7 +380,7 @@ class ReplicaManager:
     async def _lead(self, partition: Partition, registration: PartitionRegistration) -> None:
         # The fetcher first: nothing of the old leader may be appended after this log begins an epoch of its own.
         await self._fetchers.remove(partition.partition)
-        if not partition.log.log_start_known:
+        if not partition.log.state.log_start_known:
             self._wait_for_log_start(partition)
         self._without_log_start.discard(partition.partition)
         await partition.lead(registration)
@@ -395,7 +390,7 @@ class ReplicaManager:
             "%s: leader at epoch %d from offset %d, ISR %s",
             partition.partition.topic_partition,
             registration.leader_epoch,
-            partition.log.log_end_offset,
+            partition.log.state.log_end_offset,
             list(registration.isr),
         )
         if self._tier is not None:
@@ -421,17 +416,16 @@ class ReplicaManager:
         if registration.leader != NO_LEADER:
             self._fetchers.add(registration.leader, self._followed(partition))
 
-    def _on_low_watermark(self, partition: Partition) -> None:
-        """What the tier holds below it may go now."""
+    def low_watermark_raised(self, partition: Partition) -> None:
+        """Let the tier delete what it holds below it (`ReplicaListener`)."""
         if self._tier is not None:
             self._tier.wake(partition.partition)
 
     def _followed(self, partition: Partition) -> FollowedPartition:
-        return FollowedPartition(
-            partition, self._logs, has_tier=self._tier is not None, on_replaced=self._on_log_replaced
-        )
+        return FollowedPartition(partition, self._logs, self, has_tier=self._tier is not None)
 
-    def _on_log_replaced(self, partition: Partition) -> None:
+    def log_replaced(self, partition: Partition) -> None:
+        """Let the tier follow the new log (`ReplicaListener`)."""
         self._thin.opened(partition)
         if self._tier is not None:
             self._tier.follow(partition.partition, partition.log)
@@ -439,7 +433,7 @@ class ReplicaManager:
     async def _remove(self, key: TopicIdPartition, image: ClusterImage) -> None:
         partition = self._hosted.partitions[key.topic_partition]
         is_leader = partition.leadership is not None
-        is_tiered = is_leader or partition.log.config.remote_storage_enable
+        is_tiered = is_leader or partition.log.state.config.remote_storage_enable
         await self._moves.stop(key.topic_partition)
         await self._let_go(key)
         # Noted durably before the log goes: after a crash in between, the log itself leads to the deletion again.

@@ -8,18 +8,18 @@
                 is (KIP-392): `follower_reads`
     idle        the same                                none
 
-A new leader makes its epoch durable, at its log end, before it serves anything (also without data: its followers ask
-for that epoch). A request that waits for offsets of a leadership that ended fails at once. Which role and when is
+A new leader notes its epoch, at its log end, before it serves anything (also without data: its followers ask for that
+epoch). A request that waits for offsets of a leadership that ended fails at once. Which role and when is
 decided by the replica manager, one change at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Protocol
 
-from ...fetcher.core.epoch_fetch import LeaderView
+from ...fetcher.core import FetchPosition, FollowerFetch
 from ...log.core.producer_state import AppendOrigin
 from ...log.core.validation import check_size
 from ...log.partition_log import LogAppendInfo, PartitionLog
@@ -27,24 +27,21 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import decompressed_bytes_max
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..cluster.view import PartitionRegistration
+from ..core.follower_reads import validate_follower_read
 from ..core.recompression import KEEP, recompressed
 from .delayed import OffsetWaiters, Sleepers
-from .leadership import Leadership, PartitionServices, view_of
+from .leadership import DecidedFetch, Leadership, PartitionServices, view_of
 
 
 class Partition:
-    """`log` may be exchanged while the replica follows (`replace_log`), never while it leads. `on_low_watermark` is
-    called when a follower's log start rose, `on_failure` at the instant at which the log fails.
-    """
+    """`log` may be exchanged while the replica follows (`replace_log`), never while it leads."""
 
     def __init__(
         self,
         partition: TopicIdPartition,
         log: PartitionLog,
         services: PartitionServices,
-        *,
-        on_low_watermark: Callable[[Partition], None] = lambda _: None,
-        on_failure: Callable[[Partition], None] = lambda _: None,
+        listener: ReplicaListener,
     ) -> None:
         self.partition = partition
         self.log = log
@@ -61,14 +58,13 @@ class Partition:
         self.low_watermark_news = Sleepers()
         """Wakes DeleteRecords: a follower's log start rose, or the ISR changed, or leadership ended."""
         self._services = services
-        self._report_low_watermark = on_low_watermark
-        self._report_failure = on_failure
+        self._listener = listener
         self._committed = OffsetWaiters()
         self._recompression = asyncio.Lock()
         """Keeps appends that wait for a thread in their order."""
         self._ends = (-1, -1)
         """The log's end and its settled end as a leader last saw them."""
-        self._high_watermark = log.high_watermark
+        self._high_watermark = log.state.high_watermark
         """The high watermark as a follower last saw it."""
         self._listen()
 
@@ -80,7 +76,7 @@ class Partition:
     @property
     def has_failed(self) -> bool:
         """Whether the log no longer takes or serves anything, and has to be opened again."""
-        return self.log.failure is not None and not self.is_log_being_replaced
+        return self.log.state.failure is not None and not self.is_log_being_replaced
 
     @property
     def is_in_isr(self) -> bool:
@@ -90,7 +86,7 @@ class Partition:
     @property
     def is_never_in_isr(self) -> bool:
         """Not once in the ISR since state was adopted from the tier, by this process or an earlier one."""
-        return self.log.is_adopted and not self._was_in_isr
+        return self.log.state.is_adopted and not self._was_in_isr
 
     def leader(self) -> Leadership:
         """Return the leadership. Raise NOT_LEADER_OR_FOLLOWER unless this replica leads."""
@@ -98,25 +94,33 @@ class Partition:
             raise self._not_leader()
         return self.leadership
 
-    def follower_view(self) -> LeaderView:
-        """This replica at this instant, for a consumer that reads from a follower. NOT_LEADER_OR_FOLLOWER while it
-        cannot be read, or is about to lead.
+    def decide_fetch(
+        self, position: FetchPosition, fetch: FollowerFetch | None, *, knows_followers: bool
+    ) -> DecidedFetch:
+        """Decide a Fetch in the present role, and note a follower's `fetch`. Raise NOT_LEADER_OR_FOLLOWER where this
+        replica cannot be read, or is about to lead, and for a client that does not know that a follower may be read
+        from (KIP-392).
         """
-        registration, log = self.registration, self.log
+        if self.leadership is not None:
+            return self.leadership.decide_fetch(position, fetch)
+        registration, state = self.registration, self.log.state
         is_about_to_lead = registration is not None and registration.leader == self._services.node_id
-        if registration is None or is_about_to_lead or self.is_log_being_replaced or not log.log_start_known:
+        is_readable = not is_about_to_lead and not self.is_log_being_replaced and state.log_start_known
+        if registration is None or not knows_followers or not is_readable:
             raise self._not_leader()
-        return view_of(registration.leader_epoch, log.epochs, log.offsets, log.log_end_offset, {})
+        offsets = state.offsets
+        view = view_of(registration.leader_epoch, state.epochs, offsets, offsets.log_end_offset, {})
+        return DecidedFetch(validate_follower_read(view, position), view, offsets)
 
     # -- roles --------------------------------------------------------------------------------------------------------
 
     async def lead(self, registration: PartitionRegistration) -> None:
         """Become the leader of the registration's epoch; its fetcher has stopped."""
         await self._end_leadership()
-        # Durable before anything is served: followers ask for this epoch, and must get the same answer after a crash.
+        # Before anything is served: followers ask for this epoch.
         await self.log.assign_epoch(registration.leader_epoch)
         self.leadership = Leadership(self.partition, self.log, registration, self._services, self)
-        self._ends = (self.log.log_end_offset, self.log.offsets.settled_end_offset)
+        self._ends = (self.log.state.log_end_offset, self.log.state.offsets.settled_end_offset)
         self.note_registration(registration)
         self.high_watermark_changed()
 
@@ -148,7 +152,7 @@ class Partition:
         self._stop_listening()
         self.log = log
         self._was_in_isr = self.is_in_isr
-        self._high_watermark = log.high_watermark
+        self._high_watermark = log.state.high_watermark
         self._listen()
 
     async def close(self) -> None:
@@ -156,19 +160,19 @@ class Partition:
         self._stop_listening()
 
     def _listen(self) -> None:
-        self.log.listeners.append(self._on_offsets)
-        self.log.failure_listeners.append(self._on_failure)
+        self.log.state.listeners.append(self._on_offsets)
+        self.log.state.failure_listeners.append(self._on_failure)
 
     def _stop_listening(self) -> None:
-        self.log.listeners.remove(self._on_offsets)
-        self.log.failure_listeners.remove(self._on_failure)
+        self.log.state.listeners.remove(self._on_offsets)
+        self.log.state.failure_listeners.remove(self._on_failure)
 
     # -- leader -------------------------------------------------------------------------------------------------------
 
     async def append(self, data: memoryview, origin: AppendOrigin, *, acks_all: bool) -> LogAppendInfo:
         """Append one batch as the leader. KafkaError otherwise; with `acks_all` also while the ISR is too small."""
         leadership = self.leader()
-        if origin is AppendOrigin.CLIENT and not self.log.accepts_clients:
+        if origin is AppendOrigin.CLIENT and not self.log.state.keeper.accepts_clients:
             raise KafkaError(
                 ErrorCode.kafka_storage_error,
                 f"{self.partition.topic_partition}: the disk of its log directory on this leader is almost full"
@@ -181,7 +185,8 @@ class Partition:
                 f"{self.partition.topic_partition}: ISR {sorted(leadership.isr)}, "
                 f"min.insync.replicas is {leadership.replicas.min_insync_replicas}",
             )
-        if origin is AppendOrigin.CLIENT and self.log.config.compression_type != KEEP:
+        self.log.state.keeper.note_written(len(data))
+        if origin is AppendOrigin.CLIENT and self.log.state.config.compression_type != KEEP:
             # Threads end in any order; sequence numbers of one producer must not.
             async with self._recompression:
                 data = await self._recompressed(data)
@@ -189,7 +194,7 @@ class Partition:
         return await self._append(data, leadership, origin)
 
     async def _recompressed(self, data: memoryview) -> memoryview:
-        config = self.log.config
+        config = self.log.state.config
         check_size(len(data), config)
         bytes_max = decompressed_bytes_max(config.max_message_bytes)
         return await asyncio.to_thread(recompressed, data, config.compression_type, bytes_max)
@@ -214,24 +219,24 @@ class Partition:
                 f"{self.partition.topic_partition} was appended to under leader epoch {leader_epoch}, and is led under "
                 f"{leadership.leader_epoch} by now",
             )
-        return None if self.log.high_watermark >= end_offset else self._committed.wait_for(end_offset)
+        return None if self.log.state.high_watermark >= end_offset else self._committed.wait_for(end_offset)
 
     # -- events -------------------------------------------------------------------------------------------------------
 
     def _on_failure(self) -> None:
         if self.has_failed:
-            self._report_failure(self)
+            self._listener.log_failed(self)
 
     def _on_offsets(self) -> None:
         """An offset of the log has moved."""
         leadership, log = self.leadership, self.log
         if leadership is None:
-            if log.high_watermark != self._high_watermark:
-                self._high_watermark = log.high_watermark
+            if log.state.high_watermark != self._high_watermark:
+                self._high_watermark = log.state.high_watermark
                 self.high_watermark_news.wake()
             return
         leadership.resting.wake()
-        before, self._ends = self._ends, (log.log_end_offset, log.offsets.settled_end_offset)
+        before, self._ends = self._ends, (log.state.log_end_offset, log.state.offsets.settled_end_offset)
         if self._ends == before:
             return
         leadership.advance_high_watermark()
@@ -240,14 +245,14 @@ class Partition:
 
     def high_watermark_changed(self) -> None:
         """Wake the requests that wait for a commit (`LeadershipListener`)."""
-        self._committed.advance(self.log.high_watermark)
+        self._committed.advance(self.log.state.high_watermark)
         self.high_watermark_news.wake()
         self.low_watermark_news.wake()
 
     def low_watermark_changed(self) -> None:
         """Wake DeleteRecords, and report it (`LeadershipListener`)."""
         self.low_watermark_news.wake()
-        self._report_low_watermark(self)
+        self._listener.low_watermark_raised(self)
 
     async def _end_leadership(self) -> None:
         # First: whatever wakes below must not find a leadership that can still acknowledge.
@@ -267,6 +272,19 @@ class Partition:
             if leader >= 0
             else f"{self.partition.topic_partition} has no leader",
         )
+
+
+class ReplicaListener(Protocol):
+    """The owner of hosted replicas, notified of what happens to them. Calls do not wait."""
+
+    def low_watermark_raised(self, partition: Partition) -> None:
+        """A follower's log start rose, so that the low watermark of this leader may have."""
+
+    def log_failed(self, partition: Partition) -> None:
+        """The log fails at this instant."""
+
+    def log_replaced(self, partition: Partition) -> None:
+        """The replica has a new log, with state from the tier."""
 
 
 class RoleListener(Protocol):

@@ -18,25 +18,23 @@ reported last stands for the image until the image says the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from uuid import UUID
 
-from ...controller.core.state import LOST_DIRECTORY
-from ...log.keeper.manager import LogManager
+from ...controller import LOST_DIRECTORY
+from ...log.keeper import LogManager
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..cluster.view import NO_LEADER, ClusterView, PartitionRegistration
 
 
 class ReplicaDirectories:
-    """The directories of the replicas of broker `node_id`. `promised` are those that replicas are about to be in."""
+    """The directories of the replicas of broker `node_id`."""
 
-    def __init__(
-        self, view: ClusterView, logs: LogManager, node_id: int, promised: Mapping[TopicIdPartition, UUID]
-    ) -> None:
+    def __init__(self, view: ClusterView, logs: LogManager, node_id: int) -> None:
+        self.promised: dict[TopicIdPartition, UUID] = {}
+        """The directories that replicas are about to be in, to be reported in place of those that they are in."""
         self._view = view
         self._logs = logs
         self._node_id = node_id
-        self._promised = promised
         self._reported: dict[TopicIdPartition, UUID] = {}
         """What the image has not confirmed yet."""
         self._were_lost: set[TopicIdPartition] = set()
@@ -51,7 +49,7 @@ class ReplicaDirectories:
         """The replica serves from where its log is open."""
         directory_id = self._logs.directory_id_of(key.topic_partition)
         if directory_id is not None:
-            directory_id = self._promised.get(key, directory_id)
+            directory_id = self.promised.get(key, directory_id)
         is_kept = len(registration.directories) > 0 or key in self._were_lost
         if directory_id is None or not is_kept:
             return

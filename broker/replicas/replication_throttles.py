@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from ...fetcher.core.replication_quota import ReplicationQuota, throttled_partitions
+from ...fetcher.core import ReplicationQuota, throttled_partitions
 from ...protocol.topics import TopicIdPartition
 from ..cluster.topic_config import TopicConfigs
 from ..cluster.view import ClusterView

@@ -10,7 +10,7 @@ of the session's last request, before anything is decided from it.
 
 from __future__ import annotations
 
-from ...fetcher.core.leader_replicas import LeaderReplicas
+from ...fetcher.core import LeaderReplicas
 from ...protocol.fetch.leader_sessions import AskedPartition, LeaderSession
 
 
@@ -39,7 +39,7 @@ class RestingFetches:
         for fetch in resting:
             self._note_position(fetch)
         for fetch in resting:
-            fetch.session.rouse(fetch.asked)
+            fetch.session.wake(fetch.asked)
 
     def note_positions(self) -> None:
         """Note the positions of all followers that rest, as of their last requests."""

@@ -11,7 +11,7 @@ replayed the metadata (`controller.thin`). `on_change` asks for a heartbeat at o
 so many bytes, or has been in sync so long. It also stops being thin when local retention raises its start, or the
 warmer (`warmer`) finds nothing more to fetch: from then on it holds what every other replica holds.
 
-A mark in the log's directory says of a replica that it is thin (`PartitionLog.is_thin`), so that it is so also after a
+A mark in the log's directory says of a replica that it is thin (`LogState.is_thin`), so that it is so also after a
 restart; the time in sync counts from there again. `settle` takes the mark away once it has warmed.
 """
 
@@ -65,11 +65,11 @@ class ThinReplicas:
         earlier one.
         """
         log, name = partition.log, partition.partition.topic_partition
-        if log.is_adopted:
+        if log.state.is_adopted:
             # Reported before it can join the ISR: the controller must elect it last from its first moment there.
             # Reported before it can join the ISR: the controller must elect it last from its first moment there.
-            self._thin[name] = _Since(log.offsets.local_log_start_offset, None)
-        elif log.is_thin and name not in self._thin:
+            self._thin[name] = _Since(log.state.offsets.local_log_start_offset, None)
+        elif log.state.is_thin and name not in self._thin:
             self.joined(partition)
         else:
             return
@@ -79,25 +79,25 @@ class ThinReplicas:
         """A replica that began above the log start has joined its ISR, or was thin in an earlier run."""
         log, name = partition.log, partition.partition.topic_partition
         self._marked[name] = None
-        if log.offsets.local_log_start_offset > log.log_start_offset:
-            self._thin[name] = _Since(log.offsets.local_log_start_offset, self._now_ms())
+        if log.state.offsets.local_log_start_offset > log.state.log_start_offset:
+            self._thin[name] = _Since(log.state.offsets.local_log_start_offset, self._now_ms())
         else:
             self._thin.pop(name, None)
 
     def local_start_of(self, partition: Partition) -> int | None:
         """Where the local log of a replica that is thin, or not in sync yet, begins; None for a full one."""
         log = partition.log
-        if log.is_adopted:
+        if log.state.is_adopted:
             return (
-                log.offsets.local_log_start_offset
-                if log.offsets.local_log_start_offset > log.log_start_offset
+                log.state.offsets.local_log_start_offset
+                if log.state.offsets.local_log_start_offset > log.state.log_start_offset
                 else None
             )
         since = self._thin.get(partition.partition.topic_partition) if self._thin else None
         if since is None or not _is_thin(log, since):
             return None
-        is_warm = log.size_bytes >= self.limits.bytes_min or self._age_ms(since) >= self.limits.time_ms
-        return None if is_warm else log.offsets.local_log_start_offset
+        is_warm = log.state.segments.size_bytes >= self.limits.bytes_min or self._age_ms(since) >= self.limits.time_ms
+        return None if is_warm else log.state.offsets.local_log_start_offset
 
     def warm_in_ms(self) -> dict[TopicPartition, int]:
         """How long at most each thin replica is from being warm, if it is in sync from now on."""
@@ -111,14 +111,14 @@ class ThinReplicas:
     def partitions(self) -> list[Partition]:
         """Return the replicas that are in sync and thin."""
         hosted = [self._hosted[name] for name in self._thin if name in self._hosted]
-        return [each for each in hosted if not each.log.is_adopted and self.local_start_of(each) is not None]
+        return [each for each in hosted if not each.log.state.is_adopted and self.local_start_of(each) is not None]
 
     def warmed(self, partition: Partition, *, is_full: bool) -> None:
         """Its local log begins lower now; `is_full`: it lacks nothing that the others keep."""
         name = partition.partition.topic_partition
         since = self._thin.pop(name, None)
         if since is not None and not is_full:
-            self._thin[name] = _Since(partition.log.offsets.local_log_start_offset, since.joined_ms)
+            self._thin[name] = _Since(partition.log.state.offsets.local_log_start_offset, since.joined_ms)
         elif since is not None:
             self.on_change()
 
@@ -145,8 +145,8 @@ class ThinReplicas:
             ThinReplica(
                 topic_id=self._hosted[name].partition.topic_id,
                 partition_index=name.partition,
-                local_start_offset=self._hosted[name].log.offsets.local_log_start_offset,
-                local_bytes=self._hosted[name].log.size_bytes,
+                local_start_offset=self._hosted[name].log.state.offsets.local_log_start_offset,
+                local_bytes=self._hosted[name].log.state.segments.size_bytes,
                 age_ms=self._age_ms(since),
             )
             for name, since in self._thin.items()
@@ -158,4 +158,4 @@ class ThinReplicas:
 
 def _is_thin(log: PartitionLog, since: _Since) -> bool:
     """Local retention has not raised its start (the warmer may have lowered it), and there is something below."""
-    return since.local_start_offset >= log.offsets.local_log_start_offset > log.log_start_offset
+    return since.local_start_offset >= log.state.offsets.local_log_start_offset > log.state.log_start_offset

@@ -31,10 +31,7 @@ from ...protocol.topics import TopicPartition
 from ...remote.aborts import fetch_transaction_index
 from ...remote.backoff import Backoff
 from ...remote.storage import IndexType, RemoteStorageCorruptError
-from ...rlm.core.view import TierPolicy
-from ...rlm.core.warming import Missing, ThinView, ToWarm, to_warm
-from ...rlm.manager import RemoteLogManager
-from ...rlm.rate_limit import LimitedReads, RateLimit
+from ...rlm import LimitedReads, Missing, RateLimit, RemoteLogManager, ThinView, TierPolicy, ToWarm, to_warm
 from .partition import Partition
 from .thin_replicas import ThinReplicas
 
@@ -163,7 +160,7 @@ class Warmer:
                 self._thin.warmed(partition, is_full=True)
             return False
         wanted = sum(each.size_bytes for each in segments)
-        warming.bytes_left = min(wanted, max(0, self._thin.limits.bytes_min - partition.log.size_bytes))
+        warming.bytes_left = min(wanted, max(0, self._thin.limits.bytes_min - partition.log.state.segments.size_bytes))
         size_bytes = await partition.log.prepend(await self._fetched(segments[0]))
         self._thin.warmed(partition, is_full=missing.is_all and len(segments) == 1)
         warming.bytes_done += size_bytes
@@ -180,12 +177,12 @@ class Warmer:
         if ledger is None:
             return None
         view = ThinView(
-            epochs=log.epochs,
-            log_start_offset=log.log_start_offset,
-            local_log_start_offset=log.offsets.local_log_start_offset,
-            log_end_offset=log.log_end_offset,
-            local_bytes=log.size_bytes,
-            policy=TierPolicy.of(partition.partition.topic, log.config),
+            epochs=log.state.epochs,
+            log_start_offset=log.state.log_start_offset,
+            local_log_start_offset=log.state.offsets.local_log_start_offset,
+            log_end_offset=log.state.log_end_offset,
+            local_bytes=log.state.segments.size_bytes,
+            policy=TierPolicy.of(partition.partition.topic, log.state.config),
         )
         return to_warm(ledger, view, self._now_ms())
 

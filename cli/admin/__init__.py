@@ -1,10 +1,15 @@
-"""`tierfetch topics|configs|brokers|features|reassign`: administer any Kafka cluster through any of its brokers.
+"""`tierfetch topics|offsets|configs|brokers|reassign|...`: administer any Kafka cluster through any of its brokers.
 
 topics            lists, describes, creates, grows, shrinks and deletes topics.
 configs           shows and sets configs of topics and brokers.
 brokers           lists the brokers and what they hold.
 broker_wait       waits until a broker that was down or replaced holds again what it must.
-local_state       reads what lies on a broker's disks (DescribeLogDirs).
+log_dirs          lists log directories with their bytes and replicas.
+local_state       reads what is on a broker's disks (DescribeLogDirs).
+partition_offsets is `tierfetch offsets`: where partitions begin and end, in the tier and on disk.
+record_deletion   is `tierfetch delete-records`.
+elections         is `tierfetch elect-leaders`.
+leaders           asks the leader of each partition.
 features          shows and raises feature levels (KIP-584).
 reassign          is `tierfetch reassign`: plan, execute, pause, resume, cancel, roll back.
 reassign_plan     is `reassign plan`: it writes the plan as a file and prints tables.

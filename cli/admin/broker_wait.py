@@ -5,7 +5,7 @@
 | is not registered, or fenced            | that it is waited for                                 |
 | lives, and replicas are out of sync     | how many are in sync, and the time that is left       |
 | with `--warm`: has thin replicas        | how many, when they are warm at the latest, and what  |
-|                                         | is to come from the tier where they are being filled  |
+|                                         | comes from the tier where they are being filled       |
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.net.client import BrokerUnavailableError
 from ..cluster_session import Admin
 from .local_state import Warming, local_state, warming_text
@@ -70,7 +70,7 @@ class BrokerProgress:
 
 
 async def look(admin: Admin, broker: int, *, with_warming: bool) -> BrokerProgress:
-    """KafkaError, OSError if nobody answers."""
+    """Look once. KafkaError; OSError if no broker responds."""
     cluster = await admin.cluster()
     hosted = [part for topic in cluster.topics for part in topic.partitions if broker in part.replica_nodes]
     in_sync = sum(broker in part.isr_nodes for part in hosted)
@@ -89,8 +89,8 @@ async def look(admin: Admin, broker: int, *, with_warming: bool) -> BrokerProgre
 async def wait_for(
     admin: Admin, broker: int, show: Callable[[BrokerProgress], None], *, with_warming: bool, timeout_s: float
 ) -> BrokerProgress:
-    """The last look, when all is done. REQUEST_TIMED_OUT says how far it was by then. That nobody answers passes too:
-    who is asked may be the broker itself.
+    """The last look, when all is done. REQUEST_TIMED_OUT says how far it was by then. That no broker responds passes
+    too: who is asked may be the broker itself.
     """
     began_s = time.monotonic()
     while True:
@@ -122,4 +122,4 @@ class WaitingBar(StatusBar):
             left = progress.warming.bytes_left
             self._bytes_left_max = max(self._bytes_left_max, left)
             done, total = self._bytes_left_max - left, self._bytes_left_max
-        self.tell(str(progress), str(progress), done, total or 1)
+        self.show_line(str(progress), str(progress), done, total or 1)

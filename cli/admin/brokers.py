@@ -21,17 +21,26 @@ from .local_state import local_state, warming_text
 
 @click.group("brokers")
 def brokers() -> None:
-    """Who is there and what they hold; taking one out of the cluster for good."""
+    """List brokers and what they hold, wait for one to catch up, or remove one for good.
+
+    \b
+      tierfetch brokers list
+      tierfetch brokers wait 3 --warm
+      tierfetch brokers unregister 3
+    """
 
 
 @brokers.command("list", short_help="Brokers with their partitions, leaderships and bytes.")
 @bootstrap_option
 @json_option
 def list_brokers(bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """Brokers with their partitions, leaderships and bytes; fenced ones too.
+    """List all brokers, fenced ones too, with their partitions, leaderships and bytes.
 
-    Failed: replicas whose log does not let them serve, as on a full disk. Thin: replicas that began behind the tier,
-    and lead last. Warming: what is still to come from the tier for these, and for how long.
+    Failed: replicas whose log does not let them serve, as on a full disk. Thin: replicas that began at the end of the
+    tier, and lead last. Warming: what is still to come from the tier for these, and for how long.
+
+    \b
+      tierfetch brokers list --bootstrap kafka-1:9092
     """
     rows = run(bootstrap, _rows)
     if as_json:
@@ -50,11 +59,17 @@ def list_brokers(bootstrap: tuple[str, ...], as_json: bool) -> None:
 
 @brokers.command("unregister")
 @click.argument("broker", type=int)
-@click.option("--force", is_flag=True, help="Also if it is alive: others lead until it is back in sync.")
+@click.option(
+    "--force", is_flag=True, help="Remove it even if it is alive: other brokers lead until it is back in sync."
+)
 @bootstrap_option
-@click.confirmation_option("--yes", prompt="A broker that still runs registers again. Go on?")
+@click.confirmation_option("--yes", prompt="A broker that still runs registers again. Continue?")
 def unregister_broker(broker: int, force: bool, bootstrap: tuple[str, ...]) -> None:
-    """Forget a broker that will not come back."""
+    """Remove BROKER, which will not come back, from the cluster.
+
+    \b
+      tierfetch brokers unregister 3 --yes
+    """
 
     async def unregister(admin: Admin) -> None:
         if not force and await _is_alive(admin, broker):
@@ -76,14 +91,24 @@ async def _is_alive(admin: Admin, broker: int) -> bool:
 
 @brokers.command("wait", short_help="Wait until every replica of a broker is in sync.")
 @click.argument("broker", type=int)
-@click.option("--warm", is_flag=True, help="Also until no replica is thin, and nothing more is fetched from the tier.")
-@click.option("--timeout", "timeout_s", type=FiniteRange(min=0), default=3600.0, show_default=True, help="Seconds.")
+@click.option("--warm", is_flag=True, help="Wait also until no replica is thin or fetches from the tier.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=FiniteRange(min=0),
+    default=3600.0,
+    show_default=True,
+    help="Give up after this many seconds.",
+)
 @bootstrap_option
 @json_option
 def wait_for_broker(broker: int, warm: bool, timeout_s: float, bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """Wait until every replica of BROKER is in sync, as after it was down, or replaced.
+    """Wait until every replica of BROKER is in sync, such as after a restart or a replacement.
 
     Shows how far it is, and for how long. Exit code 1 if the time is over.
+
+    \b
+      tierfetch brokers wait 3 --warm --timeout 600
     """
     began_s = time.monotonic()
     with WaitingBar() as bar:

@@ -53,15 +53,20 @@ def configs() -> None:
 
 
 @configs.command("describe")
-@click.option("--topic", metavar="NAME")
-@click.option("--broker", metavar="ID", help='Or "default": what is set for all brokers.')
-@click.option("--all", "show_all", is_flag=True, help="Also what nobody has set.")
+@click.option("--topic", metavar="NAME", help="The topic.")
+@click.option("--broker", metavar="ID", help='The broker; "default" shows what is set for all brokers.')
+@click.option("--all", "show_all", is_flag=True, help="Show keys at their defaults too.")
 @bootstrap_option
 @json_option
 def describe_configs(
     topic: str | None, broker: str | None, show_all: bool, bootstrap: tuple[str, ...], as_json: bool
 ) -> None:
-    """What is in force, and where it comes from."""
+    """Show the configs in force for a topic or a broker, and where each value comes from.
+
+    \b
+      tierfetch configs describe --topic orders
+      tierfetch configs describe --broker 3 --all
+    """
     resource_type, name = _resource(topic, broker)
 
     async def describe(admin: Admin) -> tuple[DescribeConfigsResourceResult, ...]:
@@ -92,15 +97,25 @@ def describe_configs(
 
 
 @configs.command("alter")
-@click.option("--topic", metavar="NAME")
-@click.option("--broker", metavar="ID", help='Or "default": for all brokers.')
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Repeatable.")
-@click.option("--remove", "removals", multiple=True, metavar="KEY", help="Back to what holds without it; repeatable.")
+@click.option("--topic", metavar="NAME", help="The topic.")
+@click.option("--broker", metavar="ID", help='The broker; "default" changes all brokers.')
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set this config; repeatable.")
+@click.option(
+    "--remove",
+    "removals",
+    multiple=True,
+    metavar="KEY",
+    help="Remove this config, so that the default holds; repeatable.",
+)
 @bootstrap_option
 def alter_configs(
     topic: str | None, broker: str | None, sets: tuple[str, ...], removals: tuple[str, ...], bootstrap: tuple[str, ...]
 ) -> None:
-    """Set or remove configs; takes effect without a restart."""
+    """Set or remove configs of a topic or of brokers. Changes take effect without a restart.
+
+    \b
+      tierfetch configs alter --topic orders --set retention.ms=86400000 --remove segment.bytes
+    """
     resource_type, name = _resource(topic, broker)
     changes = [
         *(

@@ -18,14 +18,23 @@ TIMEOUT_MS: Final = 30_000
 
 @click.group("features")
 def features() -> None:
-    """Show and change the feature levels that the whole cluster runs at."""
+    """Show and change the feature levels that the whole cluster runs at.
+
+    \b
+      tierfetch features describe
+      tierfetch features set tierfetch.version 1
+    """
 
 
 @features.command("describe")
 @bootstrap_option
 @json_option
 def describe_features(bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """Finalized levels, and what the asked broker supports."""
+    """Show the finalized levels, and the levels that the asked broker supports.
+
+    \b
+      tierfetch features describe --json
+    """
 
     async def ask(admin: Admin) -> list[dict[str, object]]:
         request = ApiVersionsRequest(client_software_name="tierfetch-cli", client_software_version="1")
@@ -49,14 +58,18 @@ def describe_features(bootstrap: tuple[str, ...], as_json: bool) -> None:
 @features.command("set", short_help="Finalize a feature at a level, if every node supports it.")
 @click.argument("feature")
 @click.argument("level", type=click.IntRange(0))
-@click.option("--downgrade", is_flag=True, help="Allow a lower level than now.")
-@click.option("--unsafe", is_flag=True, help="Allow one that loses metadata.")
-@click.option("--dry-run", is_flag=True, help="Only ask whether it would be possible.")
+@click.option("--downgrade", is_flag=True, help="Allow a lower level than the present one.")
+@click.option("--unsafe", is_flag=True, help="Allow a level that loses metadata.")
+@click.option("--dry-run", is_flag=True, help="Only check whether it is possible.")
 @bootstrap_option
 def set_feature(
     feature: str, level: int, downgrade: bool, unsafe: bool, dry_run: bool, bootstrap: tuple[str, ...]
 ) -> None:
-    """Finalize FEATURE at LEVEL, if every broker and controller supports it."""
+    """Finalize FEATURE at LEVEL, if every broker and controller supports it.
+
+    \b
+      tierfetch features set tierfetch.version 1 --dry-run
+    """
     kind = _UNSAFE_DOWNGRADE if unsafe else _SAFE_DOWNGRADE if downgrade else _UPGRADE
     update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
     request = UpdateFeaturesRequest(timeout_ms=TIMEOUT_MS, feature_updates=(update,), validate_only=dry_run)

@@ -1,4 +1,4 @@
-"""What lies on a broker's disks, and what is being filled from the tier there: DescribeLogDirs."""
+"""What is on a broker's disks, and what is being filled from the tier there: DescribeLogDirs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from ...protocol import byte_text
-from ...protocol.errors import OUTSIDE, ErrorCode
+from ...protocol import OUTSIDE, ErrorCode, TopicPartition, byte_text
 from ...protocol.extensions import NOT_THIN, NOT_WARMED
 from ...protocol.messages.cluster import DescribeLogDirsPartition, DescribeLogDirsRequest
 from ...protocol.net.client import Address
-from ...protocol.topics import TopicPartition
 from ..cluster_session import Admin, check
 
 

@@ -1,35 +1,53 @@
 """`tierfetch reassign`: plan, move replicas in waves, watch them arrive, pause, resume, cancel, roll back.
 
 Plans are the JSON of kafka-reassign-partitions, with the rest of a plan under one key more (`planning.plan_file`).
-What a running plan has to remember lies in a journal beside it (`planning.journal`).
+What a running plan has to remember is in a journal beside it (`planning.journal`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypedDict, TypeVar, Unpack
 
 import click
 from rich.table import Table
 
-from ...planning.cluster_state import Standing, standing
-from ...planning.execution import what_is_left
-from ...planning.journal import ENDED, ConfigValue, Entry, Event, Header, Journal, JournalError, Outcome
-from ...planning.neighbours import signs_of_others
-from ...planning.plan_file import PlanFile, PlanFileError
-from ...planning.preflight import entries_of
-from ...planning.throttling import config_keys
-from ...protocol.errors import OUTSIDE
+from ...planning import (
+    ENDED,
+    ClusterState,
+    ConfigValue,
+    DirectoryMove,
+    Entry,
+    Event,
+    Header,
+    Journal,
+    JournalError,
+    Key,
+    Outcome,
+    PlanFile,
+    PlanFileError,
+    Standing,
+    config_keys,
+    directories_of,
+    entries_of,
+    is_complete,
+    replicas_of,
+    signs_of_others,
+    standing,
+    to_stop,
+    what_is_left,
+)
+from ...protocol import OUTSIDE
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.quantities import clause, count
 from ..options import FiniteRange, json_option, table_console, throttle_rate, wave_option
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
 from .reassign_journal import JournalFile, default_path, owned
-from .reassign_run import Done, PlanRun, ProgressBar, left_behind, now_ms
+from .reassign_run import Done, PlanRun, ProgressBar, now_ms, remainders
 
 Command = TypeVar("Command", bound=Callable[..., object])
 _CHANGED: Final = {Standing.GONE, Standing.FOREIGN}
@@ -42,7 +60,7 @@ def plan_argument(command: Command) -> Command:
         "--journal",
         "journal_path",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="What the execution remembers; PLAN_FILE.journal by default.",
+        help="The journal of the execution; PLAN_FILE.journal by default.",
     )
     return click.argument("plan_file", type=click.Path(path_type=Path, dir_okay=False))(journal(command))
 
@@ -63,17 +81,22 @@ class ReassignGroup(click.Group):
 
 @click.group("reassign", cls=ReassignGroup)
 def reassign() -> None:
-    """Move replicas to other brokers.
+    """Move replicas to other brokers, and between the log directories of one (log_dirs in the plan, as Kafka has it).
 
     \b
       tierfetch reassign plan --replace 3 --with 7 --out plan.json
       tierfetch reassign execute plan.json     in waves, throttled; returns when every replica has moved
-      tierfetch reassign pause plan.json       lets what is under way end, and begins nothing more
+      tierfetch reassign pause plan.json       lets the moves under way finish, and begins no further ones
       tierfetch reassign resume plan.json      continues, also after a crash
-      tierfetch reassign cancel plan.json      takes back what is under way; what has moved stays
+      tierfetch reassign cancel plan.json      cancels the moves under way; what has moved stays
       tierfetch reassign rollback plan.json    moves all of it back to where it was
       tierfetch reassign status plan.json      how far it is
       tierfetch reassign list                  what is under way in the cluster
+
+    \b
+    A plan that moves the first replica of orders-0 to another log directory of broker 1:
+      {"version": 1, "partitions": [
+        {"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["/disk2", "any"]}]}
     """
 
 
@@ -81,7 +104,11 @@ def reassign() -> None:
 @bootstrap_option
 @json_option
 def list_reassignments(bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """What is under way."""
+    """List the reassignments that are under way in the cluster, whichever tool began them.
+
+    \b
+      tierfetch reassign list
+    """
     rows = run(bootstrap, under_way)
     if as_json:
         click.echo(json.dumps(rows, indent=1))
@@ -96,36 +123,55 @@ def list_reassignments(bootstrap: tuple[str, ...], as_json: bool) -> None:
     table_console().print(table)
 
 
+class _Execution(TypedDict):
+    """The options of `reassign execute` about how a plan is carried out."""
+
+    throttle: float | None
+    partitions_per_broker: int
+    warm_timeout: float
+    changes_factor: bool
+    shares_brokers: bool
+    no_wait: bool
+
+
 @reassign.command("execute", short_help="Move the replicas as a plan says, wave by wave.")
 @plan_argument
 @click.option(
-    "--throttle", type=throttle_rate, metavar="RATE", help="Of each broker, in place of the plan's, such as '50 MiB/s'."
+    "--throttle",
+    type=throttle_rate,
+    metavar="RATE",
+    help="Throttle of each broker in place of the plan's, such as '50 MiB/s'.",
 )
-@wave_option("That come to, and go from, a broker in one wave, where the plan has no waves.")
+@wave_option("Partitions that come to, or leave, a broker in one wave, if the plan has no waves.")
 @click.option(
     "--warm-timeout",
     type=FiniteRange(min=0),
     default=900.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for new leaders whose log is in the tier yet.",
+    help="How long to wait for new leaders that are still warming from the tier.",
 )
-@click.option("--allow-replication-factor-change", "changes_factor", is_flag=True)
+@click.option(
+    "--allow-replication-factor-change", "changes_factor", is_flag=True, help="Let the plan change replica counts."
+)
 @click.option(
     "--share-brokers",
     "shares_brokers",
     is_flag=True,
-    help="Although others move replicas on the same brokers, or have throttled them; what was set is put back.",
+    help="Run even if other plans move replicas on the same brokers, or throttle them; their configs are restored.",
 )
-@click.option("--no-wait", is_flag=True, help="All at once, without throttle and journal, and return at once.")
+@click.option("--no-wait", is_flag=True, help="Begin all moves without throttle or journal, and return at once.")
 @bootstrap_option
 @json_option
 def execute(
-    plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...], as_json: bool, **options: Any
+    plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...], as_json: bool, **options: Unpack[_Execution]
 ) -> None:
     """Move the replicas as PLAN_FILE says, wave by wave.
 
     Survives the end of this command: what is under way continues, and `resume` does the rest.
+
+    \b
+      tierfetch reassign execute plan.json --throttle '50 MiB/s'
     """
     plan = _read(plan_file)
     path = journal_path or default_path(plan_file)
@@ -134,7 +180,7 @@ def execute(
 
     async def work(admin: Admin) -> Done | int:
         cluster = PlanCluster(admin)
-        state = await cluster.state(sorted({each.topic for each in plan.partitions}))
+        state = await _state_for(cluster, plan)
         entries, problems = entries_of(
             plan,
             state,
@@ -147,18 +193,22 @@ def execute(
         moved = {entry.topic for entry in entries}
         brokers = _brokers(entries)
         is_set = (throttle is not None or plan.details.roll is not None) and not options["no_wait"]
-        old_configs = await cluster.configs(config_keys(sorted(moved), brokers)) if is_set else ()
+        old_configs = await cluster.configs(config_keys(sorted(moved), brokers, entries)) if is_set else ()
         others = signs_of_others(state, {entry.key for entry in entries}, brokers, old_configs)
         if others and not options["shares_brokers"]:
             others.append("or give --share-brokers, and it begins all the same")
             raise click.ClickException("\n".join([f"{plan_file}: nothing was begun:", *others]))
         if options["no_wait"]:
+            moves = [DirectoryMove(each.key, broker, path) for each in entries for broker, path in each.directories]
+            if refused := await cluster.move_directories(moves):
+                raise click.ClickException("\n".join([f"{plan_file}: nothing was reassigned:", *refused]))
             return await _begin_all(admin, entries)
+        topic_ids = {topic: found.topic_id for (topic, _), found in state.partitions.items() if topic in moved}
         header = Header(
             cluster_id=cluster.cluster_id,
             plan=plan_file.name,
             created_at_ms=now_ms(),
-            topic_ids={topic: found.topic_id for (topic, _), found in state.partitions.items() if topic in moved},
+            topic_ids=topic_ids,
             entries=tuple(entries),
             throttle_bytes_per_s=None if throttle is None else max(1, int(throttle)),
             roll=plan.details.roll,
@@ -170,11 +220,28 @@ def execute(
             _check_free(path, plan_file)
             return await _run_plan(cluster, JournalFile.create(path, header))
 
-    done = run(bootstrap, work)
+    _report_execution(run(bootstrap, work), plan_file, as_json=as_json)
+
+
+def _report_execution(done: Done | int, plan_file: Path, *, as_json: bool) -> None:
     if isinstance(done, int):
         click.echo(f"{clause(done, 'partition', 'begins', 'begin')} to move")
     else:
-        _tell(done, plan_file, as_json=as_json)
+        _report(done, plan_file, as_json=as_json)
+
+
+async def _state_for(cluster: PlanCluster, plan: PlanFile) -> ClusterState:
+    """Return what a plan is checked against; where replicas are only of partitions for which it names directories."""
+    state = await cluster.state(sorted({each.topic for each in plan.partitions}))
+    named = [each for each in plan.partitions if directories_of(each)]
+    if not named:
+        return state
+    replicas = [
+        (each.key, broker)
+        for each in named
+        for broker in {*each.replicas, *(state.partitions[each.key].replicas if each.key in state.partitions else ())}
+    ]
+    return await cluster.with_directories(state, replicas)
 
 
 async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
@@ -187,17 +254,19 @@ async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
     return len(entries)
 
 
-@reassign.command("resume", short_help="Go on with a plan that was paused or stopped.")
+@reassign.command("resume", short_help="Continue a plan that was paused or stopped.")
 @plan_argument
-@click.option("--throttle", type=throttle_rate, metavar="RATE", help="From now on, in place of the one before.")
+@click.option(
+    "--throttle", type=throttle_rate, metavar="RATE", help="Throttle of each broker from now on, such as '50 MiB/s'."
+)
 @click.option(
     "--warm-timeout",
     "warm_wait_s",
     type=FiniteRange(min=0),
     metavar="SECONDS",
-    help="How long to wait from now on for new leaders whose log is in the tier yet, in place of the time before.",
+    help="How long to wait from now on for new leaders that are still warming from the tier.",
 )
-@click.option("--skip-changed", is_flag=True, help="Leave alone what somebody else has changed or deleted.")
+@click.option("--skip-changed", is_flag=True, help="Skip partitions that another client has changed or deleted.")
 @bootstrap_option
 @json_option
 def resume(
@@ -209,9 +278,12 @@ def resume(
     bootstrap: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Go on with a plan that was paused or stopped, or whose process has died.
+    """Continue a plan that was paused or stopped, or whose process has died.
 
-    Of a plan that is done, what could not be put back on brokers that were not alive; no replica moves again.
+    \b
+      tierfetch reassign resume plan.json
+
+    For a plan that is done, it restores configs that could not be restored on dead brokers; no replica moves again.
     """
     file = JournalFile.open(journal_path or default_path(plan_file))
     is_done = file.journal.outcome is Outcome.DONE
@@ -220,8 +292,9 @@ def resume(
 
     async def work(admin: Admin) -> Done:
         cluster = await _its_cluster(admin, file)
-        alone = set(Standing) - {Standing.DONE} if is_done else _CHANGED if skip_changed else set()
-        skipped = await _standing_so(cluster, file.journal, alone) if alone else ()
+        skipped: tuple[Key, ...] = ()
+        if is_done or skip_changed:
+            skipped = await _to_leave_alone(cluster, file.journal, is_done=is_done)
         rate = None if throttle is None else max(1, int(throttle))
         header = file.journal.header
         before = () if rate is None or header.old_configs else await _old_configs(cluster, header)
@@ -237,7 +310,7 @@ def resume(
             file.append(event)
             return await _run_plan(cluster, file)
 
-    _tell(run(bootstrap, work), plan_file, as_json=as_json)
+    _report(run(bootstrap, work), plan_file, as_json=as_json)
 
 
 @reassign.command("status")
@@ -245,13 +318,17 @@ def resume(
 @bootstrap_option
 @json_option
 def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """Show how far a plan is, in whichever process it runs."""
+    """Show how far a plan is, in whichever process it runs.
+
+    \b
+      tierfetch reassign status plan.json
+    """
     file = JournalFile.open(journal_path or default_path(plan_file))
     journal, header = file.journal, file.journal.header
-    state = run(bootstrap, lambda admin: PlanCluster(admin).state(sorted(header.topic_ids)))
+    state = run(bootstrap, lambda admin: _state_of(PlanCluster(admin), header))
     entries = [entry for entry in header.entries if entry.key not in journal.skipped]
     left = what_is_left(journal, state, now_ms())
-    standings = [standing(entry, header.topic_ids[entry.topic], state) for entry in entries]
+    standings = [_progress(entry, header.topic_ids[entry.topic], state) for entry in entries]
     document = {
         "doing": journal.mode.value,
         "outcome": journal.outcome and journal.outcome.value,
@@ -259,7 +336,7 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
         "partitions": {each.name.lower(): standings.count(each) for each in Standing},
         "left": left,
         "waves": 1 + max((entry.wave for entry in header.entries), default=0),
-        "notes": left_behind(journal),
+        "notes": remainders(journal),
     }
     if as_json:
         click.echo(json.dumps(document, indent=1))
@@ -270,8 +347,20 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
             click.echo(f"  {each.name.lower()}: {count(standings.count(each), 'partition')}")
     for what in left:
         click.echo(f"left: {what}")
-    for note in left_behind(journal):
+    for note in remainders(journal):
         click.echo(f"note: {note}")
+
+
+async def _state_of(cluster: PlanCluster, header: Header) -> ClusterState:
+    state = await cluster.state(sorted(header.topic_ids))
+    replicas = replicas_of(header.entries)
+    return await cluster.with_directories(state, replicas) if replicas else state
+
+
+def _progress(entry: Entry, topic_id: str, state: ClusterState) -> Standing:
+    """Return the standing; of a replica that is not yet in its log directory, that it moves."""
+    found = standing(entry, topic_id, state)
+    return Standing.MOVING if found is Standing.DONE and not is_complete(entry, topic_id, state) else found
 
 
 def _doing(journal: Journal, plan_file: Path, *, is_carried_out: bool) -> str:
@@ -284,48 +373,79 @@ def _doing(journal: Journal, plan_file: Path, *, is_carried_out: bool) -> str:
     return f"{how}: `tierfetch reassign resume {plan_file}` continues it"
 
 
-@reassign.command("pause", short_help="Let what is under way end, and begin nothing more.")
+@reassign.command("pause", short_help="Let the moves under way finish, and begin no further ones.")
 @plan_argument
 def pause(plan_file: Path, journal_path: Path | None) -> None:
-    """Let what is under way end, and begin nothing more; the running `execute` then ends."""
+    """Let the moves under way finish, and begin no further ones; the running `execute` then ends.
+
+    \b
+      tierfetch reassign pause plan.json
+    """
     file = JournalFile.open(journal_path or default_path(plan_file))
     if not file.is_owned():
-        raise click.ClickException(f"{file.path}: nobody carries this plan out now: there is nothing to pause")
+        raise click.ClickException(f"{file.path}: no process is executing this plan: there is nothing to pause")
     file.append(Event(event="pause", at_ms=now_ms()))
-    click.echo("pausing: what is under way ends first; go on with `tierfetch reassign resume`")
+    click.echo("pausing: what is under way ends first; continue with `tierfetch reassign resume`")
 
 
-@reassign.command("cancel", short_help="Take back what is under way of a plan.")
+@reassign.command("cancel", short_help="Cancel the moves under way of a plan.")
 @plan_argument
 @bootstrap_option
 @json_option
 def cancel(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """Take back what is under way of PLAN_FILE's partitions; what has moved already stays where it is.
+    """Cancel the moves under way of PLAN_FILE's partitions; what has moved already stays where it is.
 
-    For a plan without a journal too: one that was begun with --no-wait, or by kafka-reassign-partitions.
+    \b
+      tierfetch reassign cancel plan.json
+
+    It works without a journal too: for a plan that was begun with --no-wait, or by kafka-reassign-partitions.
     """
     path = journal_path or default_path(plan_file)
     if journal_path is not None or path.exists():
         _ask("cancel", path, plan_file, bootstrap, as_json=as_json)
         return
-    wanted = {each.key for each in _read(plan_file).partitions}
+    plan = _read(plan_file)
+    wanted = {each.key for each in plan.partitions}
 
     async def work(admin: Admin) -> int:
         moving = [(row["topic"], row["partition"]) for row in await under_way(admin)]
         found = [(key, None) for key in moving if key in wanted]
-        if found and (refused := await ask_controller(admin, found)):
+        cluster = PlanCluster(admin)
+        between = to_stop(_as_entries(plan), await _state_for(cluster, plan))
+        refused = await ask_controller(admin, found) if found else []
+        if refused := [*refused, *await cluster.move_directories(between)]:
             raise click.ClickException("\n".join(refused))
-        return len(found)
+        return len({key for key, _ in found} | {move.key for move in between})
 
     click.echo(f"{run(bootstrap, work)} moves cancelled")
 
 
-@reassign.command("rollback", short_help="Move back what has moved, too.")
+def _as_entries(plan: PlanFile) -> list[Entry]:
+    """Return a plan's partitions, where it is unknown what was before."""
+    return [
+        Entry(
+            topic=each.topic,
+            partition=each.partition,
+            before=each.replicas,
+            target=each.replicas,
+            final=each.replicas,
+            wave=0,
+            directories=directories_of(each),
+        )
+        for each in plan.partitions
+    ]
+
+
+@reassign.command("rollback", short_help="Cancel the moves under way, and move back what has moved.")
 @plan_argument
 @bootstrap_option
 @json_option
 def rollback(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """Take back what is under way, and move back what has moved, the last wave first."""
+    """Cancel the moves under way, and move back what has moved, the last wave first.
+
+    \b
+      tierfetch reassign rollback plan.json
+    """
     _ask("roll_back", journal_path or default_path(plan_file), plan_file, bootstrap, as_json=as_json)
 
 
@@ -344,7 +464,7 @@ def _ask(what: str, path: Path, plan_file: Path, bootstrap: tuple[str, ...], *, 
             file.append(event)
             return await _run_plan(cluster, file)
 
-    _tell(run(bootstrap, work), plan_file, as_json=as_json)
+    _report(run(bootstrap, work), plan_file, as_json=as_json)
 
 
 async def _its_cluster(admin: Admin, file: JournalFile) -> PlanCluster:
@@ -362,7 +482,7 @@ async def _old_configs(cluster: PlanCluster, header: Header) -> tuple[ConfigValu
     """What is set now of all that a throttle sets, on topics that still exist."""
     state = await cluster.state(sorted(header.topic_ids))
     topics = sorted({topic for topic, _ in state.partitions})
-    return await cluster.configs(config_keys(topics, _brokers(header.entries)))
+    return await cluster.configs(config_keys(topics, _brokers(header.entries), header.entries))
 
 
 def _brokers(entries: Sequence[Entry]) -> list[int]:
@@ -386,14 +506,15 @@ async def _run_plan(cluster: PlanCluster, file: JournalFile) -> Done:
         raise
 
 
-async def _standing_so(
-    cluster: PlanCluster, journal: Journal, wanted: Collection[Standing]
-) -> tuple[tuple[str, int], ...]:
-    """Partitions of the plan that stand like that now."""
+async def _to_leave_alone(cluster: PlanCluster, journal: Journal, *, is_done: bool) -> tuple[Key, ...]:
+    """Return the partitions that another client changed; of a plan that is done, all that are not as it left them."""
     header = journal.header
-    state = await cluster.state(sorted(header.topic_ids))
+    state = await _state_of(cluster, header)
     return tuple(
-        entry.key for entry in header.entries if standing(entry, header.topic_ids[entry.topic], state) in wanted
+        entry.key
+        for entry in header.entries
+        if standing(entry, header.topic_ids[entry.topic], state) in _CHANGED
+        or (is_done and not is_complete(entry, header.topic_ids[entry.topic], state))
     )
 
 
@@ -413,7 +534,7 @@ def _check_free(path: Path, plan_file: Path) -> None:
         )
 
 
-def _tell(done: Done, plan_file: Path, *, as_json: bool) -> None:
+def _report(done: Done, plan_file: Path, *, as_json: bool) -> None:
     """Exit code 1 where something could not be done."""
     finish = done.finish
     if as_json:
@@ -430,7 +551,8 @@ def _tell(done: Done, plan_file: Path, *, as_json: bool) -> None:
             click.echo(f"note: {note}", err=True)
         click.echo(f"{finish.outcome.value}: {count(done.partitions, 'partition')}, {done.seconds:.1f} s")
     if finish.problems:
-        more = "" if finish.outcome is not Outcome.STOPPED else f"; go on with `tierfetch reassign resume {plan_file}`"
+        resume = f"; continue with `tierfetch reassign resume {plan_file}`"
+        more = resume if finish.outcome is Outcome.STOPPED else ""
         raise click.ClickException(
             "\n".join([*finish.problems, f"{finish.outcome.value}, and nothing is under way{more}"])
         )

@@ -1,20 +1,27 @@
 """The cluster of a plan: reads what `planning.cluster_state` asks for, and does what `execution` decided.
 
 Reading sends ListPartitionReassignments first and Metadata after it, so that a reassignment that ends in between shows
-in the replicas. Configs of a broker are asked of and set at that broker, as Apache Kafka wants it. Of one that is not
+in the replicas. Configs of a broker are asked of and set at that broker, as Apache Kafka requires. Of one that is not
 alive any tierfetch broker sets them; Apache Kafka refuses that, and the broker is remembered in `left`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypedDict
 
-from ...fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP
-from ...planning.cluster_state import ClusterState, PartitionState
-from ...planning.journal import ConfigValue, Key
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
-from ...protocol.messages.cluster import DescribableLogDirTopic, DescribeLogDirsRequest
+from ...fetcher.core import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP
+from ...planning import ClusterState, ConfigValue, DirectoryMove, Key, PartitionState, Placement
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, uuid_to_text
+from ...protocol.messages.cluster import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResult,
+)
 from ...protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -30,7 +37,6 @@ from ...protocol.messages.topics import (
 )
 from ...protocol.net.client import Address
 from ...protocol.requests import configs_of, metadata_of, offsets_of
-from ...protocol.topics import uuid_to_text
 from ...protocol.wire.config_resources import ConfigSource, ResourceType
 from ..cluster_session import Admin, check
 
@@ -119,6 +125,56 @@ class PlanCluster:
                         found[key] = found.get(key, 0) + max(0, part.partition_size)
         return found
 
+    async def with_directories(self, state: ClusterState, replicas: Iterable[tuple[Key, int]]) -> ClusterState:
+        """Return the state with the log directories of these replicas' brokers, as far as they answer, and where the
+        replicas are.
+        """
+        by_broker: dict[int, dict[str, list[int]]] = {}
+        for (topic, partition), broker in replicas:
+            by_broker.setdefault(broker, {}).setdefault(topic, []).append(partition)
+        log_dirs: dict[int, frozenset[str]] = {}
+        found: dict[tuple[Key, int], Placement] = {}
+        for broker, topics in sorted(by_broker.items()):
+            wanted = [DescribableLogDirTopic(topic=name, partitions=tuple(parts)) for name, parts in topics.items()]
+            try:
+                answer = await self._admin.send_to(self._brokers[broker], DescribeLogDirsRequest(topics=tuple(wanted)))
+            except (*OUTSIDE, KeyError):
+                continue
+            online = [each for each in answer.results if each.error_code is ErrorCode.none]
+            log_dirs[broker] = frozenset(each.log_dir for each in online)
+            found |= _placements(broker, online)
+        return replace(state, log_dirs=log_dirs, placements=found)
+
+    async def move_directories(self, moves: Iterable[DirectoryMove]) -> list[str]:
+        """Ask brokers to move replicas between their log directories; return what was refused, a line for each.
+
+        A replica that is not there yet is created in that directory when it comes. A broker that does not answer is
+        asked again by the next step.
+        """
+        by_broker: dict[int, dict[str, dict[str, list[int]]]] = {}
+        for move in moves:
+            (topic, partition), paths = move.key, by_broker.setdefault(move.broker, {})
+            paths.setdefault(move.path, {}).setdefault(topic, []).append(partition)
+        refused: list[str] = []
+        for broker, paths in sorted(by_broker.items()):
+            if broker not in self._brokers:
+                continue
+            answer = await self._admin.send_to(self._brokers[broker], _alter_log_dirs(paths))
+            wanted = {
+                (topic, number): path
+                for path, topics in paths.items()
+                for topic, numbers in topics.items()
+                for number in numbers
+            }
+            refused += [
+                f"{result.topic_name}-{part.partition_index}: broker {broker} does not move it to"
+                f" {wanted[result.topic_name, part.partition_index]}: {part.error_code.name}"
+                for result in answer.results
+                for part in result.partitions
+                if part.error_code not in (ErrorCode.none, ErrorCode.replica_not_available)
+            ]
+        return refused
+
     async def configs(self, asked: Sequence[tuple[str, str, tuple[str, ...]]]) -> tuple[ConfigValue, ...]:
         """As they are set now, by kind, name and keys; None where only a default holds."""
         topics = [(name, keys) for kind, name, keys in asked if kind == "topic"]
@@ -172,7 +228,7 @@ class PlanCluster:
     async def _alter_broker(
         self, broker: int, changes: Sequence[IncrementalAlterConfigsRequestAlterableConfig]
     ) -> bool:
-        """False if it is not alive, and nobody else takes its configs."""
+        """Return False if it is not alive, since no other broker takes its configs."""
         if broker in self._brokers:
             await self._alter(self._brokers[broker], ResourceType.BROKER, {str(broker): changes})
             return True
@@ -220,6 +276,32 @@ class PlanCluster:
         await self._admin.send(
             ElectLeadersRequest(election_type=PREFERRED, topic_partitions=asked, timeout_ms=TIMEOUT_MS)
         )
+
+
+def _alter_log_dirs(paths: Mapping[str, Mapping[str, Sequence[int]]]) -> AlterReplicaLogDirsRequest:
+    """Return the request for partitions by topic, by the path of the log directory."""
+    return AlterReplicaLogDirsRequest(
+        dirs=tuple(
+            AlterReplicaLogDir(
+                path=path,
+                topics=tuple(
+                    AlterReplicaLogDirTopic(name=topic, partitions=tuple(numbers)) for topic, numbers in topics.items()
+                ),
+            )
+            for path, topics in paths.items()
+        )
+    )
+
+
+def _placements(broker: int, results: Iterable[DescribeLogDirsResult]) -> dict[tuple[Key, int], Placement]:
+    current: dict[Key, str] = {}
+    future: dict[Key, str] = {}
+    for result in results:
+        for topic in result.topics:
+            for part in topic.partitions:
+                where = future if part.is_future_key else current
+                where[topic.name, part.partition_index] = result.log_dir
+    return {(key, broker): Placement(path, future.get(key)) for key, path in current.items()}
 
 
 _KINDS: Final = {

@@ -18,7 +18,7 @@ from typing import IO, Self
 
 import click
 
-from ...planning.journal import Event, Header, Journal, JournalError, line_of, parse_event, parse_journal
+from ...planning import Event, Header, Journal, JournalError, line_of, parse_event, parse_journal
 
 
 def default_path(plan_file: Path) -> Path:

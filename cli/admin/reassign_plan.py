@@ -16,9 +16,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ...model.inventory import Inventory, InventoryError
-from ...model.inventory_parts import Policy
-from ...planning.goals import Goal, PlanError, PlanOptions
+from ...model import Inventory, InventoryError, Policy
+from ...planning import Goal, PlanError, PlanOptions
 from ...protocol.byte_text import rate, size
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.capture import observe
@@ -98,33 +97,36 @@ _PlanOptions = TypedDict(
 @_id_option("--with", "See --replace.")
 @_id_option("--remove", "Brokers that shall hold nothing.")
 @_id_option("--add", "Brokers that shall take their share of the others'.")
-@click.option("--rebalance", is_flag=True, help="From the fullest brokers to the emptiest.")
+@click.option("--rebalance", is_flag=True, help="Move replicas from the fullest brokers to the emptiest.")
 @policy_option
 @click.option(
-    "--throttle", type=throttle_rate, metavar="RATE", help="Of each broker; by default what --headroom leaves."
+    "--throttle",
+    type=throttle_rate,
+    metavar="RATE",
+    help="Throttle of each broker, such as '50 MiB/s'; by default what --headroom leaves.",
 )
 @click.option(
     "--headroom",
     type=FiniteRange(min=0),
     default=0.25,
     show_default=True,
-    help="Share by which producers and consumers may grow while replicas move.",
+    help="The share by which producers and consumers may grow while replicas move.",
 )
 @click.option(
     "--tolerance",
     type=FiniteRange(min=0, max=1),
     default=0.1,
     show_default=True,
-    help="Share of the mean by which brokers may differ: replicas, bytes, leaders.",
+    help="The share of the mean by which brokers may differ: replicas, bytes, leaders.",
 )
 @wave_option("That come to, and go from, a broker in one wave.")
 @click.option(
     "--unknown-size",
     type=byte_size,
     metavar="SIZE",
-    help="What a partition of a live cluster counts whose size is unknown, such as '10 GiB'; else no plan is made.",
+    help="The size to assume where a partition's is unknown, such as '10 GiB'; without it no plan is made.",
 )
-@click.option("--tier-first", is_flag=True, help="Have leaders roll and tier before: less to copy, smaller segments.")
+@click.option("--tier-first", is_flag=True, help="Have leaders roll and tier first: less to copy, smaller segments.")
 @click.option(
     "--roll-after",
     "roll_s",
@@ -132,10 +134,10 @@ _PlanOptions = TypedDict(
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="With --tier-first: how old a segment gets.",
+    help="With --tier-first: the age at which leaders roll a segment.",
 )
 @click.option("--repair-racks", is_flag=True, help="Also move replicas that share a rack.")
-@click.option("--keep-leaders", is_flag=True, help="Do not make preferred leaders even.")
+@click.option("--keep-leaders", is_flag=True, help="Do not even out preferred leaders.")
 @click.option("--out", type=OutputFile(), help="Write the plan here.")
 @json_option
 def plan(
@@ -343,8 +345,8 @@ def _print(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> None:
         highlight=False,
     )
     console.print(
-        f"any plan needs at least {bound.moves_min:,} moves, and {size(bound.bytes_min)} with no more moves than this"
-        f" one: at most {bound.moves_gap:.1%} of the moves and {bound.bytes_gap:.1%} of the bytes are too many",
+        f"any plan needs at least {bound.moves_min:,} moves, and {size(bound.bytes_min)} with at most as many moves"
+        f" as this one: at most {bound.moves_gap:.1%} of the moves and {bound.bytes_gap:.1%} of the bytes are too many",
         highlight=False,
     )
     if transfer_s := _transfer_s(found):

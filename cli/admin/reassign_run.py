@@ -9,25 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...planning.cluster_state import ClusterState, Standing, standing
-from ...planning.execution import (
+from ...planning import (
     Action,
+    ClusterState,
     ElectLeaders,
+    Event,
     Finish,
+    Journal,
+    Mode,
+    MoveDirectories,
     Note,
+    Outcome,
     Reassign,
     Roll,
     SetConfigs,
+    Standing,
     TakeBack,
     Wait,
+    is_complete,
     next_step,
+    replicas_of,
+    standing,
 )
-from ...planning.journal import Event, Journal, Mode, Outcome
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...protocol import OUTSIDE, ErrorCode, KafkaError
 from .reassign_cluster import PlanCluster
 from .reassign_journal import JournalFile
 from .status_bar import StatusBar
@@ -63,7 +71,7 @@ class Done:
 _ENDED_BY: Final = {Outcome.CANCELLED: "cancel", Outcome.ROLLED_BACK: "rollback"}
 
 
-def left_behind(journal: Journal) -> list[str]:
+def remainders(journal: Journal) -> list[str]:
     """Return what to do about brokers whose configs could not be put back; nothing for a plan that continues."""
     if not journal.left or journal.outcome is None:
         return []
@@ -106,12 +114,12 @@ class PlanRun:
                 left = tuple(sorted(self._cluster.left))
                 self._file.append(Event(event="ended", at_ms=now_ms(), outcome=found.outcome, left=left))
                 entries = len(self._file.journal.header.entries)
-                notes = tuple(dict.fromkeys((*self._cluster.notes, *found.notes, *left_behind(self._file.journal))))
+                notes = tuple(dict.fromkeys((*self._cluster.notes, *found.notes, *remainders(self._file.journal))))
                 return Done(found, entries, time.monotonic() - began_s, notes)
             await asyncio.sleep(max(found.at_least_s, LOOK_INTERVAL_S, 4 * (time.monotonic() - look_s)))
 
     async def _step(self) -> Wait | Finish:
-        """Look, and do what is to be done now."""
+        """Look, and take the next step."""
         journal = self._file.refresh()
         state = await self._look(journal)
         actions = next_step(journal, state, now_ms())
@@ -125,6 +133,8 @@ class PlanRun:
 
     async def _look(self, journal: Journal) -> ClusterState:
         state = await self._cluster.state(self._topics)
+        if replicas := replicas_of(journal.header.entries):
+            state = await self._cluster.with_directories(state, replicas)
         if journal.ends:
             state = replace(state, uploaded=await self._cluster.uploaded(journal.ends))
         if time.monotonic() - self._sizes_at_s > SIZES_INTERVAL_S:
@@ -134,7 +144,7 @@ class PlanRun:
         return state
 
     async def _do(self, action: Action, journal: Journal) -> bool:
-        """False if the controller refused a part of it."""
+        """False if the controller or a broker refused a part of it."""
         match action:
             case Note(event):
                 self._file.append(event)
@@ -152,14 +162,19 @@ class PlanRun:
                     self._cluster.notes.append(f"cannot be taken back: {refusal}")
             case ElectLeaders(keys):
                 await self._cluster.elect(keys)
+            case MoveDirectories(moves, wave):
+                return self._is_taken(await self._cluster.move_directories(moves), wave)
             case Reassign(replicas, wave):
-                refused = await self._cluster.reassign(replicas)
-                if refused:
-                    self._file.append(Event(event="refused", at_ms=now_ms(), wave=wave, problems=tuple(refused)))
-                return not refused
+                return self._is_taken(await self._cluster.reassign(replicas), wave)
             case Wait() | Finish():
                 raise AssertionError(f"{action} is not the last")
         return True
+
+    def _is_taken(self, refused: Sequence[str], wave: int | None) -> bool:
+        """Note what was refused."""
+        if refused:
+            self._file.append(Event(event="refused", at_ms=now_ms(), wave=wave, problems=tuple(refused)))
+        return not refused
 
     async def _wait_out(self, error: Exception) -> None:
         """Or raise it, if it is none that passes."""
@@ -187,7 +202,8 @@ class ProgressBar(StatusBar):
             weight = 1 + entry.size_bytes
             total += weight
             where = standing(entry, header.topic_ids[entry.topic], state)
-            if where is (Standing.BEFORE if is_back else Standing.DONE):
+            is_moved = is_complete(entry, header.topic_ids[entry.topic], state)
+            if where is Standing.BEFORE if is_back else is_moved:
                 done, ended = done + weight, ended + 1
             else:
                 done += min(entry.size_bytes, self._copied.get(entry.key, 0))
@@ -196,4 +212,4 @@ class ProgressBar(StatusBar):
         at = f", wave {min(wave, waves)} of {waves}" if wave and waves > 1 else ""
         waiting = f", waiting for {why}" if why else ""
         line = f"{journal.mode.value}{at}: {ended} of {len(entries)} partitions{waiting}"
-        self.tell(f"{journal.mode.value}{at}: {why}", line, done, total)
+        self.show_line(f"{journal.mode.value}{at}: {why}", line, done, total)

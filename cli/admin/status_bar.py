@@ -32,7 +32,7 @@ class StatusBar:
     def __exit__(self, *_: object) -> None:
         self._bars.stop()
 
-    def tell(self, description: str, line: str, done: int, total: int) -> None:
+    def show_line(self, description: str, line: str, done: int, total: int) -> None:
         """`description` beside the bar, `line` in its place."""
         self._bars.update(self._bar, description=description, completed=done, total=total)
         if not self._console.is_terminal and line != self._line:

@@ -9,6 +9,7 @@ from typing import Final, TypedDict
 import click
 from rich.table import Table
 
+from ...protocol import TopicPartition
 from ...protocol.messages.cluster import MetadataResponsePartition
 from ...protocol.messages.topics import (
     CreatableTopic,
@@ -22,7 +23,6 @@ from ...protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from ...protocol.topics import TopicPartition
 from ..cluster_session import Admin, ListedTopic, bootstrap_option, check, run
 from ..model.quantities import count as counted
 from ..options import json_option, pairs, table_console
@@ -46,7 +46,11 @@ def topics() -> None:
 @bootstrap_option
 @json_option
 def list_topics(bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """Names, partitions and replicas of all topics."""
+    """List all topics with their numbers of partitions and replicas.
+
+    \b
+      tierfetch topics list
+    """
     cluster = run(bootstrap, lambda admin: admin.cluster())
     rows = [_summary(topic) for topic in cluster.topics]
     if as_json:
@@ -63,8 +67,11 @@ def list_topics(bootstrap: tuple[str, ...], as_json: bool) -> None:
 @bootstrap_option
 @json_option
 def describe_topics(names: tuple[str, ...], bootstrap: tuple[str, ...], as_json: bool) -> None:
-    """Leader, replicas and ISR of each partition; on which brokers the replica cannot serve (failed), is thin, and is
-    being filled from the tier (warming).
+    """Show leader, replicas and ISR of each partition, and the brokers on which the replica cannot serve (failed),
+    is thin, or is being filled from the tier (warming).
+
+    \b
+      tierfetch topics describe orders
     """
     rows = run(bootstrap, lambda admin: _described(admin, names))
     if as_json:
@@ -81,14 +88,24 @@ def describe_topics(names: tuple[str, ...], bootstrap: tuple[str, ...], as_json:
 
 @topics.command("create")
 @click.argument("name")
-@click.option("--partitions", type=click.IntRange(1), help="The cluster's default if not given.")
-@click.option("--replication", type=click.IntRange(1), help="Replicas of each partition; default as above.")
+@click.option(
+    "--partitions", type=click.IntRange(1), help="Number of partitions; by default the cluster's num.partitions."
+)
+@click.option(
+    "--replication",
+    type=click.IntRange(1),
+    help="Replicas of each partition; by default the cluster's default.replication.factor.",
+)
 @click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="A config of the topic; repeatable.")
 @bootstrap_option
 def create_topic(
     name: str, partitions: int | None, replication: int | None, configs: tuple[str, ...], bootstrap: tuple[str, ...]
 ) -> None:
-    """Create a topic."""
+    """Create the topic NAME.
+
+    \b
+      tierfetch topics create orders --partitions 12 --replication 3 --config remote.storage.enable=true
+    """
     topic = CreatableTopic(
         name=name,
         num_partitions=partitions or -1,
@@ -110,21 +127,32 @@ def create_topic(
 
 @topics.command("grow")
 @click.argument("name")
-@click.option("--to", "count", type=click.IntRange(1), required=True, help="Partitions it shall have.")
+@click.option("--to", "count", type=click.IntRange(1), required=True, help="The new number of partitions.")
 @bootstrap_option
 def grow_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
-    """Add partitions. Keys will be found in other partitions than before."""
+    """Add partitions to the topic NAME. New records of a key may go to another partition than its old ones.
+
+    \b
+      tierfetch topics grow orders --to 24
+    """
     _change_count(bootstrap, CreatePartitionsTopic(name=name, count=count, assignments=None))
     click.echo(f"{name} has {counted(count, 'partition')}")
 
 
 @topics.command("shrink", short_help="Remove the last partitions, with their records.")
 @click.argument("name")
-@click.option("--to", "count", type=click.IntRange(1), required=True, help="Partitions that stay, the first ones.")
+@click.option(
+    "--to", "count", type=click.IntRange(1), required=True, help="The new number of partitions; the first ones stay."
+)
 @bootstrap_option
-@click.confirmation_option("--yes", prompt="The records of the partitions that go are lost. Go on?")
+@click.confirmation_option("--yes", prompt="The records of the removed partitions are lost. Continue?")
 def shrink_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
-    """Remove the last partitions, with their records; only tierfetch can, with feature tierfetch.version at 1."""
+    """Remove the last partitions of the topic NAME, with their records. Only tierfetch clusters can, with the feature
+    tierfetch.version at 1.
+
+    \b
+      tierfetch topics shrink orders --to 6
+    """
     change = CreatePartitionsTopic(name=name, count=count, assignments=None, remove_last_partitions=True)
     _change_count(bootstrap, change)
     click.echo(f"{name} has {counted(count, 'partition')}")
@@ -133,9 +161,13 @@ def shrink_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
 @topics.command("delete")
 @click.argument("names", nargs=-1, required=True)
 @bootstrap_option
-@click.confirmation_option("--yes", prompt="Their records are lost, on brokers and in the tier. Go on?")
+@click.confirmation_option("--yes", prompt="Their records are lost, on brokers and in the tier. Continue?")
 def delete_topics(names: tuple[str, ...], bootstrap: tuple[str, ...]) -> None:
-    """Delete topics with everything in them."""
+    """Delete topics with all their records, on brokers and in the tier.
+
+    \b
+      tierfetch topics delete orders payments --yes
+    """
 
     async def delete(admin: Admin) -> None:
         topics = tuple(DeleteTopicState(name=name, topic_id=None) for name in names)

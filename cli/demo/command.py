@@ -79,6 +79,9 @@ def demo(
     ISR. The replica is compared with the leader byte by byte, and a consumer reads everything from offset 0.
 
     Ends with 1 if any check fails.
+
+    \b
+      tierfetch demo --size 1G
     """
     console = Console()
     report = DemoReport(bytes_produced=size_bytes // scenario.VALUE_BYTES * scenario.VALUE_BYTES, tier=tier)

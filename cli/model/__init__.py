@@ -1,4 +1,4 @@
-"""`tierfetch model`: how long replacement, rebalance and failover take, before anybody touches a cluster.
+"""`tierfetch model`: how long replacement, rebalance and failover take, before you touch a cluster.
 
 command           lists the subcommands.
 replace           is `model replace` and `model compare`.

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ...model.calibration import CalibrationError, Calibrations, MachineRates, System
+from ...model import CalibrationError, Calibrations, MachineRates, System
 from ...protocol import byte_text
 from ...remote.registry import PluginError, load_remote_storage
 from ...remote.storage import RemoteStorageError
@@ -61,12 +61,22 @@ class Steps:
     default=Path(),
     help="Probe the disk below this directory: choose one of a broker's.",
 )
-@click.option("--size-mb", type=click.IntRange(1, 100_000), default=DISK_MB, show_default=True, help="Of each probe.")
+@click.option(
+    "--size-mb", type=click.IntRange(1, 100_000), default=DISK_MB, show_default=True, help="Megabytes for each probe."
+)
 @click.option("--tier", "plugin", metavar="PLUGIN", help="Probe this tier too: local, s3, fsspec, or another plugin.")
-@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="Of the tier's plugin; repeatable.")
+@click.option(
+    "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the tier's plugin; repeatable."
+)
 @click.option("--bootstrap", multiple=True, metavar="HOST:PORT", help="Probe this live cluster's pace too.")
 @command_config_option
-@click.option("--read-mb", type=click.IntRange(1, 10_000), default=READ_MB, show_default=True, help="From each leader.")
+@click.option(
+    "--read-mb",
+    type=click.IntRange(1, 10_000),
+    default=READ_MB,
+    show_default=True,
+    help="Megabytes to read from each leader.",
+)
 def calibrate_command(
     out: Path,
     base: Path | None,

@@ -103,7 +103,7 @@ async def observe(observer: Observer, window_s: float, wait: Wait) -> tuple[Snap
 
 
 def rendered(captured: Captured, *, as_json: bool) -> str:
-    """The file: YAML with what is to be filled in and what was odd as comments on top, or bare JSON."""
+    """The file: YAML with the blanks to fill in and what was odd as comments on top, or bare JSON."""
     if as_json:
         return json.dumps(captured.document, indent=1) + "\n"
     lines = [f"# {FILL_IN}: {each}" for each in captured.unknown] + [f"# note: {each}" for each in captured.remarks]

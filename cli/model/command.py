@@ -18,7 +18,7 @@ _COMMANDS = {
 
 @click.command("model", cls=LazyGroup, package=__package__, modules=_COMMANDS)
 def model() -> None:
-    """How long it takes, before anybody touches a cluster.
+    """How long it takes, before you touch a cluster.
 
     \b
     Describe the cluster in a file (docs/model.md), or take it from a running one, then ask:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import BaseModel, Field
 
+from ...model import Calibration
 from ...model.arrays import NONE, ClusterArrays, Floats
-from ...model.calibration import Calibration
 from ...model.results import ModelResult, Obstacle
 from ...model.synthetic import total_by_broker
 

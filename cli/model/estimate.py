@@ -1,11 +1,11 @@
 """From two snapshots of a live cluster to an inventory's document. Pure.
 
-Offsets are exact, and so are the bytes of what lies in the tier, by its segments in the remote log metadata:
+Offsets are exact, and so are the bytes of what is in the tier, by its segments in the remote log metadata:
 
     remote(a, b)         = bytes of the offsets [a, b) in the tier, each offset once
     size                 = local bytes + remote(log start, local log start)
-    tiered               = remote(log start, next upload): what lies in both tiers too. Apache Kafka does not say the
-                           next upload of a partition with nothing pending: it is behind the last tiered offset
+    tiered               = remote(log start, next upload): what is in both tiers too. Apache Kafka does not say the
+                           next upload of a partition with nothing pending: it is the offset after the last tiered one
     without a leader     local bytes of the largest replica; size at least the greater of these and all that is remote
     produced per second  = offsets between the two looks at the log end, in bytes
 

@@ -1,4 +1,4 @@
-"""What `tierfetch model failover` says: brokers die and nobody replaces them."""
+"""What `tierfetch model failover` says: brokers die and are not replaced."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pydantic import BaseModel, Field
 from rich.console import Console
 from rich.table import Table
 
+from ...model import Calibration, Policy
 from ...model.arrays import Bools, ClusterArrays
-from ...model.calibration import Calibration
 from ...model.failures import Death, predict_failover, unavailable_s
-from ...model.inventory_parts import Policy
 from ..options import table_console, write_text
 from .charts import load_chart
 from .document import BrokerLoad, ClusterSummary, cluster_summary, finite
@@ -123,7 +122,7 @@ def _sentences(document: FailoverDocument) -> list[str]:
         named = _some(document.below_min_isr_partitions)
         found.append(f"{falls} below min.insync.replicas, so that producers with acks=all are refused: {named}.")
     else:
-        found.append("No partition falls below min.insync.replicas: all that have a leader go on taking records.")
+        found.append("No partition falls below min.insync.replicas: all that have a leader continue to take records.")
     found.append(f"{clause(document.under_replicated, 'partition', 'has', 'have')} a replica less.")
     return found
 

@@ -24,12 +24,16 @@ from .options import ClusterOptions, cluster_options
 )
 @click.option("--kafka", "is_kafka", is_flag=True, help="With Apache Kafka's times for detection and election.")
 def failover(brokers: tuple[int, ...], death: str, is_kafka: bool, **options: Unpack[ClusterOptions]) -> None:
-    """Brokers die and are not replaced: who is without a leader, what refuses producers, who carries the load?
+    """Predict a failover: brokers die and are not replaced. Which partitions have no leader, which reject producers,
+    which brokers carry the load?
 
     \b
       --death host      power, network or kernel: nothing answers, and the broker's session has to end first
       --death process   kill -9, a crash: its listener refuses connections. tierfetch's controllers act on that, Apache
                         Kafka's wait for the session all the same
+
+    \b
+      tierfetch model failover --cluster cluster.yaml --broker 3 --death process
     """
     from .failover import show_failover
     from .inputs import Inputs

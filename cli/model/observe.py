@@ -8,7 +8,7 @@
     a broker goes, or does not answer              its sizes are unknown, its leaderships as with a leader that moves
     a partition has no leader                      it stays, with its replicas and without offsets
     a broker is too old for a question             that offset is unknown
-    the remote log metadata cannot be read         what lies in the tier is unknown, and it is said why
+    the remote log metadata cannot be read         what is in the tier is unknown, and it is said why
 
 The remote log metadata are read last: a segment that the offsets name is in them, unless it was deleted meanwhile.
 
@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResult
 from ...protocol.messages.configs import DescribeConfigsResult
@@ -32,7 +32,6 @@ from ...protocol.messages.topics import ListPartitionReassignmentsRequest
 from ...protocol.net.client import Address
 from ...protocol.net.service import closing
 from ...protocol.requests import BROKER_ENDPOINTS, cluster_of, configs_of, offsets_of
-from ...protocol.topics import TopicIdPartition
 from ...protocol.wire.config_resources import ResourceType
 from ...remote.core.ledger import RemoteLogLedger
 from ..cluster_session import Cluster, check
@@ -166,7 +165,7 @@ class Observer:
             try:
                 ledgers = await source.read_on()
             except MetadataUnavailableError as error:
-                return None, [f"what lies in the tier alone is estimated by local records, or unknown: {error}"]
+                return None, [f"what is in the tier alone is estimated by local records, or unknown: {error}"]
         return {
             (partition.topic, partition.partition): [
                 RemoteSegment(each.start_offset, each.end_offset, each.segment_size_in_bytes)
@@ -185,7 +184,7 @@ class Observer:
         return {broker.broker_id: broker.rack for broker in answer.brokers if broker.rack is not None}
 
     async def growth(self, before: Snapshot) -> Snapshot:
-        """The same partitions again: only their ends and sizes."""
+        """Observe the ends and sizes of the same partitions again."""
         self._progress("log ends once more")
         cluster = await self._admin.cluster()
         partitions = {key: state for key, state in _partitions(cluster).items() if key in before.partitions}

@@ -8,7 +8,7 @@ from typing import TypedDict, TypeVar
 
 import click
 
-from ...model.inventory_parts import Policy
+from ...model import Policy
 from ..options import OutputFile, json_option, throttle_rate
 
 Command = TypeVar("Command", bound=Callable[..., object])

@@ -1,4 +1,4 @@
-"""The frame of the reports: one HTML file, nothing loaded from elsewhere, for somebody who has never seen tierfetch."""
+"""The frame of the reports: one HTML file, nothing loaded from elsewhere, for a reader who has never seen tierfetch."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _GLOSSARY: Final = (
     ),
     (
         "bulk",
-        "What lay on the leader when the new replica asked where to begin; what is written after that is caught up.",
+        "What the leader had when the new replica asked where to begin; what is written after that is caught up.",
     ),
     (
         "only in the tier",

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
-from ...model.inventory_parts import Policy
-from ...planning.goals import Goal, PlanError, PlanOptions
-from ...planning.plan_file import PlanFile, PlanFileError
+from ...model import Policy
+from ...planning import Goal, PlanError, PlanFile, PlanFileError, PlanOptions
 from ...protocol.byte_text import rate
 from .options import ClusterOptions, cluster_options, policy_option
 from .quantities import clause, count
@@ -48,7 +47,7 @@ class _Planned:
     "--plan",
     "plan_path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A plan in the JSON of kafka-reassign-partitions, ours or anybody's.",
+    help="A plan in the JSON of kafka-reassign-partitions, from any tool.",
 )
 @policy_option
 def rebalance(
@@ -59,10 +58,13 @@ def rebalance(
     policy: str | None,
     **options: Unpack[ClusterOptions],
 ) -> None:
-    """Replicas move to other brokers: how long does it take, what does it load?
+    """Predict a rebalance: replicas move to other brokers. How long does it take, and what does it load?
 
-    Say what is to happen with one of --add, --remove, --even and --plan. The first three are planned as `tierfetch
+    Choose what happens with one of --add, --remove, --even and --plan. The first three are planned as `tierfetch
     reassign plan` does, in waves under a throttle that leaves producers room (or the one of --throttle).
+
+    \b
+      tierfetch model rebalance --cluster cluster.yaml --add 2
     """
     chosen = [added is not None, bool(removed), evens, plan_path is not None]
     if chosen.count(True) != 1:

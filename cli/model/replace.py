@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from ...model.inventory_parts import Policy
+from ...model import Policy
 from ...protocol.byte_text import size
 from ..options import FiniteRange
 from .options import ClusterOptions, cluster_options, policy_option
@@ -35,10 +35,14 @@ down_option = click.option(
 @policy_option
 @down_option
 def replace(brokers: tuple[int, ...], policy: str | None, down_s: float, **options: Unpack[ClusterOptions]) -> None:
-    """A broker dies and comes back empty: when is every partition in sync again, and what does it take?
+    """Predict a replacement: a broker dies and comes back empty. When is every partition in sync again, and
+    what does it take?
 
     Its leaders move to other replicas in sync at once. The clock starts when it dies; --down is how long its successor
     takes to be started. Time is taken until the last of its replicas is in the ISR.
+
+    \b
+      tierfetch model replace --cluster cluster.yaml --broker 3 --html report.html
     """
     from .inputs import Inputs
 
@@ -52,7 +56,11 @@ def replace(brokers: tuple[int, ...], policy: str | None, down_s: float, **optio
 @broker_option
 @down_option
 def compare(brokers: tuple[int, ...], down_s: float, **options: Unpack[ClusterOptions]) -> None:
-    """The same replacement under every bootstrap policy, tierfetch's and Apache Kafka's, side by side."""
+    """Predict the same replacement under every bootstrap policy, tierfetch's and Apache Kafka's, side by side.
+
+    \b
+      tierfetch model compare --cluster cluster.yaml --broker 3
+    """
     from .inputs import Inputs
 
     inputs = Inputs.read(**options)

@@ -143,8 +143,8 @@ def _slowest(document: ModelDocument) -> str:
     if not rest:
         return _replicas(document.moves)
     left_out = len(document.moves) - MOVES_MAX
-    told = f"<p>{left_out:,} more, which joined before these, are in --json only.</p>" if left_out > 0 else ""
-    more = f"<details><summary>{len(rest):,} more</summary>{_replicas(rest)}{told}</details>"
+    note = f"<p>{left_out:,} more, which joined before these, are in --json only.</p>" if left_out > 0 else ""
+    more = f"<details><summary>{len(rest):,} more</summary>{_replicas(rest)}{note}</details>"
     return _replicas(document.moves[:MOVES_SHOWN]) + more
 
 

@@ -8,9 +8,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...model.calibration import Calibration, CalibrationError
+from ...model import Calibration, CalibrationError, Policy
 from ...model.engine import simulate
-from ...model.inventory_parts import Policy
 from ...model.moves import Moves
 from ...model.results import ModelResult
 from ..options import table_console

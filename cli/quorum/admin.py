@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Self, TypeVar
 
-from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError, RetriableError
+from ...protocol import ApiKey, ErrorCode, KafkaError, RetriableError
 from ...protocol.messages.base import Request
 from ...protocol.messages.cluster import DescribeClusterResponse
 from ...protocol.messages.quorum import (

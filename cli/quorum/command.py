@@ -12,7 +12,7 @@ import click
 
 from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
 from ...log.core.properties import ConfigError, parse_host_and_port
-from ...protocol.errors import OUTSIDE, OperatorError
+from ...protocol import OUTSIDE, OperatorError, uuid_from_text, uuid_to_text
 from ...protocol.messages.quorum import (
     AddRaftVoterRequest,
     AddRaftVoterRequestListener,
@@ -21,7 +21,6 @@ from ...protocol.messages.quorum import (
     RemoveRaftVoterResponse,
 )
 from ...protocol.net.client import Address
-from ...protocol.topics import uuid_from_text, uuid_to_text
 from ...quorum.controller_config import load
 from ..command_config import command_config_option
 from ..options import table_console
@@ -39,23 +38,34 @@ _bootstrap = click.option(
     default="127.0.0.1:9093",
     show_default=True,
     metavar="HOST:PORT,...",
-    help="Controllers, any one of which may answer.",
+    help="Controllers of the quorum; one that responds is enough.",
 )
 
 
 @click.group("quorum")
 def quorum() -> None:
-    """Describe the metadata quorum; add and remove controllers."""
+    """Describe the metadata quorum; add and remove controllers.
+
+    \b
+      tierfetch quorum describe --status
+      tierfetch quorum add --config new-controller.properties
+    """
 
 
 @quorum.command("describe")
 @_bootstrap
 @command_config_option
-@click.option("--status", "what", flag_value="status", help="Leader, high watermark, voters.")
-@click.option("--replication", "what", flag_value="replication", help="How far each voter and observer is.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+@click.option("--status", "what", flag_value="status", help="Show leader, high watermark and voters.")
+@click.option(
+    "--replication", "what", flag_value="replication", help="Show how far each voter and observer has replicated."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def describe(bootstrap: str, what: str | None, as_json: bool) -> None:
-    """What the leader knows of the quorum."""
+    """Show what the leader knows of the quorum.
+
+    \b
+      tierfetch quorum describe --replication
+    """
     if what is None:
         raise click.UsageError("say what: --status or --replication")
 
@@ -86,10 +96,14 @@ def describe(bootstrap: str, what: str | None, as_json: bool) -> None:
     "path",
     required=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The new controller's properties file; it must run, as an observer until now.",
+    help="The new controller's properties file; the controller must run, as an observer.",
 )
 def add(bootstrap: str, path: Path) -> None:
-    """Make a running controller a voter of a dynamic quorum."""
+    """Make a running controller a voter of a dynamic quorum.
+
+    \b
+      tierfetch quorum add --config new-controller.properties
+    """
     try:
         config, _ = load(path)
         file = config.metadata_directory / META_PROPERTIES
@@ -115,10 +129,19 @@ def add(bootstrap: str, path: Path) -> None:
 @quorum.command("remove")
 @_bootstrap
 @command_config_option
-@click.option("--controller-id", "node_id", required=True, type=int, help="Node id of the voter.")
-@click.option("--controller-directory-id", "directory", required=True, help="As `describe --replication` shows it.")
+@click.option("--controller-id", "node_id", required=True, type=int, help="The voter's node id.")
+@click.option(
+    "--controller-directory-id",
+    "directory",
+    required=True,
+    help="The voter's directory id, as `describe --replication` shows it.",
+)
 def remove(bootstrap: str, node_id: int, directory: str) -> None:
-    """Take a voter out of a dynamic quorum; it continues as an observer."""
+    """Remove a voter from a dynamic quorum; it continues as an observer.
+
+    \b
+      tierfetch quorum remove --controller-id 3 --controller-directory-id 4Yp5eXbHQy2k1w3v8lS9Ug
+    """
     try:
         directory_id = uuid_from_text(directory)
     except ValueError as error:
@@ -140,7 +163,7 @@ def _run(bootstrap: str, ask: Callable[[QuorumAdmin], Awaitable[T]]) -> T:
     async def run() -> T:
         controllers = [Address(*parse_host_and_port(part)) for part in bootstrap.split(",") if part.strip()]
         if not controllers:
-            raise ConfigError("--bootstrap-controller names nobody: expected host:port of one controller or more")
+            raise ConfigError("--bootstrap-controller names no controller: expected host:port of one or more")
         async with QuorumAdmin(controllers) as admin:
             return await ask(admin)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.table import Table
 
+from ...protocol import uuid_to_text
 from ...protocol.messages.quorum import DescribeQuorumResponsePartitionData, ReplicaState
-from ...protocol.topics import uuid_to_text
 from ...quorum import NO_DIRECTORY_ID
 
 Row = dict[str, object]

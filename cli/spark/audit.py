@@ -13,9 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ...protocol import byte_text
+from ...protocol import TopicIdPartition, byte_text
 from ...protocol.net.client import Address
-from ...protocol.topics import TopicIdPartition
 from ...remote.core.ledger import RemoteLogLedger
 from ..command_config import command_config_option
 from ..options import addresses, table_console
@@ -23,7 +22,7 @@ from ..tier.ledgers import MetadataTopicLedgers
 from .session import Spark, Tier, TierOptions, report_options, spark_options, tier_options, write_page
 
 if TYPE_CHECKING:
-    from ...pipeline.jobs.audit_report import TierAudit
+    from ...pipeline.jobs import TierAudit
 
 
 @click.command("audit")
@@ -49,7 +48,10 @@ def audit_tier(
     conf: tuple[str, ...],
     **tier: Unpack[TierOptions],
 ) -> None:
-    """Read every byte of a tier, in parallel, and say what is wrong. Exit code 1 if anything is.
+    """Read every byte of a tier, in parallel, and report what is wrong. Exit code 1 if anything is.
+
+    \b
+      tierfetch spark audit s3://bucket/tier --html audit.html
 
     Each batch's checksum, offsets and leader epoch; offsets that no segment holds; objects that are missing, have
     another size than stated, or belong to no segment; indexes, transaction indexes, producer snapshots and leader-epoch
@@ -62,8 +64,7 @@ def audit_tier(
     options = Tier(**tier).table_options()
     brokers = addresses(bootstrap)
     with Spark(master=master, conf=conf).session() as session:
-        from ...pipeline.jobs.audit_page import audit_page
-        from ...pipeline.jobs.auditing import audit, save_parquet
+        from ...pipeline.jobs import audit, audit_page, save_parquet
 
         found = audit(session, options, read_ledgers=(lambda: _ledgers(brokers)) if brokers else None)
         if parquet is not None:

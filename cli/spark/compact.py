@@ -13,7 +13,7 @@ from ..options import table_console
 from .session import Spark, Tier, TierOptions, report_options, spark_options, tier_options
 
 if TYPE_CHECKING:
-    from ...pipeline.jobs.exporting import ExportReport
+    from ...pipeline.jobs import ExportReport
 
 MIB = 1 << 20
 PASSED_OVER_SHOWN_MAX = 20
@@ -31,6 +31,9 @@ def compact_tier(
     destination: str, file_mib: int, as_json: bool, master: str, conf: tuple[str, ...], **tier: Unpack[TierOptions]
 ) -> None:
     """Export topics to Parquet, by topic and day: DESTINATION/topic=NAME/date=YYYY-MM-DD/part-….parquet.
+
+    \b
+      tierfetch spark compact-to s3://bucket/tier exports/ --topic orders
 
     DESTINATION is a directory, or a URL that Arrow opens (s3://, gs://, hdfs://). Run it as often as you like: only
     what is new in the tier is added, nothing twice, and a run that was killed is put right by the next one. What was
@@ -54,12 +57,12 @@ def print_export(report: ExportReport, console: Console) -> None:
     if report.published or report.discarded:
         console.print(
             f"An earlier run was cut short: {report.published} of its files were committed and now have their names, "
-            f"{report.discarded} were not and are gone"
+            f"{report.discarded} were not and are deleted"
         )
     for message in report.passed_over[:PASSED_OVER_SHOWN_MAX]:
         console.print(f"[yellow]passed over:[/] {escape(message)}")
     if len(report.passed_over) > PASSED_OVER_SHOWN_MAX:
-        console.print(f"[yellow]and {len(report.passed_over) - PASSED_OVER_SHOWN_MAX:,} more, which --json tells[/]")
+        console.print(f"[yellow]and {len(report.passed_over) - PASSED_OVER_SHOWN_MAX:,} more, which --json lists[/]")
     if not report.waves:
         console.print("Nothing new in the tier")
         return

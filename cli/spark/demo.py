@@ -65,6 +65,9 @@ def demo(html_dir: Path, keep: Path | None, master: str, conf: tuple[str, ...]) 
     One broker on loopback, two topics, librdkafka as the producer; everything closed goes to a local directory. Then
     the broker is stopped: all that follows needs the tier alone. A query in SQL, the audit, the profile with charts, an
     export to Parquet, and the same export again, which adds nothing.
+
+    \b
+      tierfetch spark demo
     """
     console = Console()
     html_dir.mkdir(parents=True, exist_ok=True)
@@ -80,9 +83,7 @@ def demo(html_dir: Path, keep: Path | None, master: str, conf: tuple[str, ...]) 
 
 
 def show(session: SparkSession, tier: Path, export: Path, html_dir: Path, console: Console) -> None:
-    from ...pipeline.jobs import audit, compact_to, profile
-    from ...pipeline.jobs.audit_page import audit_page
-    from ...pipeline.jobs.profile_page import profile_page
+    from ...pipeline.jobs import audit, audit_page, compact_to, profile, profile_page
 
     options = {"location": str(tier)}
     with _step(console, "a query over the whole history of a topic"):
@@ -96,13 +97,13 @@ def show(session: SparkSession, tier: Path, export: Path, html_dir: Path, consol
         profiled = profile(session, options)
         print_profile(profiled, console)
         write_page(html_dir / "profile.html", lambda: profile_page(profiled))
-    for title in ("export to Parquet, by topic and day", "the same again"):
+    for title in ("export to Parquet, by topic and day", "again"):
         with _step(console, title):
             print_export(compact_to(session, options, str(export)), console)
 
 
 def fill_tier(base: Path) -> Path:
-    """A directory with the tier of both topics; nothing runs any more."""
+    """A directory with the tier of both topics; no broker runs any longer."""
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
     tier = base / "tier"

@@ -16,7 +16,7 @@ from ..options import table_console
 from .session import Spark, Tier, TierOptions, report_options, spark_options, tier_options, write_page
 
 if TYPE_CHECKING:
-    from ...pipeline.jobs.profile_report import TierProfile, TopicProfile
+    from ...pipeline.jobs import TierProfile, TopicProfile
 
 
 @click.command("profile")
@@ -27,14 +27,16 @@ if TYPE_CHECKING:
 def profile_tier(
     keys: bool, html_path: Path | None, as_json: bool, master: str, conf: tuple[str, ...], **tier: Unpack[TierOptions]
 ) -> None:
-    """Say what is in a tier: sizes, rates over time, codecs, skew, and what compaction would leave.
+    """Profile a tier: sizes, rates over time, codecs, skew, and what compaction would leave.
 
     Sizes, rates and codecs come from batch headers alone. Keys are counted exactly, and never shown.
+
+    \b
+      tierfetch spark profile tier/ --topic orders --html profile.html
     """
     options = Tier(**tier).table_options()
     with Spark(master=master, conf=conf).session() as session:
-        from ...pipeline.jobs import profile
-        from ...pipeline.jobs.profile_page import profile_page
+        from ...pipeline.jobs import profile, profile_page
 
         found = profile(session, options, keys=keys)
         write_page(html_path, lambda: profile_page(found))

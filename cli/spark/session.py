@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 import click
 
-from ...pipeline.spark.session import local_session
-from ...protocol.errors import OUTSIDE, OperatorError
+from ...pipeline import local_session
+from ...protocol import OUTSIDE, OperatorError
 from ..options import OutputFile, json_option, pairs, write_text
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def tier_options(command: Command) -> Command:
             "options",
             multiple=True,
             metavar="KEY=VALUE",
-            help='Of the table, as spark.read.format("tierfetch") takes it; storage.KEY for the storage plugin.',
+            help='A table option, as spark.read.format("tierfetch") takes it; storage.KEY for the storage plugin.',
         ),
     )
 
@@ -96,7 +96,9 @@ def spark_options(command: Command) -> Command:
         click.option(
             "--master", default="local[*]", show_default=True, help="Where Spark runs, such as spark://HOST:7077."
         ),
-        click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Of Spark, such as spark.executor.memory=4g."),
+        click.option(
+            "--conf", multiple=True, metavar="KEY=VALUE", help="A config of Spark, such as spark.executor.memory=4g."
+        ),
     )
 
 
@@ -124,7 +126,7 @@ def _with(command: Command, *options: Callable[[Command], Command]) -> Command:
 
 @contextmanager
 def _faults() -> Iterator[None]:
-    from ...pipeline.spark.spark_faults import spark_faults
+    from ...pipeline.jobs import spark_faults
 
     try:
         with spark_faults():

@@ -45,13 +45,16 @@ def sweep_model(
     Clusters have 6 to 1,000 brokers and up to a million replicas: sizes that no test machine holds. Retention, rates,
     throttles and segment sizes differ. The report puts what the model says beside what the KIP claims, 10 to 15 % of
     the data and of the time, and says when that does not hold.
+
+    \b
+      tierfetch spark sweep --clusters 500 --html sweep.html
     """
     if before == after:
         raise click.UsageError(f"--before and --after are both {before}: nothing to compare")
     with Spark(master=master, conf=conf).session() as session:
-        from ...model.inventory_parts import Policy
+        from ...model import Policy
         from ...model.sweep import RESULT_FIELDS, cases, run_case
-        from ...pipeline.jobs.sweeping import save_rows, sweep
+        from ...pipeline.jobs import save_rows, sweep
 
         known = [policy.value for policy in Policy]
         for policy in (before, after):

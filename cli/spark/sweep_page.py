@@ -44,10 +44,10 @@ _TIMES = (
 )
 _RATIOS = (
     "Each cluster's run with the last-tiered offset by its run without: data that leaders send, and time. A curve "
-    "tells which share of the clusters is at or below a ratio; the green band is the claim."
+    "shows which share of the clusters is at or below a ratio; the green band is the claim."
 )
 _WHEN = (
-    "The same clusters, told apart by one property at a time. What is not tiered is copied whole in both runs; what "
+    "The same clusters, split by one property at a time. What is not tiered is copied whole in both runs; what "
     "was not uploaded yet, at least the active segment, is copied in both too. So the savings are large where much is "
     "local that is also in the tier, and small where local data is mostly active segments or not tiered at all."
 )
@@ -109,7 +109,7 @@ def _by_factor(found: SweepReport) -> Markup:
         for factor in found.factors
         for index, group in enumerate(factor.groups)
     ]
-    return table(("told apart by", *_HEADINGS), rows)
+    return table(("split by", *_HEADINGS), rows)
 
 
 _HEADINGS = (

@@ -1,4 +1,4 @@
-"""`tierfetch tier`: what lies in a remote tier, and whether it is what the remote log metadata says.
+"""`tierfetch tier`: what is in a remote tier, and whether it is what the remote log metadata says.
 
 command  is the command: options, exit codes, progress.
 ledgers  reads the ledgers of all partitions from `__remote_log_metadata`.

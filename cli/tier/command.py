@@ -95,13 +95,17 @@ def where_options(command: Command) -> Command:
         ),
         click.option("--plugin", metavar="NAME", help="Storage plugin, such as local, s3 or fsspec; without --config."),
         click.option(
-            "--option", "options", multiple=True, metavar="KEY=VALUE", help="Of the plugin: its rsm.config.* key."
+            "--option",
+            "options",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="An option of the plugin: its rsm.config.* key.",
         ),
         click.option(
             "--bootstrap", multiple=True, metavar="HOST:PORT", help="A broker of the cluster that has the metadata."
         ),
         command_config_option,
-        click.option("--from-objects", is_flag=True, help="Ask no broker: go by what the objects tell."),
+        click.option("--from-objects", is_flag=True, help="Ask no broker: judge by the objects alone."),
         click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; may be repeated."),
         json_option,
     )
@@ -112,7 +116,7 @@ def where_options(command: Command) -> Command:
 
 @click.group("tier")
 def tier() -> None:
-    """List and verify what lies in a remote tier, without going through a broker's log.
+    """List and verify what is in a remote tier, without going through a broker's log.
 
     \b
     The tier and its metadata are found by a broker's configuration, or named:
@@ -128,6 +132,9 @@ def tier() -> None:
 @where_options
 def list_tier(topics: tuple[str, ...], as_json: bool, **where: Unpack[WhereOptions]) -> None:
     """List the remote segments of each partition, with totals.
+
+    \b
+      tierfetch tier ls --bootstrap 127.0.0.1:9092 --topic orders
 
     With --from-objects broker and age are not known, and only whole segments are listed.
     """
@@ -146,12 +153,15 @@ def verify_tier(topics: tuple[str, ...], as_json: bool, deep: bool, **where: Unp
     """Compare the tier with its remote log metadata. Exit code 1 if anything was found.
 
     \b
+      tierfetch tier verify --config broker.properties --deep
+
+    \b
       missing         a finished segment lacks one of its objects          damage
       wrong size      its log has another size than stated                 damage
       corrupt         an object cannot be what it is named (--deep)        damage
       gap             offsets that no finished segment holds               damage
       off lineage     a segment of a history that lost an election
-      orphan          an object of a segment that nobody knows
+      orphan          an object of a segment that the metadata does not have
       stale copy      a copy that began over an hour ago and did not end
       stale deletion  a deletion that began over an hour ago
       foreign         an object whose name is none of ours

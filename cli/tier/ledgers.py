@@ -13,13 +13,12 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from ...broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
+from ...broker.cluster import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 from ...broker.metadata_topic import MetadataTopicReader
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, RetriableError
+from ...protocol import OUTSIDE, REMOTE_LOG_METADATA_TOPIC, ErrorCode, KafkaError, RetriableError, TopicIdPartition
 from ...protocol.messages.cluster import MetadataResponse
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.requests import metadata_of
-from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...remote.backoff import Backoff
 from ...remote.core.ledger import IllegalTransitionError, RemoteLogLedger
 from ...remote.core.records import MetadataRecordError, decode_event
@@ -61,7 +60,7 @@ class MetadataTopicLedgers:
         await self._client.close()
 
     async def read_on(self) -> Mapping[TopicIdPartition, RemoteLogLedger]:
-        """The same ledgers each time, with everything that was committed when this was called.
+        """Return the same ledgers each time, with everything that was committed when this was called.
         MetadataUnavailableError.
         """
         loop = asyncio.get_running_loop()

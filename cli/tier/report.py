@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ...protocol import byte_text
-from ...protocol.topics import TopicIdPartition, uuid_to_text
+from ...protocol import TopicIdPartition, byte_text, uuid_to_text
 from ...remote.audit import AuditReport
 from ...remote.core.ledger import RemoteLogLedger
 from ...remote.core.segment import RemoteLogSegmentMetadata

@@ -1,4 +1,4 @@
-"""The order in which a tier that is in use is looked at, so that what happens meanwhile is nobody's fault.
+"""The order in which a tier that is in use is looked at, so that what happens meanwhile is not reported as damage.
 
     read the metadata -> audit each partition -> read the metadata on -> audit again where something was found
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from ...protocol.topics import TopicIdPartition
+from ...protocol import TopicIdPartition
 from ...remote.audit import AuditReport, audit, audit_survey, confirmed
 from ...remote.core.ledger import RemoteLogLedger
 from ...remote.storage import ListsPartitions, RemoteStorageError, RemoteStorageManager

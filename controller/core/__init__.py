@@ -16,7 +16,7 @@ reassignment_replicas  computes the replica lists of a reassignment: begin, fini
 broker_registration    decides BrokerRegistration, ControllerRegistration and UnregisterBroker.
 broker_heartbeat       decides BrokerHeartbeat: unfence, fence, controlled shutdown, session expiry.
 broker_changes         changes the partitions of a broker that was fenced, returned, or lost a directory.
-sessions               remembers when each broker was last heard from.
+sessions               remembers when each broker last sent a heartbeat.
 fast_failover          decides when a broker may be fenced before its session ends.
 features               decides UpdateFeatures, and which nodes may register (KIP-584).
 configs                decides IncrementalAlterConfigs and AlterConfigs.

@@ -14,14 +14,14 @@ epoch and the partition epoch that hold now.
 | ISR empty, with doubles, not among the replicas, without the leader | INVALID_REQUEST |
 | recovering with more than the leader in the ISR, or again after recovery | INVALID_REQUEST |
 | a member fenced, stopping, unknown, or registered under another epoch | INELIGIBLE_REPLICA |
-| the change ends a reassignment, and somebody else leads after it | NEW_LEADER_ELECTED |
+| the change ends a reassignment, and another broker leads after it | NEW_LEADER_ELECTED |
 """
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.brokers import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -153,6 +153,8 @@ def _check(
 def _check_epochs(
     broker_id: int, name: str, before: PartitionRegistration, asked: AlterPartitionRequestPartitionData
 ) -> None:
+    # Future epochs mean that this controller is the one that is out of date. An older partition epoch means that the
+    # leader decided without a change it has not seen: taking its ISR could bring back a member that was removed.
     if asked.leader_epoch > before.leader_epoch or asked.partition_epoch > before.partition_epoch:
         raise KafkaError(ErrorCode.not_controller, f"{name}: epochs from a future that this controller does not know")
     if asked.leader_epoch < before.leader_epoch:
@@ -193,8 +195,8 @@ def _refused(partition: int, code: ErrorCode) -> AlterPartitionResponsePartition
 def assign_replicas_to_dirs(
     state: ControllerState, request: AssignReplicasToDirsRequest
 ) -> ControllerResult[AssignReplicasToDirsResponse]:
-    """AssignReplicasToDirs (KIP-858): in which directory a broker put its replicas. One that is put into a directory
-    that the broker does not have (any more) is taken for gone; one that is back may lead where nobody does.
+    """Record in which directory a broker put its replicas (AssignReplicasToDirs, KIP-858). A replica in a directory
+    that the broker no longer has counts as lost; one that is back may lead where no replica does.
     """
     try:
         broker = check_broker_epoch(state.image, request.broker_id, request.broker_epoch)

@@ -1,17 +1,17 @@
-"""BrokerHeartbeat: a broker is alive, wants to serve, or wants to go; and what happens to one that falls silent.
+"""BrokerHeartbeat: a broker is alive, asks to serve, or asks to shut down; and what happens to a silent one.
 
 | state | the heartbeat says | next |
 |---|---|---|
-| fenced | wants to shut down | may go at once |
-| fenced | wants to serve, and has replayed its own registration | unfenced |
-| unfenced | wants to be fenced | fenced |
-| unfenced | wants to shut down | controlled shutdown: it leaves ISRs and leadership; may go if it leads nothing |
+| fenced | asks to shut down | may go at once |
+| fenced | asks to serve, and has replayed its own registration | unfenced |
+| unfenced | asks to be fenced | fenced |
+| unfenced | asks to shut down | controlled shutdown: it leaves ISRs and leadership; may go if it leads nothing |
 | controlled shutdown | anything | may go when it leads nothing and every active broker has replayed that |
 | unfenced, controlled shutdown | nothing, for a session timeout | fenced |
 
-A broker in controlled shutdown that is told to go is fenced in the same batch. What a heartbeat tells besides (offline
-and cordoned directories, thin replicas) is taken up whatever the state. A fenced broker that tells of directories that
-went offline is unfenced by a later heartbeat at the earliest: now it would be elected where it has no log.
+A broker whose controlled shutdown is granted is fenced in the same batch. What else a heartbeat reports (offline and
+cordoned directories, thin replicas) is recorded in every state. A fenced broker that reports directories as offline is
+unfenced by a later heartbeat at the earliest: now it would be elected where it has no log.
 
 `observe` takes up what is in no log; `heartbeat` decides and changes nothing. The caller does them in this order.
 """
@@ -23,7 +23,7 @@ from enum import Enum, auto
 from typing import Final
 from uuid import UUID
 
-from ...protocol.errors import KafkaError
+from ...protocol import KafkaError
 from ...protocol.messages import brokers as messages
 from ...protocol.messages.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ..image.registrations import BrokerRegistration, PartitionKey
@@ -160,10 +160,11 @@ def _transition(
 
 
 def fence(state: ControllerState, broker_id: int) -> Iterator[MetadataRecord]:
-    """The broker is taken to be gone; nothing if it is fenced already."""
+    """Fence the broker, which counts as dead from now on. Return no records if it is fenced already."""
     broker = state.image.brokers.get(broker_id)
     if broker is None or broker.fenced:
         return
+    # One batch: at no moment does a fenced broker lead, or hold back a high watermark as a member of an ISR.
     yield _change(broker, fenced=FENCED)
     yield from without_broker(state, broker_id)
 

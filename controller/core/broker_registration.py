@@ -1,13 +1,13 @@
 """BrokerRegistration, ControllerRegistration and UnregisterBroker.
 
 Registering is where a broker says which incarnation it is and which directories it has, and so where the cluster learns
-that data may be gone. The batch that registers a broker also takes it out of ISRs, so that no moment exists in which
+that data may be lost. The batch that registers a broker also takes it out of ISRs, so that no moment exists in which
 the new incarnation counts as the old one:
 
 | against the registration before | its replicas |
 |---|---|
 | the same incarnation (a retry) | nothing changes; fenced or not stays as it was |
-| a directory is missing | leave every ISR, also as the last member, unless known to lie in one that is there |
+| a directory is missing | leave every ISR, also as the last member, unless known to be in one that is present |
 | the broker was unregistered meanwhile | the same, measured by the directories of its replicas |
 | the same, and its session is not over | refused where an ISR would be left empty |
 | stopped uncleanly, or cleanly | leave every ISR but as the last member; a fenced broker leads nothing |
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.brokers import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
@@ -49,15 +49,15 @@ def register_broker(
     request: BrokerRegistrationRequest,
     moment: Moment,
     *,
-    is_succeeded: bool = False,
-    is_fenced_lately: bool = False,
+    is_superseded: bool = False,
+    is_recently_fenced: bool = False,
 ) -> ControllerResult[BrokerRegistrationResponse]:
-    """BrokerRegistration. The broker's epoch is the offset of the first record. `is_succeeded`: the incarnation that is
-    registered has ended, whatever its session says. `is_fenced_lately`: it was fenced less than a session ago.
+    """Register a broker; its epoch is the offset of the first record. `is_superseded`: the incarnation that is
+    registered has ended, whatever its session says. `is_recently_fenced`: it was fenced less than a session ago.
     """
     try:
-        _check_registration(state, request, moment, is_succeeded)
-        if is_succeeded or is_fenced_lately:
+        _check_registration(state, request, moment, is_superseded)
+        if is_superseded or is_recently_fenced:
             _check_empties_no_isr(state, request)
     except KafkaError as error:
         return ControllerResult([], BrokerRegistrationResponse(error_code=error.code), refusal=error.message)
@@ -98,7 +98,7 @@ def _is_lost(before: BrokerRegistration | None, broker_id: int, directories: Col
 
 
 def _check_registration(
-    state: ControllerState, request: BrokerRegistrationRequest, moment: Moment, is_succeeded: bool
+    state: ControllerState, request: BrokerRegistrationRequest, moment: Moment, is_superseded: bool
 ) -> None:
     broker = f"broker {request.broker_id}"
     if request.cluster_id != state.config.cluster_id:
@@ -106,10 +106,10 @@ def _check_registration(
             ErrorCode.inconsistent_cluster_id,
             f"{broker} belongs to cluster {request.cluster_id}, this is {state.config.cluster_id}",
         )
-    _check_incarnation(state, request, moment, is_succeeded)
+    _check_incarnation(state, request, moment, is_superseded)
     _check_directories(state, request)
     if not request.listeners:
-        raise KafkaError(ErrorCode.invalid_registration, f"{broker} has no listener: nobody could reach it")
+        raise KafkaError(ErrorCode.invalid_registration, f"{broker} has no listener, so that no client could reach it")
     supported = ranges(_features(request))
     if METADATA_VERSION not in supported:
         raise KafkaError(ErrorCode.invalid_registration, f"{broker} does not say which {METADATA_VERSION} it supports")
@@ -117,7 +117,7 @@ def _check_registration(
 
 
 def _check_incarnation(
-    state: ControllerState, request: BrokerRegistrationRequest, moment: Moment, is_succeeded: bool
+    state: ControllerState, request: BrokerRegistrationRequest, moment: Moment, is_superseded: bool
 ) -> None:
     if request.broker_id < 0 or request.incarnation_id is None:
         raise KafkaError(
@@ -128,7 +128,7 @@ def _check_incarnation(
     before = state.image.brokers.get(request.broker_id)
     if before is None or before.incarnation_id == request.incarnation_id or before.in_controlled_shutdown:
         return
-    if not is_succeeded and state.sessions.is_valid(before, moment.now_ms, state.config.session_timeout_ms):
+    if not is_superseded and state.sessions.is_valid(before, moment.now_ms, state.config.session_timeout_ms):
         raise KafkaError(
             ErrorCode.duplicate_broker_registration,
             f"broker {request.broker_id} is registered and alive as incarnation {before.incarnation_id}; if that"
@@ -220,7 +220,7 @@ def register_controller(
 def unregister_broker(
     state: ControllerState, request: UnregisterBrokerRequest
 ) -> ControllerResult[UnregisterBrokerResponse]:
-    """UnregisterBroker: the cluster forgets a broker that is gone for good."""
+    """UnregisterBroker: the cluster forgets a broker that will not come back."""
     try:
         broker = _removable(state, request.broker_id)
     except KafkaError as error:
@@ -231,8 +231,9 @@ def unregister_broker(
 
 
 def _removable(state: ControllerState, broker_id: int) -> BrokerRegistration:
-    """Unlike Kafka: not the only broker that has a partition's data, and not so many that its replicas find no place
-    any more."""
+    """Return the broker if it may be unregistered. KafkaError, unlike Kafka, if it alone has a partition's data, or if
+    its replicas would no longer find a place.
+    """
     broker = state.image.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(ErrorCode.broker_id_not_registered, f"broker {broker_id} is not registered")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.authorized_operations import NOT_ASKED, OF_CLUSTER
-from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.brokers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ...protocol.messages.cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from ...protocol.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS
@@ -21,7 +21,7 @@ INT64_MAX: Final = 2**63 - 1
 def allocate_producer_ids(
     state: ControllerState, request: AllocateProducerIdsRequest
 ) -> ControllerResult[AllocateProducerIdsResponse]:
-    """AllocateProducerIds (KIP-730): ids that nobody else is given, ever."""
+    """AllocateProducerIds (KIP-730): blocks of ids, each given out once."""
     try:
         check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
     except KafkaError as error:

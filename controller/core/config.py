@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from ...log.core.config import LogConfig
-from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ApiKey, ErrorCode, KafkaError
 
 KRAFT_VERSION: Final = "kraft.version"
 TIERFETCH_VERSION: Final = "tierfetch.version"
@@ -68,7 +67,7 @@ SERVED_FEATURES: Final = served_features({int(api) for api in ApiKey})
 
 def registered_features(finalized: Mapping[str, int]) -> Mapping[str, FeatureRange]:
     """What a broker says of itself: what it serves, and the level that its cluster runs at already, if it can be part
-    of that. A cluster that Apache Kafka's controllers govern has all of them finalized, and lets nobody else in.
+    of that. A cluster with Apache Kafka's controllers has all of them finalized, and admits no broker without them.
     """
     registered = {name: SERVED_FEATURES.get(name, FeatureRange(0, 0)) for name in SUPPORTED_FEATURES}
     for name, level in finalized.items():
@@ -111,7 +110,7 @@ class ControllerConfig:
     """Raises KafkaError for dynamic broker configs that no broker could take."""
 
     def checking(self, check_broker_configs: Callable[[Mapping[str, str]], None]) -> ControllerConfig:
-        """The same with another check."""
+        """Return this configuration with another check of broker configs."""
         return replace(self, check_broker_configs=check_broker_configs)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ...log.core.config import LogConfig
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError, check_topic_name
 from ...protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestAlterableConfig,
@@ -25,7 +25,6 @@ from ...protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 )
-from ...protocol.topics import check_topic_name
 from ..image.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from ..records import ConfigRecord, MetadataRecord
 from .config import check_topic_configs

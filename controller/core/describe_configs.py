@@ -1,6 +1,6 @@
 """DescribeConfigs, as a controller answers it: from its image, whether it is the active one or not.
 
-| resource | what is told |
+| resource | what is described |
 |---|---|
 | a topic | its own configs over Kafka's defaults; what brokers' files say besides, a controller does not know |
 | the broker "" | the cluster-wide dynamic defaults |
@@ -17,7 +17,7 @@ from typing import Final
 
 from ...log.core.config import TOPIC_CONFIG_TYPES, LogConfig
 from ...log.core.properties import config_types
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from ...protocol.wire.config_resources import (
     ConfigSource,

@@ -4,10 +4,10 @@ A level is raised only if this controller and every registered broker and contro
 the wire and into the log follows from it, so nothing new is used before all know it. Our own brokers register with the
 levels that they serve, so that none is raised whose APIs are missing; while no broker is registered, the same counts. A
 node that does not support a finalized level is not let in. Lowering takes an upgrade type that allows it;
-metadata.version is lowered only where no record format changed in between, because nobody could read the log otherwise.
+metadata.version is lowered only where no record format changed in between, because the log could not be read otherwise.
 
 `kraft.version` is the quorum's own feature: it is in no metadata record. The quorum raises it, and writes the voters
-into the log with it, if each of them has told what it is; it is never lowered.
+into the log with it, once each of them has reported its own; it is never lowered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.cluster import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
 from ...protocol.messages.versions import SAFE_DOWNGRADE, UPGRADE
 from ..image.image import METADATA_VERSION
@@ -88,6 +88,7 @@ def _check_update(state: ControllerState, name: str, level: int, upgrade_type: i
         raise KafkaError(ErrorCode.invalid_request, f"{name}: upgrade type {upgrade_type} is none of 1, 2, 3")
     if level < 0 or (level == 0 and name == METADATA_VERSION):
         raise _refused(f"level {level} of {name} is not one it can have")
+    # Registered nodes count even while they are down: once back, they would read records they do not understand.
     for node, supported in _nodes(state):
         if level != 0 and level not in supported.get(name, NOT_THERE):
             raise _refused(f"{node} does not support level {level} of {name}, {_support(supported, name)}")

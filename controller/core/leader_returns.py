@@ -10,7 +10,7 @@ ISRs. The timer (`leader.imbalance.check.interval.seconds`, 5 minutes) would giv
 | one session timeout after the first began to wait                       | preferred leaders of all that wait are    |
 |                                                                         | elected, so many in a round               |
 | it cannot lead then                                                     | it is left to the timer, or another event |
-| the timer has gone through all partitions                               | each may come back early once more        |
+| the timer has gone through all partitions                               | each may come back early again            |
 
 Bound: a partition comes back early once between two rounds of the timer. A broker that flaps, or a log that fails and
 is opened again, costs one more election than without this.
@@ -39,7 +39,7 @@ class LeaderReturns:
             self._waiting[key] = None
 
     def deadline_ms(self) -> int | None:
-        """When `take` wants to be called, 0 for at once; None while no partition waits."""
+        """The time at which to call `take`, 0 for at once; None while no partition waits."""
         return (self._due_ms or 0) if self._waiting else None
 
     def take(self, now_ms: int, delay_ms: int, count_max: int) -> list[PartitionKey]:
@@ -62,5 +62,5 @@ class LeaderReturns:
         self._returned.update(keys)
 
     def balanced(self) -> None:
-        """The timer has gone through all partitions that another than the preferred replica leads."""
+        """The timer has visited all partitions that a replica other than the preferred one leads."""
         self._returned.clear()

@@ -25,7 +25,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final, TypeVar, cast
 
-from ...protocol.api import ApiKey
+from ...protocol import ApiKey
 from ...protocol.messages.base import Message, Request, ResponseT, replaced
 from ...protocol.messages.brokers import (
     AllocateProducerIdsRequest,
@@ -48,7 +48,8 @@ from ...protocol.messages.topics import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
-from ...protocol.wire.stepping import Steps
+from ...protocol.wire.stepping import Steps, run_to_end
+from ..image.image import taken_up_in_steps
 from ..image.registrations import PartitionKey
 from ..records import (
     AbortTransactionRecord,
@@ -166,11 +167,20 @@ class ControllerCore:
 
     def replay(self, record: MetadataRecord, offset: int) -> None:
         """Take up one record, own or not. `offset` is its own, or that of the last record of its batch."""
+        run_to_end(self.replay_steps([record], offset, 1))
+
+    def replay_steps(self, records: Iterable[MetadataRecord], offset: int, step_records: int) -> Steps[None]:
+        """Do the same for the records of one batch, in steps of so many. No decision may fall between two steps."""
         self._replayed_offset = offset
+        yield from taken_up_in_steps(
+            self.state.image, records, lambda record: self._take_up(record, offset), step_records
+        )
+
+    def _take_up(self, record: MetadataRecord, offset: int) -> None:
         if isinstance(record, PartitionChangeRecord) and record.isr is not None and self.is_active:
             self._replay_isr(record, offset)
             return
-        self.state.image.replay(record)
+        self.state.image.take_up(record)
         match record:
             case RegisterBrokerRecord() | UnregisterBrokerRecord():
                 self.state.sessions.forget(record.broker_id)
@@ -196,11 +206,13 @@ class ControllerCore:
         self._replayed_offset = loaded._replayed_offset
 
     def _replay_isr(self, record: PartitionChangeRecord, offset: int) -> None:
-        """And note who joins. No transaction of ours has anybody join an ISR, so the image is the one before."""
+        """Replay a partition change, and note the replicas that join the ISR. Our transactions never add to an ISR, so
+        the image is still the one before the record.
+        """
         key = _key_of(record)
         before = self.state.image.partition(key)
         joined = set(record.isr or ()).difference(() if before is None else before.isr)
-        self.state.image.replay(record)
+        self.state.image.take_up(record)
         for replica in joined:
             self.state.thin.joined(key, replica, offset)
         self._may_lead(key, joined)
@@ -227,8 +239,8 @@ class ControllerCore:
                 self.state,
                 request,
                 moment,
-                is_succeeded=self._is_succeeded(self._failover, request),
-                is_fenced_lately=self._failover.is_fenced_lately(request.broker_id, moment.now_ms),
+                is_superseded=self._is_superseded(self._failover, request),
+                is_recently_fenced=self._failover.is_recently_fenced(request.broker_id, moment.now_ms),
             )
         else:
             result = decide(self.state, request, moment)
@@ -255,7 +267,7 @@ class ControllerCore:
         for key in observe_heartbeat(self.state, request, moment):
             self._may_lead(key, (request.broker_id,))
         if self._failover is not None and self.knows(request.broker_id, request.broker_epoch):
-            self._failover.heard(request.broker_id)
+            self._failover.heartbeat_received(request.broker_id)
 
     def written(self, result: ControllerResult[object], last_offset: int) -> None:
         """The records of a result, up to `last_offset`, are committed and replayed."""
@@ -264,19 +276,19 @@ class ControllerCore:
 
     # Failing brokers.
 
-    def _is_succeeded(self, failover: FastFailover, request: BrokerRegistrationRequest) -> bool:
-        """Return whether a broker takes the place of one that is proven to be gone."""
+    def _is_superseded(self, failover: FastFailover, request: BrokerRegistrationRequest) -> bool:
+        """Return whether a broker takes the place of one that is proven dead."""
         addresses = [(item.host, item.port) for item in request.listeners]
-        return failover.is_succeeded(self.state.image, request.broker_id, addresses)
+        return failover.is_superseded(self.state.image, request.broker_id, addresses)
 
     def knows(self, broker_id: int, broker_epoch: int) -> bool:
-        """Return whether this is the identity of a registered broker; a heartbeat's sender may be anybody."""
+        """Return whether this is the identity of a registered broker; a heartbeat's sender may be any process."""
         broker = self.state.image.brokers.get(broker_id)
         return broker is not None and broker.epoch == broker_epoch
 
     def on_pause(self, now_ms: int) -> None:
         """This process paused, so that silence says nothing about brokers: all sessions restart, and none is fenced
-        fast before most of them are heard again.
+        fast before most of them have sent a heartbeat again.
         """
         self.state.sessions.extend(now_ms)
         if self._failover is not None:
@@ -292,12 +304,12 @@ class ControllerCore:
         """A newcomer was refused because of this broker: PROBE its listeners, or WAIT."""
         return Verdict.WAIT if self._failover is None else self._failover.challenged(self.state.image, broker_id)
 
-    def hears(self, broker_id: int) -> bool:
+    def is_in_contact(self, broker_id: int) -> bool:
         """Return whether the last that this active controller knows of the broker is a heartbeat."""
-        return self._failover is not None and self._failover.hears(broker_id)
+        return self._failover is not None and self._failover.is_in_contact(broker_id)
 
     def look_for_silent(self, now_ms: int) -> list[int] | None:
-        """Brokers to probe that this new controller does not hear; None once it need not look by itself any more."""
+        """The brokers to probe, which send this new controller no heartbeats; None once it need not probe by itself."""
         return None if self._failover is None else self._failover.look_for_silent(self.state.image, now_ms)
 
     def probed(

@@ -16,7 +16,7 @@ Rules:
 * The last member stays in the ISR although it is down, because no other replica has the data;
   `empty_isr_allowed` says that it has lost them.
 * A reassignment ends within the change that completes it.
-* A replica that joins the ISR lies in a directory that its broker has: one known to be lost is replaced.
+* A replica that joins the ISR is in a directory that its broker has: one known to be lost is replaced.
 * Nothing is written if nothing changes.
 """
 
@@ -104,6 +104,7 @@ class PartitionChange:
         is_preferred_known = target.replicas[:1] == (best,) and warmths[best] is not Warmth.UNKNOWN
         if self.election is Election.PREFERRED and is_preferred_known:
             return best, False
+        # A live leader stays, warm or not: every move of leadership costs clients and followers a round of errors.
         if self.before.leader in candidates:
             return self.before.leader, False
         if candidates:

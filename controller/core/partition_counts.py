@@ -19,14 +19,13 @@ from collections.abc import Sequence
 
 from ...log.core.config import LogConfig
 from ...log.core.properties import INT32_MAX
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import REMOTE_LOG_METADATA_TOPIC, ErrorCode, KafkaError
 from ...protocol.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from ..image.image import TOPIC_RESOURCE
 from ..image.registrations import TopicRegistration
 from ..records import MetadataRecord, RemovePartitionsRecord
@@ -71,7 +70,7 @@ def _change_count(
         raise KafkaError(
             ErrorCode.policy_violation,
             f"where {topic.name} has what it says of a segment follows from its count of partitions: with another count"
-            " the tier's segments would not be found any more",
+            " the tier's segments would no longer be found",
         )
     before, after = len(topic.partitions), asked.count
     if after < before and asked.remove_last_partitions:
@@ -102,7 +101,7 @@ def _assignments(
     if len(asked.assignments) != count:
         raise KafkaError(
             ErrorCode.invalid_replica_assignment,
-            f"topic {topic.name!r}: {count} partitions are to be added, but {len(asked.assignments)} are assigned",
+            f"topic {topic.name!r}: {count} partitions would be added, but {len(asked.assignments)} are assigned",
         )
     assignments = [item.broker_ids for item in asked.assignments]
     for number, replicas in enumerate(assignments, len(topic.partitions)):

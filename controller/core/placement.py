@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ..image.registrations import BrokerRegistration
 from .state import RandomSource
 
@@ -79,7 +79,7 @@ class ReplicaPlacer:
             raise KafkaError(
                 ErrorCode.invalid_replication_factor,
                 f"no broker can take a replica now: all of the {self._brokers} that may are fenced: they are starting,"
-                " or were not heard of for a session",
+                " or sent no heartbeat for a session",
             )
         if replication_factor > self._brokers:
             raise KafkaError(

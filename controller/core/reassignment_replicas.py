@@ -5,7 +5,7 @@ target that hold no copy yet, `removing_replicas` those that go at the end. It e
 the ISR, within the very change that brings the last of them in.
 
 A second reassignment replaces the first: what the first wanted to add and the second does not is dropped at once,
-unless nothing else is in the ISR: then it is kept until the end, because somebody must have the data.
+unless nothing else is in the ISR: then it is kept until the end, because a replica must have the data.
 """
 
 from __future__ import annotations

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar, cast
 
-from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ApiKey, ErrorCode, KafkaError
 from ...protocol.messages.base import Message, Request, ResponseT
 from ...protocol.messages.brokers import (
     AllocateProducerIdsRequest,

@@ -1,4 +1,4 @@
-"""Which brokers have been heard of lately, on the active controller.
+"""Which brokers have sent a heartbeat within `session_timeout_ms`, on the active controller.
 
 A session begins when a broker registers, or for every registered broker when a controller becomes active, and lasts
 `session_timeout_ms` from each heartbeat on. Only an unfenced broker can lose its session: a fenced one has nothing to
@@ -15,7 +15,9 @@ from ..image.registrations import BrokerRegistration
 
 @dataclass(slots=True)
 class BrokerSession:
-    """One broker's. `controlled_shutdown_offset` is what all must have replayed before it may go, once it wants to."""
+    """One broker's session. `controlled_shutdown_offset` is what every active broker must have replayed before this one
+    may shut down; None until it asks to.
+    """
 
     epoch: int
     last_contact_ms: int
@@ -42,7 +44,7 @@ class BrokerSessions:
         self.active_since_ms = now_ms
 
     def touch(self, broker_id: int, epoch: int, now_ms: int, metadata_offset: int = -1) -> BrokerSession:
-        """The broker was heard of. A new epoch begins a new session."""
+        """Record a heartbeat of the broker. A new epoch begins a new session."""
         session = self._sessions.get(broker_id)
         if session is None or session.epoch != epoch:
             session = self._sessions[broker_id] = BrokerSession(epoch, now_ms)
@@ -57,7 +59,7 @@ class BrokerSessions:
         return self._sessions.get(broker_id)
 
     def is_valid(self, broker: BrokerRegistration, now_ms: int, timeout_ms: int) -> bool:
-        """Whether an unfenced broker was heard of within the timeout."""
+        """Return whether an unfenced broker sent a heartbeat within the timeout."""
         session = self._sessions.get(broker.broker_id)
         return (
             not broker.fenced

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ..image.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from ..image.registrations import BrokerRegistration, PartitionKey, PartitionRegistration, is_reserved_directory
 from ..records import MetadataRecord
@@ -45,7 +45,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class KRaftUpgrade:
-    """kraft.version is to be raised: by the quorum, for it is in control records, and the voters come with it."""
+    """kraft.version must be raised: by the quorum, for it is in control records, and the voters come with it."""
 
     level: int
     validate_only: bool
@@ -71,7 +71,7 @@ class ControllerResult(Generic[ResponseT_co]):
 
 @dataclass(slots=True)
 class ControllerState:
-    """Everything but the clock. `kraft_version` is told by the quorum."""
+    """Everything but the clock. The quorum reports `kraft_version`."""
 
     config: ControllerConfig
     random: RandomSource
@@ -96,7 +96,7 @@ class ControllerState:
         broker_id: int,
         brokers: Mapping[int, BrokerRegistration] | None = None,
     ) -> bool:
-        """Whether a replica is live: its broker is active and has the directory that the replica lies in.
+        """Whether a replica is live: its broker is active and has the replica's directory.
 
         `brokers` are those of the image, unless given as they are about to be.
         """

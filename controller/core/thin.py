@@ -1,4 +1,4 @@
-"""Which replicas are thin: in the ISR, but most of what they stand for lies in the tier only.
+"""Which replicas are thin: in the ISR, but most of their records are in the tier only.
 
 A follower that bootstrapped from the tier holds locally what came after. It may lead, for it can read the rest from the
 tier, but reads would be slow and cost money, so it comes last until it has warmed: by bytes held locally, or by time.
@@ -10,7 +10,7 @@ above that offset may be one of a replica that was not thin yet.
 | what this controller has of the replica's broker                       | the replica is |
 |------------------------------------------------------------------------|----------------|
 | it does not report (Apache Kafka), or the topic is not tiered, so that | FULL           |
-| nothing lies in the tier only (`ControllerState.may_be_thin`)          |                |
+| nothing is in the tier only (`ControllerState.may_be_thin`)            |                |
 | no report that covers the metadata up to where this controller became  | UNKNOWN        |
 | active and the broker registered                                       |                |
 | a report that names the replica, which has not warmed                  | THIN           |
@@ -98,7 +98,7 @@ class ThinReplicas:
         self._joined.setdefault(broker_id, {})[key] = offset
 
     def forget(self, broker_id: int) -> None:
-        """The broker registered again, or is not registered any more."""
+        """The broker registered again, or is no longer registered."""
         self._reports.pop(broker_id, None)
         self._joined.pop(broker_id, None)
 

@@ -1,8 +1,8 @@
 """CreateTopics and DeleteTopics. Each topic is done, or refused, by itself; those of one request share a batch.
 
 Names are checked as Kafka does: legal characters, and none that differs from another only in '.' and '_', because
-metric names could not tell them apart. A deleted topic takes its configs with it; its id never comes back, which is how
-brokers and the tier know what belongs to the old incarnation.
+metric names could not distinguish them. A deleted topic takes its configs with it; its id never comes back, which is
+how brokers and the tier know what belongs to the old incarnation.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import CLUSTER_METADATA_TOPIC, ErrorCode, KafkaError, check_topic_name
 from ...protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -22,7 +22,6 @@ from ...protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from ...protocol.topics import CLUSTER_METADATA_TOPIC, check_topic_name
 from ..image.image import TOPIC_RESOURCE
 from ..records import ConfigRecord, MetadataRecord, RemoveTopicRecord, TopicRecord
 from .assignments import check_assignment, new_partitions
@@ -107,7 +106,7 @@ def _check_name(state: ControllerState, name: str, taken: Mapping[str, str]) -> 
     if other is not None:
         raise KafkaError(
             ErrorCode.invalid_topic_exception,
-            f"topic name {name!r} differs from {other!r} only in '.' and '_', which metrics do not tell apart",
+            f"topic name {name!r} differs from {other!r} only in '.' and '_', which metrics do not distinguish",
         )
 
 

@@ -66,7 +66,7 @@ class ClientQuotas:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody has a quota."""
+        """Whether no client has a quota."""
         return not self._by_entity
 
     def put(self, entity: QuotaEntity, key: str, value: float) -> None:

@@ -1,4 +1,4 @@
-"""What changed in an image since somebody last asked: enough to bring a copy up to date without a walk over all."""
+"""What changed in an image since the last copy: enough to bring a copy up to date without a walk over all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ConfigResource(NamedTuple):
 
 @dataclass(slots=True)
 class ImageDelta:
-    """Names of what changed, not the values: those are in the image. A topic in `removed_topics` is gone, one in
+    """Names of what changed, not the values: those are in the image. A topic in `removed_topics` was deleted, one in
     `partitions` is there; a topic deleted and created again is in both, under its two ids.
     """
 

@@ -2,8 +2,9 @@
 
 Rules:
 * The image is a function of the records that were replayed, in their order. It knows no time and no offsets.
-* Records of an open transaction (KIP-868) wait; they count from its EndTransactionRecord on, or never.
-* Records were decided by a controller and agreed on by a quorum. One that contradicts the image is a fault of ours:
+* Records of an open transaction (KIP-868) wait; they count from its EndTransactionRecord on, or never. There may be
+  thousands: they are taken up in steps, as those of a batch are, before the next record of the log.
+* Records were decided by a controller and agreed on by a quorum. One that contradicts the image is an internal error:
   AssertionError with both.
 * The indexes follow the registrations within the same call.
 * A record of a type that the decisions do not need (quotas, rights, users) is kept for the next snapshot.
@@ -11,11 +12,12 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 from uuid import UUID
 
+from ...protocol.wire.stepping import Steps
 from ...security.acls import Acls
 from ...security.core.acl import (
     AclBinding,
@@ -73,6 +75,31 @@ def may_pause_after(record: r.MetadataRecord) -> bool:
     return not isinstance(record, r.AccessControlEntryRecord | r.RemoveAccessControlEntryRecord)
 
 
+def taken_up_in_steps(
+    image: MetadataImage,
+    records: Iterable[r.MetadataRecord],
+    take_up: Callable[[r.MetadataRecord], None],
+    size: int,
+) -> Steps[None]:
+    """Give `take_up` the records that take effect with these, in steps of `size`; those that wait for the end of their
+    transaction count as well.
+    """
+    left = size
+    for record in records:
+        effective = image.taking_effect(record)
+        for each in effective:
+            take_up(each)
+            left -= 1
+            if left <= 0 and may_pause_after(each):
+                left = size
+                yield
+        if not effective:
+            left -= 1
+            if left <= 0:
+                left = size
+                yield
+
+
 class MetadataImage:
     """One state of the cluster. Look at everything, change nothing but by `replay`."""
 
@@ -86,7 +113,7 @@ class MetadataImage:
         self.next_producer_id = 0
         self.indexes = PartitionIndexes()
         self.kept: dict[tuple[object, ...], r.MetadataRecord] = {}
-        """Records that nobody here acts on, by what they are about."""
+        """Records that no decision here depends on, by what they are about."""
         self.scram = ScramCredentials()
         """The users' SCRAM credentials, which `kept` has as records."""
         self.acls = Acls()
@@ -135,7 +162,7 @@ class MetadataImage:
         return self.configs.get(ConfigResource(resource_type, name), {})
 
     def copy(self) -> MetadataImage:
-        """The same state for reading (without indexes), which later replays into this one leave alone. Cheap."""
+        """Return a copy for reading, without indexes, which later replays into this one leave unchanged. Cheap."""
         other = MetadataImage()
         other.features = dict(self.features)
         other.brokers = dict(self.brokers)
@@ -154,13 +181,20 @@ class MetadataImage:
             self.replay(record)
 
     def replay(self, record: r.MetadataRecord) -> None:
-        """Take up one record of the log."""
-        if self._transaction is not None or isinstance(record, _TRANSACTION_RECORDS):
-            self._replay_in_transaction(record)
-        else:
-            _REPLAY[type(record)](self, record)
+        """Take up one record of the log, and all of a transaction with its end."""
+        for each in self.taking_effect(record):
+            self.take_up(each)
 
-    def _replay_in_transaction(self, record: r.MetadataRecord) -> None:
+    def take_up(self, record: r.MetadataRecord) -> None:
+        """Change the image by a record that `taking_effect` returned."""
+        _REPLAY[type(record)](self, record)
+
+    def taking_effect(self, record: r.MetadataRecord) -> Sequence[r.MetadataRecord]:
+        """Return the records that take effect with this one of the log: itself, none while a transaction is open, all
+        of the transaction with its end. Take up each before the next record of the log.
+        """
+        if self._transaction is None and not isinstance(record, _TRANSACTION_RECORDS):
+            return (record,)
         waiting = self._transaction
         match record:
             case r.BeginTransactionRecord():
@@ -169,13 +203,14 @@ class MetadataImage:
             case r.EndTransactionRecord():
                 assert waiting is not None, record
                 self._transaction = None
-                self.replay_all(waiting)
+                return waiting
             case r.AbortTransactionRecord():
                 assert waiting is not None, record
                 self._transaction = None
             case _:
                 assert waiting is not None, record
                 waiting.append(record)
+        return ()
 
     def _register_broker(self, record: r.RegisterBrokerRecord) -> None:
         self._put_broker(BrokerRegistration.of_record(record))

@@ -17,6 +17,7 @@ has 100,000 partitions and more, so a partition is a tuple, and equal replica li
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -46,6 +47,13 @@ class PartitionKey(NamedTuple):
 
     topic_id: UUID
     partition: int
+
+
+def directory_of(broker_id: int, replicas: Sequence[int], directories: Sequence[UUID | None]) -> UUID | None:
+    """Return the directory of a broker's replica; None if it is not known, or the broker holds no replica."""
+    if broker_id not in replicas or len(directories) != len(replicas):
+        return None
+    return directories[replicas.index(broker_id)]
 
 
 class PartitionRegistration(NamedTuple):
@@ -78,9 +86,7 @@ class PartitionRegistration(NamedTuple):
 
     def directory_of(self, broker_id: int) -> UUID | None:
         """None if the broker has not said yet, or holds no replica."""
-        if broker_id not in self.replicas or len(self.directories) != len(self.replicas):
-            return None
-        return self.directories[self.replicas.index(broker_id)]
+        return directory_of(broker_id, self.replicas, self.directories)
 
     def check(self, key: PartitionKey) -> None:
         """The invariants of a registration, regardless of the record's writer."""
@@ -163,7 +169,7 @@ class TopicRegistration:
 class BrokerRegistration:
     """A broker as it registered last, and what became of it since.
 
-    `epoch` is the offset of its RegisterBrokerRecord. `cordoned_directories` is None before it told them.
+    `epoch` is the offset of its RegisterBrokerRecord. `cordoned_directories` is None until it reports them.
     """
 
     broker_id: int

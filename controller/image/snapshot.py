@@ -1,7 +1,7 @@
 """An image as records: replayed into an empty image they give an equal one.
 
 The level of metadata.version comes first, as every reader of a snapshot expects; then nodes, topics, configs, and what
-nobody here acts on. Topics and partitions come in the order of names and numbers.
+no decision here depends on. Topics and partitions come in the order of names and numbers.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from dataclasses import Field
 from typing import Final
 from uuid import UUID
 
-from ...protocol.topics import uuid_to_text
+from ...protocol import uuid_to_text
 from ...protocol.wire.primitives import ZERO_UUID
 from .codec import decode_record
 from .schema import MetadataRecord, absent_value, record_fields

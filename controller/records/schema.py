@@ -12,7 +12,7 @@ which version a field came, `tag` that it is a tagged field (KIP-482):
 reading makes no copy. Sources of names, types and tags: `common/metadata/*.json` of Apache Kafka 4.3.
 
 Rules of the modules that declare records: no `from __future__ import annotations` (kio looks at the types of fields,
-not at text), and None for the zero uuid, which kio does not tell apart.
+not at text), and None for the zero uuid, which kio does not distinguish.
 """
 
 from __future__ import annotations

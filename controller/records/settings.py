@@ -49,7 +49,7 @@ class ClientQuotaRecord(MetadataRecord):
 
 @metadata_record(api_key=15)
 class ProducerIdsRecord(MetadataRecord):
-    """`next_producer_id` is the first id that nobody was given yet."""
+    """`next_producer_id` is the first id that was not given out yet."""
 
     broker_id: int = int32()
     broker_epoch: int = int64()

@@ -10,3 +10,61 @@ leader_replicas    keeps followers' positions in one leader epoch; derives high 
 replication_quota  limits how fast replicas outside the ISR are filled (KIP-73).
 fetched_records    finds the first byte and the last whole batch in a Fetch answer.
 """
+
+from __future__ import annotations
+
+from .epoch_fetch import (
+    QUORUM_RULES,
+    DivergingEpoch,
+    FetchDecision,
+    FetchIsolation,
+    FetchPosition,
+    LeaderView,
+    ReadRemote,
+    Refuse,
+    Serve,
+    check_leader_epoch,
+    end_offset_for_leader_epoch,
+    truncation_for,
+    validate_fetch,
+)
+from .leader_offsets import (
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MINIMUM_VERSIONS,
+    special_offset,
+)
+from .leader_replicas import FollowerFetch, LeaderReplicas
+from .partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
+from .policies import bootstrap_policy
+from .replication_quota import ReplicationQuota, throttled_partitions
+
+__all__ = [
+    "EARLIEST_PENDING_UPLOAD_TIMESTAMP",
+    "EARLIEST_TIMESTAMP",
+    "LATEST_TIMESTAMP",
+    "MINIMUM_VERSIONS",
+    "QUORUM_RULES",
+    "DivergingEpoch",
+    "FetchDecision",
+    "FetchIsolation",
+    "FetchLimits",
+    "FetchPosition",
+    "FetchedPartition",
+    "FollowerFetch",
+    "LeaderReplicas",
+    "LeaderView",
+    "PartitionToFetch",
+    "ReadRemote",
+    "Refuse",
+    "ReplicationQuota",
+    "Serve",
+    "bootstrap_policy",
+    "check_leader_epoch",
+    "end_offset_for_leader_epoch",
+    "special_offset",
+    "throttled_partitions",
+    "truncation_for",
+    "validate_fetch",
+]

@@ -114,7 +114,8 @@ class LeaderReplicas:
     def record_fetch(self, replica_id: int, fetch: FollowerFetch, leader_end_offset: int, now_ms: int) -> bool:
         """Note a fetch that `validate_fetch` let pass. False, and no note, if an earlier incarnation sent it."""
         follower = self.followers[replica_id]
-        if 0 <= fetch.broker_epoch < follower.broker_epoch:
+        # A new leader has heard nobody yet: without the registered epoch a process of the past could speak first.
+        if 0 <= fetch.broker_epoch < max(follower.broker_epoch, self._registered_epoch(replica_id)):
             return False
         if fetch.fetch_offset >= leader_end_offset:
             self._caught_up_at(follower, now_ms)
@@ -128,6 +129,10 @@ class LeaderReplicas:
         follower.last_fetch_time_ms = now_ms
         follower.broker_epoch = fetch.broker_epoch
         return True
+
+    def _registered_epoch(self, replica_id: int) -> int:
+        """Return the epoch under which a live broker is registered; -1 where none is known."""
+        return -1 if self._eligible_epochs is None else self._eligible_epochs.get(replica_id, -1)
 
     def note_caught_up(self, replica_id: int, now_ms: int) -> None:
         """The follower went on to fetch at the end of a log that did not move; its last such fetch was then."""

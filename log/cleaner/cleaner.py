@@ -13,12 +13,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from ...protocol.errors import OUTSIDE
 from ...protocol.topics import TopicPartition
-from ..core.config import INT64_MAX, LogConfig
-from .cleaning import Cleaned, Throttle
+from ..core.config import INT64_MAX
+from ..partition_log import PartitionLog
+from .cleaning import Throttle
 from .core.plan import DirtyRange, is_worth_cleaning
 
 RETRY_S: Final = 60.0
@@ -37,31 +38,10 @@ class CleanerSettings:
     io_bytes_per_second_max: float = float("inf")
 
 
-class CleanableLog(Protocol):
-    """A log as the cleaner sees it; `PartitionLog` is one."""
-
-    @property
-    def topic_partition(self) -> TopicPartition: ...
-
-    @property
-    def config(self) -> LogConfig: ...
-
-    @property
-    def failure(self) -> str | None: ...
-
-    def now_ms(self) -> int: ...
-
-    def dirty_range(self) -> DirtyRange: ...
-
-    async def oldest_dirty_ms(self, dirty_range: DirtyRange) -> int | None: ...
-
-    async def clean(self, map_bytes_max: int, throttle: Throttle) -> Cleaned: ...
-
-
 class LogCleaner:
     """The cleaner of a node. `logs` returns the node's open logs; the owner runs `run` in a task."""
 
-    def __init__(self, logs: Callable[[], Mapping[TopicPartition, CleanableLog]], settings: CleanerSettings) -> None:
+    def __init__(self, logs: Callable[[], Mapping[TopicPartition, PartitionLog]], settings: CleanerSettings) -> None:
         self._logs = logs
         self._settings = settings
         self._throttle = Throttle(settings.io_bytes_per_second_max)
@@ -85,36 +65,40 @@ class LogCleaner:
             cleaned = await log.clean(self._settings.dedupe_buffer_bytes, self._throttle)
         except OUTSIDE as error:
             self.failures += 1
-            logger.error("%s could not be cleaned: %s; it is tried again in %d s", log.topic_partition, error, RETRY_S)
-            self._retry_at[log.topic_partition] = asyncio.get_running_loop().time() + RETRY_S
+            logger.error(
+                "%s could not be cleaned: %s; it is tried again in %d s", log.state.topic_partition, error, RETRY_S
+            )
+            self._retry_at[log.state.topic_partition] = asyncio.get_running_loop().time() + RETRY_S
         else:
             self.cleaned_bytes += cleaned.before_bytes
             logger.info(
                 "%s: compacted up to offset %d, from %d to %d bytes",
-                log.topic_partition,
+                log.state.topic_partition,
                 cleaned.clean_end_offset,
                 cleaned.before_bytes,
                 cleaned.after_bytes,
             )
         return True
 
-    async def _dirtiest(self) -> CleanableLog | None:
+    async def _dirtiest(self) -> PartitionLog | None:
         now = asyncio.get_running_loop().time()
         self._retry_at = {partition: until for partition, until in self._retry_at.items() if until > now}
-        candidates: list[tuple[float, CleanableLog]] = []
+        candidates: list[tuple[float, PartitionLog]] = []
         for partition, log in self._logs().items():
-            if not log.config.is_compacted or log.failure is not None or partition in self._retry_at:
+            if not log.state.config.is_compacted or log.state.failure is not None or partition in self._retry_at:
                 continue
             dirty_range = log.dirty_range()
             if await self._is_worth_cleaning(log, dirty_range):
                 candidates.append((dirty_range.ratio, log))
         return max(candidates, key=lambda candidate: candidate[0])[1] if candidates else None
 
-    async def _is_worth_cleaning(self, log: CleanableLog, dirty_range: DirtyRange) -> bool:
+    async def _is_worth_cleaning(self, log: PartitionLog, dirty_range: DirtyRange) -> bool:
         oldest_ms = None
-        if dirty_range.dirty_bytes and log.config.max_compaction_lag_ms < INT64_MAX:
+        if dirty_range.dirty_bytes and log.state.config.max_compaction_lag_ms < INT64_MAX:
             try:
                 oldest_ms = await log.oldest_dirty_ms(dirty_range)
             except OUTSIDE as error:
-                logger.warning("%s: the age of its oldest dirty batch cannot be read: %s", log.topic_partition, error)
-        return is_worth_cleaning(dirty_range, log.config, oldest_ms=oldest_ms, now_ms=log.now_ms())
+                logger.warning(
+                    "%s: the age of its oldest dirty batch cannot be read: %s", log.state.topic_partition, error
+                )
+        return is_worth_cleaning(dirty_range, log.state.config, oldest_ms=oldest_ms, now_ms=log.state.now_ms())

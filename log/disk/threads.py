@@ -34,7 +34,7 @@ THREADS: Final = 4
 """The number of threads of a pool; they start when the pool is first used."""
 SYNCS_EACH: Final = 4
 """The pool of syncs has so many times as many. A file system commits the syncs that wait together at once, so a device
-takes hardly longer for sixteen than for one: ten thousand leadership changes are that many syncs.
+takes hardly longer for sixteen than for one: to close ten thousand logs takes several times as many.
 """
 
 LOOK_INTERVAL_S: Final = 1.0

@@ -10,3 +10,30 @@ side_directories       builds directories beside a partition's own, and resolves
 damage                 puts a damaged log aside without deleting a byte.
 removals               keeps deleted directories for `file.delete.delay.ms`, and deleted logs until their readers end.
 """
+
+from __future__ import annotations
+
+from .damage import damage_of, put_damaged_aside
+from .future_logs import advance, create_future, drop_future, pending_step, switch
+from .log_directory import HeldLock, LogDirectory, LogServices
+from .manager import LogManager
+from .replace_replica import adopt
+from .side_directories import AdoptedState
+from .upkeep import UpkeepSettings
+
+__all__ = [
+    "AdoptedState",
+    "HeldLock",
+    "LogDirectory",
+    "LogManager",
+    "LogServices",
+    "UpkeepSettings",
+    "adopt",
+    "advance",
+    "create_future",
+    "damage_of",
+    "drop_future",
+    "pending_step",
+    "put_damaged_aside",
+    "switch",
+]

@@ -128,7 +128,7 @@ class DirectoryCheckpoints:
     async def ensure_log_start_saved(self, partition: TopicPartition) -> None:
         """Make the log start of one log durable; write nothing if it is already, even if others have changed."""
         file, log = self._files[LOG_START_OFFSET_CHECKPOINT], self._logs.get(partition)
-        if log is None or file.at_least.get(partition, ABSENT) < log.log_start_offset:
+        if log is None or file.at_least.get(partition, ABSENT) < log.state.log_start_offset:
             await self._save(file)
 
     async def save_recovery_points(self) -> None:
@@ -173,24 +173,25 @@ class DirectoryCheckpoints:
     def _log_starts(self) -> Offsets:
         offsets = self._with_kept(LOG_START_OFFSET_CHECKPOINT)
         for partition, log in self._logs.items():
-            if log.log_start_known and (
-                log.config.remote_storage_enable or log.log_start_offset > log.segments[0].base_offset
+            if log.state.log_start_known and (
+                log.state.config.remote_storage_enable
+                or log.state.log_start_offset > log.state.segments.first_base_offset
             ):
-                offsets[partition] = log.log_start_offset
+                offsets[partition] = log.state.log_start_offset
         return offsets | self.pending_log_starts
 
     def _recovery_points(self) -> Offsets:
         offsets = self._with_kept(RECOVERY_POINT_CHECKPOINT)
-        return offsets | {partition: log.offsets.recovery_point for partition, log in self._logs.items()}
+        return offsets | {partition: log.state.offsets.recovery_point for partition, log in self._logs.items()}
 
     def _high_watermarks(self) -> Offsets:
         offsets = self._with_kept(REPLICATION_OFFSET_CHECKPOINT)
-        return offsets | {partition: log.high_watermark for partition, log in self._logs.items()}
+        return offsets | {partition: log.state.high_watermark for partition, log in self._logs.items()}
 
     def _clean_ends(self) -> Offsets:
         """Return the clean ends of the logs that were compacted at least once."""
         offsets = self._with_kept(CLEANER_OFFSET_CHECKPOINT)
-        clean = {partition: log.clean_end_offset for partition, log in self._logs.items()}
+        clean = {partition: log.state.clean_end_offset for partition, log in self._logs.items()}
         return offsets | {partition: offset for partition, offset in clean.items() if offset > 0}
 
     def _with_kept(self, name: str) -> Offsets:

@@ -72,7 +72,7 @@ async def create_future(manager: LogManager, partition: TopicPartition, destinat
     async with manager.changing(partition) as source:
         current = source.logs.get(partition)
         assert manager.future_of(partition) is None, partition
-        if current is None or source is destination or not current.log_start_known:
+        if current is None or source is destination or not current.state.log_start_known:
             raise KafkaError(
                 ErrorCode.kafka_storage_error, f"{partition} cannot be moved to {destination.path} at present"
             )
@@ -81,8 +81,8 @@ async def create_future(manager: LogManager, partition: TopicPartition, destinat
         disk = manager.services.disk
         path = future_directory(destination.path / str(partition), manager.unique())
         await disk.make_directory(path)
-        if current.topic_id is not None:
-            await disk.write_file(path / PARTITION_METADATA, encode_partition_metadata(current.topic_id))
+        if current.state.topic_id is not None:
+            await disk.write_file(path / PARTITION_METADATA, encode_partition_metadata(current.state.topic_id))
         await disk.sync_directory(destination.path)
         future = await destination.open_future(partition, path, is_new=True)
         current.begin_copy()
@@ -108,7 +108,7 @@ def pending_step(current: PartitionLog, future: PartitionLog) -> Step:
 async def advance(current: PartitionLog, future: PartitionLog) -> int | None:
     """Make one step; return the number of bytes copied, None if there is nothing to do."""
     current.begin_copy()
-    future.update_high_watermark(current.high_watermark)
+    future.update_high_watermark(current.state.high_watermark)
     match pending_step(current, future):
         case Restart():
             return await _restart(current, future)
@@ -121,7 +121,7 @@ async def advance(current: PartitionLog, future: PartitionLog) -> int | None:
         case CopyFrom(offset):
             copied_bytes = await _copy(current, future, offset)
             # A segment at a time: a crash then has little to scan, and the switch little to flush.
-            if future.has_unflushed_segments:
+            if future.state.has_unflushed_segments:
                 await future.flush()
             return copied_bytes
         case CaughtUp():
@@ -140,7 +140,7 @@ async def _restart(current: PartitionLog, future: PartitionLog) -> int:
         log_start_offset=min(found.log_start_offset, base_offset),
         producers=await current.producer_snapshot_at(base_offset),
     )
-    future.note_compacted(current.clean_end_offset)
+    future.note_compacted(current.state.clean_end_offset)
     if first.data:
         await _append(current, future, first.data)
     return len(first.data)
@@ -153,13 +153,13 @@ async def _first(current: PartitionLog, offset: int) -> _First:
 
 async def _copy(current: PartitionLog, future: PartitionLog, offset: int) -> int:
     """Append what follows; if compaction has left nothing, continue at the log's end."""
-    end_offset = current.log_end_offset
+    end_offset = current.state.log_end_offset
     data = await _read(current, offset, TURN_BYTES)
     if data:
         await _append(current, future, data)
-    elif future.log_end_offset == offset < end_offset:
-        if future.size_bytes == 0:
-            await future.truncate_fully_and_start_at(end_offset, log_start_offset=future.log_start_offset)
+    elif future.state.log_end_offset == offset < end_offset:
+        if future.state.segments.size_bytes == 0:
+            await future.truncate_fully_and_start_at(end_offset, log_start_offset=future.state.log_start_offset)
         else:
             await future.skip_to(end_offset)
     return len(data)
@@ -167,9 +167,9 @@ async def _copy(current: PartitionLog, future: PartitionLog, offset: int) -> int
 
 async def _read(current: PartitionLog, offset: int, max_bytes: int) -> bytes:
     """Return the batches of one epoch and one segment from `offset` on; none if compaction has left none."""
-    end_offset = current.log_end_offset
+    end_offset = current.state.log_end_offset
     while offset < end_offset:
-        _, limit = epoch_span(current.epochs, offset, end_offset)
+        _, limit = epoch_span(current.state.epochs, offset, end_offset)
         with await current.read(offset, max_bytes=max_bytes, max_offset=limit) as piece:
             if piece.size:
                 return await piece.read()
@@ -179,12 +179,12 @@ async def _read(current: PartitionLog, offset: int, max_bytes: int) -> bytes:
 
 async def _append(current: PartitionLog, future: PartitionLog, data: bytes) -> None:
     base_offset = parse_header(data).base_offset
-    entry, _ = epoch_span(current.epochs, base_offset, current.log_end_offset)
-    if entry is not None and entry.epoch > future.epochs.latest_epoch:
+    entry, _ = epoch_span(current.state.epochs, base_offset, current.state.log_end_offset)
+    if entry is not None and entry.epoch > future.state.epochs.latest_epoch:
         await future.follow_epoch(entry.epoch, entry.start_offset)
-    begins = [segment.base_offset for segment in current.segments if segment.base_offset <= base_offset]
+    begins = [segment.base_offset for segment in current.state.segments if segment.base_offset <= base_offset]
     # Roll where the current log does: the tier is copied to by segments, and retention removes them.
-    if begins and begins[-1] >= future.log_end_offset > future.active_segment.base_offset:
+    if begins and begins[-1] >= future.state.log_end_offset > future.state.segments.active.base_offset:
         await future.roll()
     await future.append_as_follower(data)
 
@@ -200,7 +200,7 @@ async def switch(manager: LogManager, partition: TopicPartition) -> bool:
         if current is None or found is None:
             return False
         destination, future = found
-        left, live = current.directory, destination.path / str(partition)
+        left, live = current.state.directory, destination.path / str(partition)
         # Before the gate is taken: a flush takes time with what is dirty.
         await future.flush()
 
@@ -222,7 +222,7 @@ async def switch(manager: LogManager, partition: TopicPartition) -> bool:
         try:
             await manager.services.disk.rename(left, going)
             await manager.services.disk.sync_directory(source.path)
-            source.removals.add_directory(going, current.config.file_delete_delay_ms)
+            source.removals.add_directory(going, current.state.config.file_delete_delay_ms)
             await source.checkpoints.save_all()
         except OSError as error:
             logger.error("%s was moved to %s, and could not be deleted: %s; check the disk", left, live, error)

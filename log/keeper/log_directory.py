@@ -136,6 +136,10 @@ class LogDirectory:
     def accepts_clients(self) -> bool:
         return self.free_space.accepts_clients
 
+    @property
+    def accepts_replicas(self) -> bool:
+        return self.free_space.accepts_replicas
+
     # Opening and closing.
 
     async def identify(self, cluster_id: str, node_id: int) -> None:
@@ -192,7 +196,9 @@ class LogDirectory:
             except OUTSIDE as error:
                 unsaved.append(log)
                 logger.error(
-                    "%s was not closed cleanly and will be recovered at the next start: %s", log.topic_partition, error
+                    "%s was not closed cleanly and will be recovered at the next start: %s",
+                    log.state.topic_partition,
+                    error,
                 )
 
         try:
@@ -226,28 +232,55 @@ class LogDirectory:
         """Return whether the disk of a directory that is online hangs, or has failed a log."""
         return self.offline is None and (
             self._services.disk.has_hung(self.path)
-            or any(log.failure is not None for log in (*self.logs.values(), *self.futures.values()))
+            or any(log.state.failure is not None for log in (*self.logs.values(), *self.futures.values()))
             or any(isinstance(error.__cause__, OSError) for error in self.failures.values())
         )
 
     async def measure_space(self) -> None:
-        """Look how much room the disk has, and say so in the log where that changes what clients may do. OSError."""
+        """Look how much room the disk has, and say so in the log where that changes what is accepted. OSError."""
         space = await self._services.disk.space(self.path)
-        if not self.free_space.measured(space.usable_bytes):
-            return
-        if self.free_space.accepts_clients:
-            logger.warning(
-                "log directory %s: %d bytes are free, produce is accepted again", self.path, space.usable_bytes
-            )
-        else:
-            logger.error(
-                "log directory %s: %d bytes are free, and %d are needed (log.dir.free.bytes.min): produce to its "
-                "partitions is refused until %d are; free space, lower the topics' retention, or move replicas",
-                self.path,
-                space.usable_bytes,
-                self.free_space.min_bytes,
-                self.free_space.resume_bytes,
-            )
+        before = self.free_space.accepts_clients, self.free_space.accepts_replicas
+        if self.free_space.measured(space.usable_bytes):
+            self._report_space(*before)
+
+    def note_written(self, size_bytes: int) -> None:
+        before = self.free_space.accepts_clients, self.free_space.accepts_replicas
+        if self.free_space.written(size_bytes):
+            self._report_space(*before)
+
+    def _report_space(self, accepted_clients: bool, accepted_replicas: bool) -> None:
+        space = self.free_space
+        if space.accepts_clients != accepted_clients:
+            if space.accepts_clients:
+                logger.warning(
+                    "log directory %s: %d bytes are free, produce is accepted again", self.path, space.usable_bytes
+                )
+            else:
+                logger.error(
+                    "log directory %s: %d bytes are free, and %d are needed (log.dir.free.bytes.min): produce to its "
+                    "partitions is refused until %d are; free space, lower the topics' retention, or move replicas",
+                    self.path,
+                    space.usable_bytes,
+                    space.min_bytes,
+                    space.resume_bytes,
+                )
+        if space.accepts_replicas != accepted_replicas:
+            if space.accepts_replicas:
+                logger.warning(
+                    "log directory %s: %d bytes are free, its replicas follow their leaders again",
+                    self.path,
+                    space.usable_bytes,
+                )
+            else:
+                logger.error(
+                    "log directory %s: %d bytes are free, and %d are kept for the metadata log, checkpoints and "
+                    "internal topics: its replicas follow no leader and leave their ISRs until %d are free; free "
+                    "space, or move replicas",
+                    self.path,
+                    space.usable_bytes,
+                    space.keep_bytes,
+                    2 * space.keep_bytes,
+                )
 
     async def take_offline(self, reason: str) -> None:
         """Close every log of the directory. Readers may still hold them: `removals` waits for these."""
@@ -257,7 +290,7 @@ class LogDirectory:
         futures = list(self.futures.values())
         self.futures.clear()
         for log in logs:
-            self.failures[log.topic_partition] = self.offline_error()
+            self.failures[log.state.topic_partition] = self.offline_error()
         for log in (*logs, *futures):
             with suppress(OSError):
                 await log.abandon()
@@ -300,7 +333,7 @@ class LogDirectory:
         log = self.futures.pop(partition, None)
         if log is None:
             return
-        path, going = log.directory, marked_directory(self.path / str(partition), unique, DELETE_SUFFIX)
+        path, going = log.state.directory, marked_directory(self.path / str(partition), unique, DELETE_SUFFIX)
         await self.removals.abandon(log)
         await self._services.disk.rename(path, going)
         await self._services.disk.sync_directory(self.path)

@@ -201,9 +201,9 @@ class LogManager:
         """Move a future log without its current log to `-stray`: it may be incomplete, and the only copy."""
         log = directory.futures.pop(partition)
         aside = marked_directory(directory.path / str(partition), self.unique(), STRAY_SUFFIX)
-        logger.error("%s has no current log, and may be incomplete: it is moved to %s", log.directory, aside.name)
+        logger.error("%s has no current log, and may be incomplete: it is moved to %s", log.state.directory, aside.name)
         await directory.removals.abandon(log)
-        await self.services.disk.rename(log.directory, aside)
+        await self.services.disk.rename(log.state.directory, aside)
         await self.services.disk.sync_directory(directory.path)
 
     async def _start_offline(self, directory: LogDirectory, error: OSError) -> None:
@@ -275,7 +275,7 @@ class LogManager:
             if log is None:
                 log = await self._create(directory, partition, topic_id)
                 self._preferred.pop(partition, None)
-            elif log.topic_id is None:
+            elif log.state.topic_id is None:
                 await log.assign_topic_id(topic_id)
             log.update_config(self.services.config_of(partition.topic))
             return log
@@ -423,7 +423,7 @@ class LogManager:
     async def _topic_id_here(self, directory: LogDirectory, partition: TopicPartition) -> UUID | None:
         log = directory.logs.get(partition)
         if log is not None or partition not in directory.failures:
-            return log.topic_id if log is not None else None
+            return log.state.topic_id if log is not None else None
         path = directory.path / str(partition) / PARTITION_METADATA
         try:
             return decode_partition_metadata(await self.services.disk.read_file(path), name=str(path))

@@ -32,10 +32,10 @@ async def adopt(manager: LogManager, partition: TopicPartition, state: AdoptedSt
     state.check()
     async with manager.changing(partition) as directory:
         old = directory.logs.get(partition)
-        if old is not None and old.topic_id not in (None, state.topic_id):
+        if old is not None and old.state.topic_id not in (None, state.topic_id):
             raise KafkaError(
                 ErrorCode.inconsistent_topic_id,
-                f"{partition} has topic id {old.topic_id} on disk, the state from the tier has {state.topic_id}",
+                f"{partition} has topic id {old.state.topic_id} on disk, the state from the tier has {state.topic_id}",
             )
         return await _adopt(manager, directory, partition, state)
 

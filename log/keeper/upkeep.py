@@ -1,4 +1,4 @@
-"""The background work on the logs of a node: flush, checkpoint, trim, compact, probe, remove.
+"""The background work on the logs of a node: flush, save epochs, checkpoint, trim, compact, probe, remove.
 
 Each log directory has loops of its own: the work on one never waits for another's disk. Compaction is the exception; it
 goes through the logs of all directories, the dirtiest first.
@@ -62,6 +62,10 @@ class LogUpkeep:
         """Flush every log that has a closed segment to flush, or whose `flush.ms` is over."""
         await self._all(_DirectoryUpkeep.flush_due)
 
+    async def save_epochs(self) -> None:
+        """Make the leader epochs durable that have changed."""
+        await self._all(_DirectoryUpkeep.save_epochs)
+
     async def clean_up(self) -> None:
         """Make every log remove the segments that its retention has expired."""
         await self._all(_DirectoryUpkeep.clean_up)
@@ -92,6 +96,7 @@ class _DirectoryUpkeep:
         self._directory = directory
         self._settings = settings
         self._on_offline = on_offline
+        self._epochs_wanted = asyncio.Event()
         self._removal_wanted = asyncio.Event()
         self._probe_wanted = asyncio.Event()
         self._space_wanted = asyncio.Event()
@@ -104,6 +109,7 @@ class _DirectoryUpkeep:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._whenever(self._directory.flush_wanted, self.flush_due))
+                group.create_task(self._whenever(self._epochs_wanted, self.save_epochs))
                 group.create_task(self._whenever(self._removal_wanted, self.remove_due))
                 group.create_task(self._whenever(self._probe_wanted, self.check_directory))
                 group.create_task(self._whenever(self._space_wanted, self.measure_space))
@@ -123,7 +129,9 @@ class _DirectoryUpkeep:
         for log in self._logs():
             if self._is_flush_due(log, now):
                 self._directory.flush_wanted.set()
-            if log.has_deleted_files or log.has_readers:
+            if log.state.has_unsaved_epochs:
+                self._epochs_wanted.set()
+            if log.state.has_deleted_files or log.state.has_readers:
                 self._removal_wanted.set()
         if self._directory.removals.are_due(now):
             self._removal_wanted.set()
@@ -139,10 +147,17 @@ class _DirectoryUpkeep:
                 await self._attempt(log, log.flush())
 
     def _is_flush_due(self, log: PartitionLog, now: float) -> bool:
-        if log.has_unflushed_segments:
+        if log.state.has_unflushed_segments:
             return True
-        flush_ms = log.config.flush_ms
+        flush_ms = log.state.config.flush_ms
         return flush_ms < INT64_MAX and (now - self._flushed_at.setdefault(log, now)) * 1000 >= flush_ms
+
+    async def save_epochs(self) -> None:
+        # One after another: nothing waits for them, and a broker that has just become the leader of thousands of
+        # partitions has clients to serve.
+        for log in [log for log in self._logs() if log.state.has_unsaved_epochs]:
+            if self._is_here(log) and log.state.has_unsaved_epochs:
+                await self._attempt(log, log.save_epochs())
 
     async def clean_up(self) -> None:
         for log in list(self._logs()):
@@ -181,16 +196,16 @@ class _DirectoryUpkeep:
         removals = self._directory.removals
         await removals.remove_directories()
         logs = (*self._logs(), *removals.logs)
-        for log in [log for log in logs if log.has_deleted_files or log.has_readers]:
+        for log in [log for log in logs if log.state.has_deleted_files or log.state.has_readers]:
             await self._attempt(log, log.reap())
-        removals.logs = [log for log in removals.logs if log.has_readers]
+        removals.logs = [log for log in removals.logs if log.state.has_readers]
 
     def _logs(self) -> Iterator[PartitionLog]:
         return iter(self._directory.logs.values())
 
     def _is_here(self, log: PartitionLog) -> bool:
         """Return whether the log is still here: it may have been deleted or replaced while others were processed."""
-        return self._directory.logs.get(log.topic_partition) is log
+        return self._directory.logs.get(log.state.topic_partition) is log
 
     async def _expire_producers(self) -> None:
         for log in list(self._logs()):
@@ -211,6 +226,6 @@ class _DirectoryUpkeep:
         try:
             await work
         except OUTSIDE as error:
-            logger.error("%s: upkeep of the log failed: %s", log.topic_partition, error)
+            logger.error("%s: upkeep of the log failed: %s", log.state.topic_partition, error)
         except Exception:
-            logger.exception("internal error in the upkeep of the log of %s", log.topic_partition)
+            logger.exception("internal error in the upkeep of the log of %s", log.state.topic_partition)

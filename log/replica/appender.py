@@ -1,14 +1,14 @@
 """The append path of one log: decide under the gate, submit the bytes, wait until they are published.
 
-    check -> gate [ reject | duplicate | roll? -> save a new epoch? -> assign offsets, account, submit ] -> wait
+    check -> gate [ reject | duplicate | roll? -> note a new epoch? -> assign offsets, account, submit ] -> wait
 
 * The last step has no await; the writes follow in the order of the gate (`WritePipeline`), so several appends may be
   under way.
-* A roll and a new leader epoch need the disk before the decision; the gate stays held meanwhile. A new epoch is durable
-  before the first batch that carries it is visible.
+* A roll needs the disk before the decision; the gate stays held meanwhile. A new leader epoch does not: it is durable
+  before its first batch counts as flushed (`state`).
 * Nothing is acknowledged before its bytes are in the file, a duplicate of something still under way included.
 * A failed write leaves memory ahead of the file: the whole log fails and must be reopened. It also fails if the disk
-  rejects the roll or the epoch that an append needs: a replica that cannot append must leave the ISR.
+  rejects the roll that an append needs: a replica that cannot append must leave the ISR.
 
 A leader stamps offset and epoch into the network buffer and writes that; a follower writes the leader's bytes as they
 are, one write for all batches that go into one segment. Filling segments batch by batch, it rolls by size where the
@@ -72,11 +72,11 @@ class Appender:
         *,
         leader_epoch: int,
         now_ms: int,
-        origin: AppendOrigin,
-        transaction_version: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = 0,
     ) -> LogAppendInfo:
-        """Append one batch. Its offset and epoch are written into `data`, which belongs to the log until this returns
-        or raises; after a cancellation it belongs to the log for good.
+        """Append one batch v2; the rules are in `validation` and `producer_state`. Offset and epoch are written into
+        `data`, which belongs to the log until this returns or raises, and after a cancellation for good.
         """
         state = self._state
         header = check_leader_batch(data, state.config, origin, now_ms)
@@ -121,7 +121,9 @@ class Appender:
         )
 
     async def append_as_follower(self, data: Buffer) -> LogAppendInfo:
-        """Append whole batches, at least one, as the leader sent them. An error half-way fails the log."""
+        """Append whole batches, at least one, as the leader sent them. An error half-way fails the log. Raise
+        CORRUPT_MESSAGE or INVALID_RECORD if they cannot follow what is here.
+        """
         state = self._state
         headers = check_follower_batches(data)
         if not headers:
@@ -136,7 +138,7 @@ class Appender:
                 written = self._take(headers, data, markers, now_ms)
             else:
                 await self._wait_for_room()
-                await self._save_new_epochs([(header.partition_leader_epoch, header.base_offset) for header in headers])
+                self._note_epochs([(header.partition_leader_epoch, header.base_offset) for header in headers])
                 written = await self._take_all(headers, memoryview(data), markers)
         except OSError as error:
             raise self._fail_append(error, memoryview(data).nbytes) from error
@@ -191,22 +193,23 @@ class Appender:
                 raise refusal
 
     async def assign_epoch(self, leader_epoch: int) -> None:
-        """Record, durably, that this leader epoch begins at the log's end; reject earlier epochs from now on."""
+        """Record that this leader epoch begins at the log's end; reject earlier epochs from now on."""
         state = self._state
         async with state.gate:
             state.check_usable()
             await self.pipeline.drain()
             self._check_leader_epoch(leader_epoch)
-            # The floor stays raised even if the epoch cannot be saved: an earlier leader must never append again.
             state.leader_epoch_floor = leader_epoch
-            await self._save_new_epochs([(leader_epoch, state.next_offset)])
+            self._note_epochs([(leader_epoch, state.next_offset)])
 
     async def follow_epoch(self, leader_epoch: int, start_offset: int) -> None:
         """Record, durably, that the batches from the log's end on are of this epoch, which began at `start_offset`."""
         state = self._state
         async with state.gate:
             state.check_usable()
-            await self._save_new_epochs([(leader_epoch, start_offset)])
+            self._note_epochs([(leader_epoch, start_offset)])
+            # It may have begun below the recovery point: compaction has left none of its first batches.
+            await state.save_epochs()
 
     async def skip_to(self, offset: int) -> None:
         """Begin a new segment at `offset`, which becomes the log's end: compaction has left nothing in between."""
@@ -263,17 +266,16 @@ class Appender:
         return (
             self.pipeline.queued_bytes <= QUEUED_BYTES_MAX
             and headers[-1].partition_leader_epoch <= state.epochs.latest_epoch
-            and state.may_append_to_epochs
             and state.segments.active.fitting(headers, now_ms, state.config) == len(headers)
         )
 
     async def _make_room(self, header: BatchHeader, now_ms: int) -> None:
-        """Roll, and save the epoch, as a leader's batch requires before `_take`."""
+        """Roll, and note the epoch, as a leader's batch requires before `_take`."""
         state = self._state
         await self._wait_for_room()
         if not state.segments.active.fitting([header], now_ms, state.config):
             await self._roll(header.base_offset)
-        await self._save_new_epochs([(header.partition_leader_epoch, header.base_offset)])
+        self._note_epochs([(header.partition_leader_epoch, header.base_offset)])
 
     async def _wait_for_room(self) -> None:
         if self.pipeline.queued_bytes > QUEUED_BYTES_MAX:
@@ -317,18 +319,12 @@ class Appender:
         state.producers.advance_to(segment.next_offset)
         return self.pipeline.submit(segment, data, accounted)
 
-    async def _save_new_epochs(self, starts: Sequence[tuple[int, int]]) -> None:
-        """Record the first offset of each new epoch, and make it durable."""
-        state = self._state
+    def _note_epochs(self, starts: Sequence[tuple[int, int]]) -> None:
+        """Record the first offset of each new epoch, in memory."""
+        epochs = self._state.epochs
         for epoch, start_offset in starts:
-            if epoch > state.epochs.latest_epoch:
-                state.epochs.assign(epoch, start_offset)
-        try:
-            await state.save_epochs()
-        except OSError:
-            # No batch carries the new epochs yet, so dropping them restores the state before the call.
-            state.epochs.truncate_from_end(state.next_offset)
-            raise
+            if epoch > epochs.latest_epoch:
+                epochs.assign(epoch, start_offset)
 
     def _base_before(self, header: BatchHeader) -> int:
         """Return the base offset of a new segment for this batch: the log's end, so that a hole always means a loss."""

@@ -4,7 +4,7 @@ The order, so that after a crash everything below the recovery point can be trus
 
 1. the bytes of every segment that reaches above the old recovery point;
 2. the indexes of the segments that are closed and complete, and the producer snapshots that rolls have staged;
-3. the names of new files;
+3. the leader epochs, and the names of new files;
 4. the recovery point, in memory, which lets a leader count the records that waited for it (`settled_end_offset`); the
    keeper's checkpoint follows at any time, because an older one is safe.
 
@@ -56,6 +56,8 @@ class Flusher:
                 if not segment.is_active and segment.next_offset <= target:
                     await segment.save_indexes()
             await state.snapshots.save()
+            # Recovery takes the epochs of what it does not scan from the file.
+            await state.save_epochs()
             names_changed = state.names_changed
             if names_changed != state.names_synced:
                 await state.disk.sync_directory(state.directory)

@@ -54,7 +54,8 @@ class Reader:
         self._state = state
 
     async def read(self, offset: int, *, max_bytes: int, max_offset: int, min_one_batch: bool = True) -> LogSlice:
-        """Return whole batches from the one that holds `offset` on, all below `max_offset`, all from one segment.
+        """Return whole batches from the one that holds `offset` on, all below `max_offset`, all from one segment;
+        release the slice. OFFSET_OUT_OF_RANGE outside `[local_log_start_offset, log_end_offset]`.
 
         At most `max_bytes`, except that with `min_one_batch` a larger first batch is returned whole.
         """

@@ -19,6 +19,7 @@ the next segment, can be older than the recovery point. The table, with a test f
 | a damaged snapshot                                      | removed; an older one is used, with a longer replay      |
 | `leader-epoch-checkpoint` missing or damaged            | rebuilt from the batches; rejected if the log begins in  |
 |                                                         |   the tier: local batches do not have those epochs       |
+| it is missing, and nothing was flushed yet              | it was never written; all of the log is scanned          |
 | epochs at or above the log's end                        | dropped: the checkpoint was ahead of the data            |
 | epochs within scanned segments                          | replaced by those of the batches                         |
 | the log ends below its start                            | all of it was deleted data: removed; begins there, empty |
@@ -119,6 +120,7 @@ class _Loader:
         self._report = RecoveryReport()
         self._names_changed = False
         self._saved_epochs: tuple[EpochEntry, ...] = ()
+        self._is_epochs_file_lost = False
         self._is_unsynced = False
         self._unsaved_from: int | None = None
         """The base offset of the first scanned segment, whose indexes the next flush saves; None without a scan."""
@@ -195,10 +197,10 @@ class _Loader:
                 return LeaderEpochCache(self._saved_epochs)
             except CorruptFileError as error:
                 problem = str(error)
-        elif any(segment.size_bytes for segment in segments):
-            problem = f"{path} is missing"
-        else:
+        elif not any(segment.size_bytes for segment in segments):
             return LeaderEpochCache()
+        else:
+            problem = f"{path} is missing"
         first = segments[0].base_offset if segments else 0
         if (self._location.log_start_offset or 0) < first and self._location.config.remote_storage_enable:
             raise CorruptLogError(
@@ -206,7 +208,10 @@ class _Loader:
                 f"the directory to have the replica rebuilt from the tier",
                 path=path,
             )
+        if not (listing.has_epochs or self._location.is_clean) and self._location.recovery_point <= first:
+            return LeaderEpochCache()  # nothing was flushed, so it was never written: the scan finds every epoch
         self._report.note(f"{self._name}: {problem}; the leader epochs are rebuilt from the batches")
+        self._is_epochs_file_lost = True
         epochs = LeaderEpochCache()
         for segment in segments:
             with segment.pinned():
@@ -446,7 +451,9 @@ class _Loader:
             names_changed=int(is_new or not location.is_clean),  # a process that died may have synced no name
             epochs_saved=epochs.version if is_saved else -1,
         )
-        await state.save_epochs()
+        # What has changed otherwise is above the recovery point, and found again by the next recovery.
+        if self._is_epochs_file_lost:
+            await state.save_epochs()
         return state
 
     def _recovery_point(self, end_offset: int) -> int:

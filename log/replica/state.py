@@ -14,6 +14,18 @@ Offsets, and what holds after every change:
 * `settled_end_offset`: the offset after the last record that counts as stored here: under `flush.messages`, and in the
   future log too while the controller may count on that one.
 
+Leader epochs: `leader-epoch-checkpoint` follows the memory. What is durable when:
+
+    every entry that begins below the recovery point   before the recovery point passes its start (`flusher`)
+    all entries                                        within seconds (the log's upkeep), and when the log is closed
+
+An entry at or above the recovery point needs no sync of its own. After a crash recovery believes the batches alone from
+the segment that holds the recovery point on, so that an entry without a flushed batch is dropped whether it was saved
+or not; and no epoch is led twice: a broker that registers again leads in a new one. A broker that becomes the leader of
+thousands of partitions therefore waits for no disk.
+
+`PartitionLog.state` shows all of it to the owners of the log, to read: only the modules of `log` change it.
+
 Locks: the structure (segments, epochs, producer state, roll, truncation, removal) changes only under `gate`; files of
 closed segments and snapshots change only under `flush_lock`, taken after the gate. Appends wait for the gate, so
 nothing that takes time with size is done under it: a removal releases it before it touches a file (`locked`), and
@@ -66,6 +78,13 @@ class LogKeeper(Protocol):
     @property
     def accepts_clients(self) -> bool:
         """Whether the disk has room for what clients produce; see `free_space`."""
+
+    @property
+    def accepts_replicas(self) -> bool:
+        """Whether the disk has room for what is copied from leaders."""
+
+    def note_written(self, size_bytes: int) -> None:
+        """Count what was appended since the room was last measured."""
 
 
 class LogOffsets(NamedTuple):
@@ -136,8 +155,6 @@ class LogState:
     """How many of these names are durable."""
     epochs_saved: int = 0
     """The version of the leader epochs that is durable."""
-    epochs_trimmed: int = -1
-    """A version that only lacks entries below the log start compared with the durable one; -1 without one."""
     listeners: list[Callable[[], None]] = field(default_factory=list)
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
     flush_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -161,6 +178,21 @@ class LogState:
         return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
     @property
+    def has_unflushed_segments(self) -> bool:
+        """Whether a closed segment is not durable yet, or more records than `flush.messages` allows."""
+        return self.recovery_point < self.segments.active.base_offset or self.is_flush_due
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether a reader still holds a removed segment."""
+        return bool(self.retired)
+
+    @property
+    def has_deleted_files(self) -> bool:
+        """Whether files of removed segments are not unlinked yet."""
+        return bool(self.deleted_files)
+
+    @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of a transaction that is open or not replicated yet, at least the log start."""
         first = self.producers.first_unstable_offset
@@ -170,19 +202,6 @@ class LogState:
     def last_stable_offset(self) -> int:
         first = self.first_unstable_offset
         return self.high_watermark if first is None else min(first, self.high_watermark)
-
-    @property
-    def may_append_to_epochs(self) -> bool:
-        """Whether batches of known epochs may be appended: a start drops what a trim has not saved yet by itself."""
-        version = self.epochs.version
-        return version == self.epochs_saved or version == self.epochs_trimmed
-
-    def trim_epochs(self, log_start_offset: int) -> None:
-        """Drop the leader epochs below the log start, in memory."""
-        is_durable = self.may_append_to_epochs
-        self.epochs.truncate_from_start(log_start_offset)
-        if is_durable:
-            self.epochs_trimmed = self.epochs.version
 
     @property
     def offsets(self) -> LogOffsets:
@@ -288,6 +307,11 @@ class LogState:
             open_segments=self.open_segments,
             now_ms=self.now_ms(),
         )
+
+    @property
+    def has_unsaved_epochs(self) -> bool:
+        """Whether the leader epochs have changed since their checkpoint was written."""
+        return self.failure is None and self.epochs.version != self.epochs_saved
 
     async def save_epochs(self) -> None:
         """Make the leader epochs durable if they have changed since they were saved."""

@@ -116,7 +116,7 @@ class Takeover:
         state.recovery_point = future.recovery_point
         # Batches that compaction has removed meanwhile may be in the copy.
         state.clean_end_offset = min(state.clean_end_offset, future.clean_end_offset)
-        state.epochs_saved, state.epochs_trimmed = state.epochs.version, -1
+        state.epochs_saved = state.epochs.version
         state.names_changed, state.names_synced = future.names_changed, future.names_synced
         state.deleted_files = [live / path.name for path in future.deleted_files]
         state.removals += 1

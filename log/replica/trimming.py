@@ -167,7 +167,7 @@ class Trimming:
             state.high_watermark = offset
             state.producers.on_high_watermark(offset)
         state.producers.on_log_start_offset(offset)
-        state.trim_epochs(offset)
+        state.epochs.truncate_from_start(offset)
         state.notify()
 
     async def _flush_up_to(self, base_offset: int) -> None:

@@ -11,6 +11,7 @@
 | before the epochs are saved | entries that begin at or above the log's end, which load drops |
 | before the checkpoints are saved | a recovery point above the log's end, which load lowers |
 | of an emptied log, after its higher log start is saved | all of the log below its log start, which load removes |
+| after the batch with the log start is cut | the same |
 
 Nothing is appended before all of it is durable: a snapshot or a recovery point that describes the cut batches would be
 applied to their successors. An error half-way fails the log.
@@ -45,8 +46,9 @@ class Truncation:
     async def truncate_to(self, offset: int) -> int:
         """Cut every batch that holds `offset` or more; return the new log end, which may be lower.
 
-        Below the local log start nothing is left: the log is empty and begins at `offset`. At or above the log's end
-        only epochs without data are dropped: another leader may have had them.
+        Below the local log start nothing is left: the log is empty and begins at `offset`. Where the log starts in the
+        middle of a batch, and that batch goes, it is empty and begins at its log start: no log ends below that. At or
+        above the log's end only epochs without data are dropped: another leader may have had them.
         """
         state = self._state
         async with state.gate, state.flush_lock:
@@ -55,7 +57,6 @@ class Truncation:
             async with state.all_or_failed():
                 if offset >= state.log_end_offset:
                     state.epochs.truncate_from_end(state.log_end_offset)
-                    await state.save_epochs()
                 elif offset < state.local_log_start_offset:
                     await self._start_at(offset, min(offset, state.log_start_offset))
                 else:
@@ -94,6 +95,10 @@ class Truncation:
             if removed:
                 await state.disk.sync_directory(state.directory)
             await keep.truncate_to(offset)
+            if keep.next_offset < state.log_start_offset:
+                # The log starts in the middle of a batch that was cut: nothing above its log start is left.
+                await self._start_at(state.log_start_offset, state.log_start_offset)
+                return
             # The cut is at a batch, so the log may end below `offset`.
             self._lower_end(keep.next_offset)
             await state.snapshots.remove_above(keep.next_offset)

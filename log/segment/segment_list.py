@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
+from typing import overload
 
 from .segment import LogSegment
 
@@ -32,6 +33,15 @@ class LogSegments:
 
     def __iter__(self) -> Iterator[LogSegment]:
         return iter(self._segments)
+
+    @overload
+    def __getitem__(self, index: int) -> LogSegment: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[LogSegment]: ...
+
+    def __getitem__(self, index: int | slice) -> LogSegment | list[LogSegment]:
+        return self._segments[index]
 
     def __contains__(self, segment: object) -> bool:
         return isinstance(segment, LogSegment) and self.floor(segment.base_offset) is segment

@@ -1,4 +1,4 @@
-"""Where the data lies: the options of the source, the stores of the tier, the brokers.
+"""Where the data is: the options of the source, the stores of the tier, the brokers.
 
 options  checks the options of the `tierfetch` source.
 stores   offers every layout behind one interface, and chooses the layout.

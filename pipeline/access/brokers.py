@@ -1,7 +1,7 @@
 """What is not in the tier yet, asked of the brokers: topics, offsets, and the batches up to the end.
 
 Only Metadata, ListOffsets and Fetch, as any consumer; Kafka and tierfetch brokers alike. A leader that moved, or a
-broker that is gone, is looked for again until `RETRY_FOR_S` have passed.
+broker that is down, is looked for again until `RETRY_FOR_S` have passed.
 
 Fetch returns the producer and the first offset of each aborted transaction; its marker, which is among the
 batches or after them, says where it ends.
@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequen
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from ...log.core.index import AbortedTransaction
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, RetriableError
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, RetriableError, TopicPartition
 from ...protocol.fetch import messages as fetch_messages
 from ...protocol.fetch.messages import (
     READ_COMMITTED,
@@ -33,7 +33,6 @@ from ...protocol.net.client import Address, KafkaClient
 from ...protocol.records import CONTROL_BYTES_MAX, iter_batches, skim_records
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.requests import metadata_of, offsets_of
-from ...protocol.topics import TopicPartition
 from ...security.client_file import read_client_file
 from ..core.batch_table import OFFSET_END
 
@@ -139,8 +138,8 @@ class Brokers:
         self, partition: TopicPartition, topic_id: UUID | None, first_offset: int, end_offset: int
     ) -> AsyncIterator[Fetched]:
         """Everything of [first_offset, end_offset), which was readable once in the topic of this id. None: of brokers
-        too old to tell. BrokersUnavailableError where nothing has come for `RETRY_FOR_S`: an unclean election may have
-        lost what was there.
+        too old to give it. BrokersUnavailableError where nothing has come for `RETRY_FOR_S`: an unclean election may
+        have lost what was there.
         """
         loop = asyncio.get_running_loop()
         at, heard_s = first_offset, loop.time()
@@ -194,7 +193,7 @@ class Brokers:
                 failures.append(f"{address}: {error}")
         raise BrokersUnavailableError(f"no broker responds: {'; '.join(failures)}")
 
-    async def _of_leader(self, partition: TopicPartition, ask: Callable[[Address], Coroutine[Any, Any, T]]) -> T:
+    async def _of_leader(self, partition: TopicPartition, ask: Callable[[Address], Coroutine[object, None, T]]) -> T:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + RETRY_FOR_S
         while True:

@@ -25,8 +25,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from ...protocol.errors import OperatorError
-from ...protocol.topics import TopicPartition, check_topic_name
+from ...protocol import OperatorError, TopicPartition, check_topic_name
 from ...remote.registry import load_remote_storage
 from ...remote.storage import RemoteStorageManager
 
@@ -76,9 +75,9 @@ class TierOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     location: str = Field(min_length=1, description="A directory, s3://BUCKET/PREFIX or any fsspec URL.")
-    plugin: str | None = Field(None, description="Storage plugin, where the location does not tell it.")
+    plugin: str | None = Field(None, description="Storage plugin, where the location does not name it.")
     storage: dict[str, SecretStr] = Field(default_factory=dict, description="storage.KEY: the plugin's options.")
-    layout: Literal[Layout, "auto"] = Field("auto", description="How segments lie there.")
+    layout: Literal[Layout, "auto"] = Field("auto", description="How segments are laid out there.")
     log_dirs: tuple[str, ...] = Field(
         (), description="Log directories of brokers: read what is not in the tier from them."
     )
@@ -262,7 +261,7 @@ def parse(options: Mapping[str, str]) -> TierOptions:
 
 
 def of_all_topics(options: Mapping[str, str]) -> dict[str, str]:
-    """The same, and all topics where none is named."""
+    """Parse options as `parse` does; without named topics, choose all."""
     named = {name.lower().replace("_", "") for name in options}
     return {**options} if named & {"topics", "topicspattern"} else {**options, "topicsPattern": ".*"}
 

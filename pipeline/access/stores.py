@@ -1,4 +1,4 @@
-"""Where segments lie, and how: one interface over every layout, and the choice of the layout.
+"""Where segments are stored, and how: one interface over every layout, and the choice of the layout.
 
 | layout   | written by                               | said to be one where there is                              |
 |----------|------------------------------------------|------------------------------------------------------------|
@@ -19,8 +19,8 @@ from uuid import UUID
 
 from ...log.core.checkpoints import LEADER_EPOCH_CHECKPOINT, META_PROPERTIES
 from ...log.core.file_names import parse_directory
+from ...protocol import TopicIdPartition
 from ...protocol.net.service import closing
-from ...protocol.topics import TopicIdPartition
 from ...remote.core.segment import RemoteLogSegmentMetadata
 from ...remote.storage import IndexType, ReadsObjects, RemoteStorageError
 from ...remote.survey import Sighting
@@ -73,7 +73,7 @@ def open_store(options: TierOptions, ref: StoreRef) -> SegmentStore:
     if not isinstance(storage, ReadsObjects):
         raise RemoteStorageError(
             f"{ref.location}: {type(storage).__name__} does not give its objects by key, so that nothing but its own "
-            f"layout can be read there; this was to be {ref.layout}"
+            f"layout can be read there; expected {ref.layout}"
         )
     if ref.layout == "aiven":
         return AivenLayout(storage, KeyRing({key: pem.get_secret_value() for key, pem in options.encryption.items()}))

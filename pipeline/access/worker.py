@@ -10,7 +10,7 @@ import asyncio
 import atexit
 from collections import OrderedDict
 from collections.abc import Coroutine
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from .options import TierOptions
 from .stores import SegmentStore, StoreRef, open_store
@@ -28,7 +28,7 @@ class Worker:
         self._runner = asyncio.Runner()
         self._stores: OrderedDict[object, SegmentStore] = OrderedDict()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[object, None, T]) -> T:
         """Its result, which is not that of a task of asyncio's: the runner makes a text of one twice while it looks for
         the handler of SIGINT, and for the bytes of a split that takes ten times as long as decoding them.
         """
@@ -37,7 +37,7 @@ class Worker:
         (result,) = results
         return result
 
-    async def _run(self, work: Coroutine[Any, Any, T], results: list[T]) -> None:
+    async def _run(self, work: Coroutine[object, None, T], results: list[T]) -> None:
         while len(self._stores) > STORES_MAX:
             _, oldest = self._stores.popitem(last=False)
             await oldest.close()

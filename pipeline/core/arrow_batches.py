@@ -9,7 +9,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from ...protocol.topics import TopicPartition, uuid_to_text
+from ...protocol import TopicPartition, uuid_to_text
 from .batch_table import FaultListener, Selection
 from .decode import Columns, decode
 

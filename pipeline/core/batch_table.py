@@ -23,18 +23,17 @@ import numpy.typing as npt
 from crc32c import crc32c
 
 from ...log.core.index import AbortedTransaction
-from ...protocol.errors import CorruptRecordError
-from ...protocol.records.batch_header import (
+from ...protocol import CorruptRecordError
+from ...protocol.records import (
     BATCH_HEADER_SIZE,
     CONTROL_BIT,
-    CRC_START,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
     MAGIC,
-    MAGIC_AT,
     TRANSACTIONAL_BIT,
+    Compression,
 )
-from ...protocol.records.compression import Compression
+from ...protocol.records.batch_header import CRC_START, MAGIC_AT
 
 FaultListener = Callable[[CorruptRecordError], None]
 Int64Array = npt.NDArray[np.int64]
@@ -157,7 +156,7 @@ def read_table(data: memoryview, on_fault: FaultListener | None = None) -> Batch
 
 
 def whole_batches(data: memoryview) -> int:
-    """How many bytes at its begin are whole batches, as far as their lengths tell."""
+    """How many bytes at its begin are whole batches, judged by their lengths."""
     end, last_header = 0, len(data) - BATCH_HEADER_SIZE
     while end <= last_header:
         size = batch_size(data, end)

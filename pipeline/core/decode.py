@@ -4,7 +4,7 @@
 
 Only the walk along the records' lengths goes record by record, and that only where batches are large: with many small
 ones it goes along all of them in step. Keys, values and headers are gathered by Arrow from the chunk; columns that
-nobody asked for are not.
+no query asked for are not.
 
 Whatever `protocol.records.record_body` refuses is refused here: a record fills its length, records fill their batch,
 offsets rise. A fault in a chunk is looked for batch by batch, so that the error names the batch, and so that `on_fault`
@@ -21,11 +21,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ...protocol.errors import CorruptRecordError
-from ...protocol.records import DECOMPRESSED_BYTES_MAX
-from ...protocol.records.batch_header import BATCH_HEADER_SIZE, SEQUENCE_MAX
+from ...protocol import CorruptRecordError
+from ...protocol.records import BATCH_HEADER_SIZE, DECOMPRESSED_BYTES_MAX, Compression, decompress
+from ...protocol.records.batch_header import SEQUENCE_MAX
 from ...protocol.records.budget import BATCH_ELEMENTS_MAX
-from ...protocol.records.compression import Compression, decompress
 from ...protocol.wire.varint import read_varint
 from .batch_table import BatchTable, BoolArray, FaultListener, Int64Array, Selection, read_table, select
 from .unlisted_aborts import unlisted_aborts
@@ -78,7 +77,7 @@ def decode(
     """The wanted records of `data`, which holds whole batches, as tables of at most a few MiB.
 
     CorruptRecordError at the first fault; with `on_fault` it is reported instead, and the batch is skipped, or what
-    lies before the next one that can be found.
+    is before the next one that can be found.
     """
     table = read_table(data, on_fault)
     if not selection.is_indexed:
@@ -246,7 +245,7 @@ class _Fields:
         if not rises.all() or (self.offset_deltas[first] < 0).any():
             raise ValueError("offsets do not rise")
         if (self.offset_deltas[last] > self._table.column("last_offset_delta")).any():
-            raise ValueError("a record's offset lies above the last one of its batch")
+            raise ValueError("a record's offset is above the last one of its batch")
 
 
 class _Headers:

@@ -2,13 +2,13 @@
 
     ledger + lineage + wanted offsets -> pieces (segment, offsets) -> splits (bytes at batch borders, offsets)
 
-The tier may hold an offset several times: two leaders uploaded it, an unclean election left a lost history behind. The
+The tier may hold an offset several times: two leaders uploaded it, an unclean election left a lost history. The
 lineage decides: `pieces_of` goes along the leader epochs of the surviving history and takes, at each offset, the
 segment that holds it *as written in that epoch* and reaches farthest. What no segment holds is a gap, and is reported.
 
 An offset index has an entry for some batches: (last offset of the batch, where the batch begins). So the batch that
 holds offset x begins at or after the last entry with an offset at or below x, and the last byte of interest for an end
-offset y lies before the second entry at or above y - 1.
+offset y is before the second entry at or above y - 1.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Split:
 def pieces_of(
     ledger: RemoteLogLedger, lineage: Sequence[EpochEntry], first_offset: int, end_offset: int
 ) -> tuple[list[Piece], list[Gap]]:
-    """In the order of offsets. What of [first_offset, end_offset) no segment holds is a gap; what lies below the
+    """In the order of offsets. What of [first_offset, end_offset) no segment holds is a gap; what is below the
     lineage's begin, where no history is known, is none.
     """
     pieces: list[Piece] = []
@@ -153,7 +153,7 @@ def _last_of(segment: RemoteLogSegmentMetadata, epoch: int) -> int:
 
 
 def _add(pieces: list[Piece], segment: RemoteLogSegmentMetadata, first: int, end: int) -> None:
-    if pieces and pieces[-1].segment is segment and pieces[-1].end_offset == first:
+    if pieces and pieces[-1].segment.segment_id.id == segment.segment_id.id and pieces[-1].end_offset == first:
         first = pieces.pop().first_offset
     pieces.append(Piece(segment, first, end))
 
@@ -165,5 +165,7 @@ def _add_gap(gaps: list[Gap], start: int, end: int) -> None:
 
 
 def history(latest: RemoteLogSegmentMetadata, checkpoint: Sequence[EpochEntry]) -> tuple[EpochEntry, ...]:
-    """The history that survived: the checkpoint of the youngest segment up to its end, or what that tells itself."""
+    """The history that survived: the checkpoint of the youngest segment up to its end, or what that segment itself
+    says.
+    """
     return LeaderEpochCache(checkpoint or latest.segment_leader_epochs).range(0, latest.end_offset + 1)

@@ -23,7 +23,7 @@ Comparison = Literal["=", "<", "<=", ">", ">="]
 NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
 """The columns that are never null in a record."""
 ALWAYS_KNOWN: Final = frozenset({"topic", "partition"})
-"""The columns that are also known of rows that stand for unreadable records (`passed_over`)."""
+"""The columns that are also known of rows that stand for unreadable records (`skipped`)."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND_US: Final = 1000
 

@@ -1,6 +1,6 @@
 """What was aborted although no transaction index says so: the segment's index was lost.
 
-A segment in which nothing was aborted has no index either, so that a listing cannot tell the two apart. Its batches
+A segment in which nothing was aborted has no index either, so that a listing cannot distinguish the two. Its batches
 can: an ABORT marker ends what its producer wrote since its marker before. Where these batches and the marker are read
 together, that is proof. A marker alone is none: a transaction may end in a partition that it wrote nothing to.
 """
@@ -13,9 +13,8 @@ from contextlib import suppress
 import numpy as np
 
 from ...log.core.index import AbortedTransaction
-from ...protocol.errors import CorruptRecordError
-from ...protocol.records import CONTROL_BYTES_MAX, skim_records
-from ...protocol.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT
+from ...protocol import CorruptRecordError
+from ...protocol.records import CONTROL_BIT, CONTROL_BYTES_MAX, TRANSACTIONAL_BIT, skim_records
 from ...protocol.records.control import ControlType, control_type
 from .batch_table import BatchTable, Selection
 

@@ -20,12 +20,33 @@ profile_page     writes the profile as an HTML page.
 sweeping         runs a model many times in parallel.
 page             frames a report as one self-contained HTML file.
 charts           draws the charts of the reports.
+
+`page` and `charts` are for those that write a page of their own (`tierfetch spark sweep`).
 """
 
-from ..spark.spark_faults import JobError
-from .auditing import audit
-from .exporting import compact_to
+from ..spark.spark_faults import JobError, spark_faults
+from .audit_page import audit_page
+from .audit_report import TierAudit
+from .auditing import audit, save_parquet
+from .exporting import ExportReport, compact_to
+from .profile_page import profile_page
+from .profile_report import TierProfile, TopicProfile
 from .profiling import profile
-from .sweeping import sweep
+from .sweeping import save_rows, sweep
 
-__all__ = ["JobError", "audit", "compact_to", "profile", "sweep"]
+__all__ = [
+    "ExportReport",
+    "JobError",
+    "TierAudit",
+    "TierProfile",
+    "TopicProfile",
+    "audit",
+    "audit_page",
+    "compact_to",
+    "profile",
+    "profile_page",
+    "save_parquet",
+    "save_rows",
+    "spark_faults",
+    "sweep",
+]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...protocol.topics import TopicIdPartition
+from ...protocol import TopicIdPartition
 from ...remote.audit import AuditReport, check_lineage
 from ...remote.core.findings import Finding, FindingKind
 from ...remote.core.ledger import RemoteLogLedger
@@ -39,11 +39,11 @@ async def audit_described(
 
 
 def _compare(known: RemoteLogLedger, sighting: Sighting) -> Iterator[Finding]:
-    """What is being copied or deleted right now is nobody's fault."""
+    """What is being copied or deleted right now is not damage."""
     finished = {segment.segment_id: segment for segment in known.finished()}
     states = {str(segment.segment_id) for segment in known.segments()}
     under_way = states - {str(segment_id) for segment_id in finished}
-    told = {finding.subject for finding in sighting.findings}
+    reported = {finding.subject for finding in sighting.findings}
     yield from (finding for finding in sighting.findings if finding.subject not in under_way)
     there = {segment.segment_id: segment for segment in sighting.described}
     for segment_id, segment in there.items():
@@ -52,12 +52,14 @@ def _compare(known: RemoteLogLedger, sighting: Sighting) -> Iterator[Finding]:
             yield Finding(FindingKind.ORPHAN, str(segment_id), message, segment.start_offset)
     for segment_id, segment in finished.items():
         if segment_id in there:
-            if (found := _told(there[segment_id])) != (stated := _told(segment)):
+            if (found := _described(there[segment_id])) != (stated := _described(segment)):
                 message = f"its manifest says {found}, the remote log metadata {stated}"
                 yield Finding(FindingKind.CORRUPT, str(segment_id), message, segment.start_offset)
-        elif str(segment_id) not in told:
-            yield Finding(FindingKind.MISSING, str(segment_id), f"{_told(segment)}: no manifest", segment.start_offset)
+        elif str(segment_id) not in reported:
+            yield Finding(
+                FindingKind.MISSING, str(segment_id), f"{_described(segment)}: no manifest", segment.start_offset
+            )
 
 
-def _told(segment: RemoteLogSegmentMetadata) -> str:
+def _described(segment: RemoteLogSegmentMetadata) -> str:
     return f"offsets [{segment.start_offset}, {segment.end_offset}], {segment.segment_size_in_bytes} bytes"

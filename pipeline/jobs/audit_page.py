@@ -24,7 +24,7 @@ MEANINGS: Final = {
     "orphan": "Objects of a copy that was never finished, or is under way. They cost space, nothing reads them.",
     "stale copy": "A copy began over an hour ago and has not ended. The leader sweeps it and copies again.",
     "stale deletion": "A deletion began over an hour ago and has not ended. The leader continues it.",
-    "foreign": "An object whose name is none of a tier's: somebody else's.",
+    "foreign": "An object whose name is none of a tier's: foreign.",
 }
 _WIDTH: Final = 1000
 _HEIGHT: Final = 22
@@ -117,7 +117,7 @@ def _strip(partition: AuditedPartition) -> Markup:
         f'height="{_HEIGHT - 6}" fill="{_GREEN if is_sound else _RED}"><title>{start:,} – {last:,}</title></rect>'
         for start, last, is_sound in sorted(_blocks(partition.segments, end - first), key=lambda block: not block[2])
     )
-    # Behind the blocks: what shows through is a gap.
+    # The background of the blocks: what shows through is a gap.
     ground = (
         f'<rect x="0" y="3" width="{_WIDTH}" height="{_HEIGHT - 6}" fill="#ffebe9" stroke="{_RED}" stroke-width=".5"/>'
     )

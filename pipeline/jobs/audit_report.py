@@ -67,14 +67,14 @@ class TierAudit(BaseModel):
     """The document of `spark audit --json`."""
 
     tier: str = Field(description="Which one, without credentials.")
-    layout: str = Field(description="How segments lie there: kafka or aiven.")
+    layout: str = Field(description="How segments are laid out there: kafka or aiven.")
     finished_at_ms: int
     by_metadata: bool = Field(description="Compared with the remote log metadata; else by the objects alone.")
     partitions: list[AuditedPartition]
 
     @property
     def not_checked(self) -> list[str]:
-        """What could not be, for want of anything to compare with."""
+        """What could not be, because there is nothing to compare with."""
         if self.by_metadata:
             return []
         wanting = ["whether segments lack at either end of a partition, and which copies and deletions are under way"]

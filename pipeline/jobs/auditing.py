@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from ...protocol import TopicIdPartition, uuid_to_text
 from ...protocol.net.service import closing
-from ...protocol.records.batch_header import BatchHeader
-from ...protocol.topics import TopicIdPartition, uuid_to_text
+from ...protocol.records import BatchHeader
 from ...remote.audit import AuditReport, audit_survey, confirmed
 from ...remote.audit import audit as audit_ledger
 from ...remote.contents import check_contents
@@ -95,7 +95,7 @@ def save_parquet(session: SparkSession, found: TierAudit, directory: str) -> Non
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What is audited, and how it lies there."""
+    """What is audited, and how it is laid out."""
 
     options: TierOptions
     store: StoreRef

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...protocol.records.compression import Compression
+from ...protocol.records import Compression
 from ..core.batch_table import BatchTable, FaultListener, Selection, read_table, select
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...protocol.topics import check_topic_name
+from ...protocol import check_topic_name
 from .export_log import ExportedFile
 from .export_place import Place
 

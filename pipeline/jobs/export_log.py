@@ -28,8 +28,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...protocol.errors import OperatorError
-from ...protocol.topics import TopicPartition
+from ...protocol import OperatorError, TopicPartition
 
 LOG_DIRECTORY: Final = "_tierfetch"
 _COMMIT: Final = re.compile(rf"{LOG_DIRECTORY}/commit-(\d{{8}})\.json")

@@ -3,8 +3,8 @@
 | call   | promise                                                                                                   |
 |--------|-----------------------------------------------------------------------------------------------------------|
 | write  | a file that is whole, and on a disk durable, once the block ends well                                     |
-| create | the file is there whole or not at all; False if somebody else made it first (exact in a directory; behind |
-|        | a URL as far as looking before writing tells, so let one export run at a time)                            |
+| create | the file is there whole or not at all; False if another process made it first (exact in a directory; for |
+|        | a URL as far as looking before writing shows, so let one export run at a time)                            |
 | rename | of a name that is taken: replaces                                                                         |
 
 Paths are relative to the place, with slashes, and are made by this package alone.

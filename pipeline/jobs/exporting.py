@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from ...protocol.topics import TopicPartition, uuid_to_text
+from ...protocol import TopicPartition, uuid_to_text
 from ..access.options import TierOptions
 from ..planning.catalog import TieredPartition
 from ..planning.driver import planning
@@ -268,7 +268,7 @@ async def _pieces(
     if not pieces and (lost := _lost(planned, asked.first_offset, asked.end_offset)):
         return [Piece(_range(extent.tiered, topic_id, asked.first_offset, asked.end_offset), tuple(lost))]
     if pieces:
-        # What lies behind the last record, such as a transaction's marker, is done as well.
+        # What follows the last record, such as a transaction's marker, is done as well.
         last = pieces[-1]
         behind = _lost(planned, last.offsets.end_offset, asked.end_offset)
         pieces[-1] = Piece(last.offsets.model_copy(update={"end_offset": asked.end_offset}), (*last.splits, *behind))

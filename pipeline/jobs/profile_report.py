@@ -19,7 +19,7 @@ class CodecShare(BaseModel):
 
 
 class RateBucket(BaseModel):
-    """Batches whose largest timestamp lies in [start_ms, start_ms + the report's `bucket_ms`)."""
+    """Batches whose largest timestamp is in [start_ms, start_ms + the report's `bucket_ms`)."""
 
     start_ms: int
     records: int

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.topics import TopicPartition
+from ...protocol import TopicPartition
 from ...remote.storage import RemoteStorageCorruptError
 from ..access.options import TierOptions, of_all_topics
 from ..planning.driver import planning

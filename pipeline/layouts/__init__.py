@@ -1,4 +1,4 @@
-"""How segments lie in a store: one module for each layout, all behind `stores.SegmentStore`.
+"""How segments are laid out in a store: one module for each layout, all behind `stores.SegmentStore`.
 
 kafka           reads the layout of Kafka's `LocalTieredStorage`, which our plugins write.
 aiven           reads the layout of Aiven's tiered storage plugin.

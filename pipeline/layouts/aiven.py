@@ -19,7 +19,7 @@ from uuid import UUID
 import zstandard
 
 from ...log.core.errors import CorruptFileError
-from ...protocol.topics import TopicIdPartition, uuid_from_text, uuid_to_text
+from ...protocol import TopicIdPartition, uuid_from_text, uuid_to_text
 from ...remote.core.findings import Finding, FindingKind
 from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ...remote.storage import (
@@ -133,7 +133,7 @@ class AivenLayout:
             if suffix in _SUFFIXES and _NAME.fullmatch(stem, len(directory) + 1):
                 segments.setdefault(stem, {})[suffix] = key, size
             else:
-                foreign.append(Finding(FindingKind.FOREIGN, key, f"{size} bytes of somebody else's"))
+                foreign.append(Finding(FindingKind.FOREIGN, key, f"{size} bytes that are foreign"))
         ids = {uuid_from_text(stem[-UUID_CHARACTERS:]): parts for stem, parts in segments.items()}
         return {RemoteLogSegmentId(partition, segment_id): parts for segment_id, parts in ids.items()}, foreign
 
@@ -184,7 +184,8 @@ def _described(
     start_offset = int(name.rpartition("/")[2][:OFFSET_DIGITS])
     missing = {_LOG, _INDEXES} - parts.keys() if manifest is not None else {_MANIFEST}
     if manifest is None or missing:
-        what = f"the manifest is there, .{', .'.join(sorted(missing))} not" if manifest else f"{name} has just gone"
+        absent = f"the manifest is there, .{', .'.join(sorted(missing))} not"
+        what = absent if manifest else f"{name} has just been deleted"
         return Finding(FindingKind.MISSING, str(segment_id), what, start_offset)
     try:
         decoded = decode_manifest(manifest, name)

@@ -1,7 +1,7 @@
 """The `.rsm-manifest` of Aiven's tiered storage plugin, version 1: what a segment is, and where its bytes are. Pure.
 
 The log is cut into chunks of one size; each is transformed (compressed with zstd, then encrypted, either or none) on
-its own, and all are put into one object, one behind the other. The manifest says how long each came out:
+its own, and all are put into one object, one after the other. The manifest says how long each came out:
 
 | chunk index | because                            | sizes of the transformed chunks                                   |
 |-------------|------------------------------------|-------------------------------------------------------------------|
@@ -11,7 +11,7 @@ its own, and all are put into one object, one behind the other. The manifest say
 The binary list, big-endian: count int32; if there are two or more, base int32, width int8, and each but the last as
 its distance from the base in `width` bytes; the last as int32.
 
-The indexes lie in one object, each at its position, encrypted if the log is, never compressed. Source: the README and
+The indexes are in one object, each at its position, encrypted if the log is, never compressed. Source: the README and
 the documentation in the sources of Aiven-Open/tiered-storage-for-apache-kafka.
 """
 
@@ -219,8 +219,8 @@ def metadata_of(manifest: Manifest, raw: bytes, segment_id: RemoteLogSegmentId, 
     CorruptFileError, also if the manifest is of another segment than its name says.
     """
     described = manifest.remote_log_segment_metadata
-    if (told := described.remote_log_segment_id.text) != str(segment_id):
-        raise CorruptFileError(f"{name}: describes {told}")
+    if (described_id := described.remote_log_segment_id.text) != str(segment_id):
+        raise CorruptFileError(f"{name}: describes {described_id}")
     epochs = sorted(described.segment_leader_epochs.items())
     entries = LeaderEpochCache(EpochEntry(epoch, start) for epoch, start in epochs).range(
         described.start_offset, described.end_offset + 1
@@ -245,7 +245,7 @@ def metadata_of(manifest: Manifest, raw: bytes, segment_id: RemoteLogSegmentId, 
 
 
 def chunks_of(manifest: Manifest, start: int, end: int) -> ChunkRange:
-    """Return the chunks that hold bytes [start, end) of the log, which must lie within it. CorruptFileError if the
+    """Return the chunks that hold bytes [start, end) of the log, which must be within it. CorruptFileError if the
     sizes are impossible.
     """
     index = manifest.chunk_index

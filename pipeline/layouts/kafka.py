@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from uuid import UUID
 
-from ...protocol.topics import TopicIdPartition
+from ...protocol import TopicIdPartition
 from ...remote.core.segment import RemoteLogSegmentMetadata
 from ...remote.storage import IndexType, ListsPartitions, RemoteStorageError, RemoteStorageManager
 from ...remote.survey import Sighting, sight

@@ -4,7 +4,7 @@
 |--------------------|--------------------------------------------------------------------------------------|
 | offsets            | its name and the next one's: what compaction took away between the two is no gap     |
 | end of the last    | its last whole batch, looked for from the last entry of its offset index on          |
-| what is committed  | `replication-offset-checkpoint`: what lies behind that high watermark is not read    |
+| what is committed  | `replication-offset-checkpoint`: what is above that high watermark is not read       |
 | what is deleted    | `log-start-offset-checkpoint`                                                        |
 | leader epochs      | `leader-epoch-checkpoint`                                                            |
 | open transactions  | the newest `.snapshot` at or below the end, and the batches after it                 |
@@ -38,9 +38,8 @@ from ...log.core.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
 from ...log.core.producer_snapshot import encode_snapshot
 from ...log.core.producers import ProducerStateManager
 from ...log.segment.batch_scan import end_transaction_marker
-from ...protocol.errors import CorruptRecordError
+from ...protocol import CorruptRecordError, TopicIdPartition, TopicPartition
 from ...protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, parse_header
-from ...protocol.topics import TopicIdPartition, TopicPartition
 from ...remote.core.findings import Finding, FindingKind
 from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ...remote.storage import IndexType, ReadsObjects, RemoteResourceNotFoundError, RemoteStorageManager

@@ -18,7 +18,7 @@ from uuid import UUID
 from ...log.core.checkpoints import decode_leader_epochs
 from ...log.core.epochs import EpochEntry
 from ...log.core.producer_snapshot import decode_snapshot
-from ...protocol.topics import TopicIdPartition, TopicPartition
+from ...protocol import TopicIdPartition, TopicPartition
 from ...remote.core.findings import Finding
 from ...remote.core.ledger import RemoteLogLedger
 from ...remote.core.lineage import Gap, youngest
@@ -144,7 +144,7 @@ class TierCatalog:
             await self._list(known, ref, position)
         found = await self._as_it_is(known)
         if 0 < position < found.end_offset and found.pieces(position, found.end_offset)[1]:
-            # What seems to be lacking may lie in a segment of another leader, which begins below those that are known.
+            # What seems to be lacking may be in a segment of another leader, which begins below those that are known.
             for ref in refs:
                 await self._list(known, ref, 0)
             found = await self._as_it_is(known)

@@ -1,4 +1,4 @@
-"""Planning in the driver: the stores and the brokers opened, a question asked, the brokers closed again."""
+"""Planning in the driver: the stores and the brokers opened, a query asked, the brokers closed again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Question = Callable[[TablePlanner], Awaitable[T]]
+Query = Callable[[TablePlanner], Awaitable[T]]
 
 
 def catalog_of(options: TierOptions) -> TierCatalog:
@@ -37,7 +37,7 @@ def catalog_of(options: TierOptions) -> TierCatalog:
 
 def planning(
     options: TierOptions,
-    question: Question[T],
+    query: Query[T],
     catalog: TierCatalog | None = None,
     pruning: Pruning = EVERYTHING,
 ) -> T:
@@ -45,12 +45,12 @@ def planning(
     object.
     """
     with _without_collections():
-        return WORKER.run(_planning(options, question, catalog or catalog_of(options), pruning))
+        return WORKER.run(_planning(options, query, catalog or catalog_of(options), pruning))
 
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """A large plan is hundreds of thousands of values that stay, and lie in no cycle: looking for cycles among them, as
+    """A large plan is hundreds of thousands of values that stay, and are in no cycle: looking for cycles among them, as
     they are made, takes a fifth of the time.
     """
     was_enabled = gc.isenabled()
@@ -62,10 +62,10 @@ def _without_collections() -> Iterator[None]:
             gc.enable()
 
 
-async def _planning(options: TierOptions, question: Question[T], catalog: TierCatalog, pruning: Pruning) -> T:
+async def _planning(options: TierOptions, query: Query[T], catalog: TierCatalog, pruning: Pruning) -> T:
     brokers = None if options.brokers is None else _open_brokers(options.brokers, options)
     try:
-        return await question(TablePlanner(options, catalog, brokers, pruning))
+        return await query(TablePlanner(options, catalog, brokers, pruning))
     except (RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageTimeoutError):
         raise
     except OSError as error:

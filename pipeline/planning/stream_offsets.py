@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...protocol.topics import TopicPartition
+from ...protocol import TopicPartition
 from .tier_splits import Bounds
 
 Positions = dict[TopicPartition, int]

@@ -4,7 +4,7 @@
     brokers             [local start .................. end)
     table     [start ............. tier end)[tail ..... end)        no gap, no overlap
 
-The border is the end of what the tier can tell for sure: with read_committed that is where its oldest open transaction
+The border is the end of what the tier has for sure: with read_committed that is where its oldest open transaction
 began (`TieredPartition.stable_offset`). The brokers say which incarnation of a topic is the living one, and where it
 ends at the moment of planning. Without brokers the table ends with the tier.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from ...protocol.topics import TopicPartition
+from ...protocol import TopicPartition
 from ..access.options import EARLIEST, LATEST, Offsets, TierOptions
 from ..core.pruning import EVERYTHING, Pruning
 from .catalog import TierCatalog, TieredPartition
@@ -50,7 +50,7 @@ class LostSplit:
 @dataclass(frozen=True, slots=True)
 class PartitionExtent:
     """Where a partition's table begins, where the tier's part of it ends, where it ends. `tiered` None: no part.
-    `topic_id` None: of brokers too old to tell.
+    `topic_id` None: the brokers are too old to give it.
     """
 
     name: TopicPartition
@@ -122,7 +122,7 @@ class TablePlanner:
             end = await self._offset_for(extent, ending_ms)
         first = max(first, extent.start_offset, self._pruning.first_offset)
         is_begin = first_offset is None and first == extent.start_offset < end
-        if is_begin and extent.tiered is not None and self._brokers is None:  # who tell where the log begins
+        if is_begin and extent.tiered is not None and self._brokers is None:  # which know where the log begins
             self._tier.check_start(extent.tiered)
         return Bounds(first, min(end, extent.end_offset, self._pruning.end_offset))
 

@@ -3,7 +3,7 @@
     pieces (which segment gives which offsets) -> aborted transactions -> cut at the offset index
 
 Indexes are asked for where they are of use: of segments that are wanted in part, and of large ones while cutting them
-makes more tasks than there are. What spares reading: a segment whose largest timestamp lies below the wanted ones is
+makes more tasks than there are. What spares reading: a segment whose largest timestamp is below the wanted ones is
 left out.
 
 Failure points: a store that does not answer (RemoteStorageError), a gap between segments (`failOnDataLoss`).
@@ -17,8 +17,7 @@ from functools import partial
 from typing import Final
 
 from ...log.core.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
-from ...protocol.errors import CorruptRecordError, OperatorError
-from ...protocol.topics import TopicPartition
+from ...protocol import CorruptRecordError, OperatorError, TopicPartition
 from ...remote.core.lineage import Gap, youngest
 from ...remote.storage import IndexType
 from ...remote.survey import at_once
@@ -78,7 +77,7 @@ class TierPlanner:
         return partition.stable_offset if committed_only else partition.end_offset
 
     def check_end(self, partition: TieredPartition) -> None:
-        """TierError where the tier seems to end because what follows is damaged: what begins behind the last segment's
+        """TierError where the tier seems to end because what follows is damaged: what begins after the last segment's
         begin may reach farther.
         """
         latest = youngest(partition.ledger) if partition.damage else None
@@ -102,8 +101,8 @@ class TierPlanner:
 
     def lost(self, partition: TieredPartition, gaps: Sequence[Gap]) -> str:
         """That they are lacking, and what damage may be the cause."""
-        told = "".join(f" ({finding})" for finding in partition.damage[:DAMAGE_SHOWN_MAX])
-        return f"{partition.name}: offsets {', '.join(map(str, gaps))} are in no segment of the tier{told}"
+        note = "".join(f" ({finding})" for finding in partition.damage[:DAMAGE_SHOWN_MAX])
+        return f"{partition.name}: offsets {', '.join(map(str, gaps))} are in no segment of the tier{note}"
 
     async def splits(self, partition: TieredPartition, bounds: Bounds) -> tuple[list[PlannedSplit], list[Gap]]:
         """Every offset of `bounds` once, but for those that no segment holds: TierError for them, unless loss is not

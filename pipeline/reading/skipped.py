@@ -46,14 +46,14 @@ class Report:
         return [self._batch(waiting)] if waiting else []
 
     def _batch(self, waiting: Sequence[PassedOver]) -> pa.RecordBatch:
-        told = {
+        known = {
             "topic": [self._same["topic"].as_py()] * len(waiting),
             "partition": [self._same["partition"].as_py()] * len(waiting),
             "offset": [passed.offset for passed in waiting],
             self._column: [passed.message for passed in waiting],
         }
         arrays = [
-            pa.array(told[field.name], field.type) if field.name in told else pa.nulls(len(waiting), field.type)
+            pa.array(known[field.name], field.type) if field.name in known else pa.nulls(len(waiting), field.type)
             for field in self._schema
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)

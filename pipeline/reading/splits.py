@@ -7,10 +7,10 @@ windows of that size, each ended where its last whole batch ends, so that memory
 |----------------------------------------|-----------------------|--------------------|----------------------|
 | a batch                                | fails, with its place | passed over        | as the mode says     |
 | an object shorter than was planned     | fails, with the sizes | the rest is passed | as the mode says     |
-| an object gone since the job was begun | fails, says so        | fails              | passed over          |
+| an object deleted since the job began  | fails, says so        | fails              | passed over          |
 | offsets that were in no segment        | no plan               | no plan            | passed over          |
 
-`passed_over` says how what is passed over is reported.
+`skipped` says how skipped bytes are reported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from ...protocol.errors import CorruptRecordError
+from ...protocol import CorruptRecordError
 from ...remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from ..access.options import TierOptions
 from ..access.worker import WORKER
@@ -75,7 +75,7 @@ class _SegmentReader:
                 yield from self._decoded(position, data)
                 yield from self._report.rows()
         except RemoteResourceNotFoundError as error:
-            what = f"{self._where} is gone ({error}): it was deleted since the job was planned, or lost"
+            what = f"{self._where} does not exist ({error}): it was deleted since the job was planned, or lost"
             if self._options.fail_on_data_loss:
                 raise TierError(f"{what}; run the job again, or set failOnDataLoss to false") from None
             self._report.add(PassedOver(at, what))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Generator
 
 import pyarrow as pa
 
-from ...protocol.errors import CorruptRecordError
+from ...protocol import CorruptRecordError
 from ..access.brokers import Brokers, Fetched
 from ..access.options import TierOptions
 from ..core.arrow_batches import batches, constants

@@ -3,10 +3,10 @@
     planning process (no session) --what it sees--> driver's process --a Spark job--> executors
                                   <--what is wrong, or nothing--
 
-Spark plans in a Python process of its own on the driver's machine. `open_desk` gives it an address in the process that
+Spark plans in a Python process of its own on the driver's machine. `open_probe` gives it an address in the process that
 has the session: a socket in a directory that its user alone may enter. What was answered well is not asked again.
 
-A desk that does not answer, because its process has ended or all executors are busy, refuses nothing: the first task
+A probe that does not answer, because its process has ended or all executors are busy, refuses nothing: the first task
 then reports what it cannot read.
 """
 
@@ -34,18 +34,18 @@ _log = logging.getLogger(__name__)
 
 
 @cache
-def open_desk(session: SparkSession) -> str:
+def open_probe(session: SparkSession) -> str:
     """Its address, which is good until this process ends."""
     listener = Listener(family="AF_UNIX", backlog=WAITING_MAX)
-    Thread(target=_serve, args=(listener, session), name="tierfetch-desk", daemon=True).start()
+    Thread(target=_serve, args=(listener, session), name="tierfetch-probe", daemon=True).start()
     return str(listener.address)
 
 
-def ask_driver(desk: str, options: TierOptions) -> None:
+def ask_driver(probe: str, options: TierOptions) -> None:
     """In a planning process: TierError for what the executors cannot read. Errors of `seen_here`."""
     seen = seen_here(options)
     try:
-        with Client(desk, family="AF_UNIX") as driver:
+        with Client(probe, family="AF_UNIX") as driver:
             driver.send(seen)
             said = driver.recv() if driver.poll(ANSWER_TIMEOUT_S) else ""
     except (OSError, EOFError):
@@ -63,7 +63,7 @@ def _serve(listener: Listener, session: SparkSession) -> None:
                 planning.send(_answer(session, seen, well))
             except (OSError, EOFError):
                 continue  # it has ended meanwhile
-            except Exception:  # noqa: BLE001 - the next one is to be answered
+            except Exception:  # noqa: BLE001 - the next one must be answered
                 _log.exception(
                     "cannot probe whether the executors can read the tier; the first task that reads it will show"
                 )

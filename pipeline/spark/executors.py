@@ -2,7 +2,7 @@
 
 Planning happens in the driver alone, with the driver's rights. Credentials that are given as `storage.*` options go to
 the executors; what the driver found for itself (its environment, a profile, the role of its machine) does not. Without
-this question the first task would tell, minutes later. The jobs ask by themselves, and so does a query by way of
+this question the first task would fail, minutes later. The jobs ask by themselves, and so does a query by way of
 `driver_probe`, for Spark plans it in a process that knows no executors.
 """
 
@@ -44,13 +44,13 @@ def check_executors(session: SparkSession, options: Mapping[str, str]) -> None:
 
 
 def ask_remote_executors(session: SparkSession, options: TierOptions) -> None:
-    """The same, unless they are this very process's: then they have what the driver has."""
+    """Check the executors, unless they run in this very process: then they have what the driver has."""
     if are_remote(session):
         ask_executors(session, seen_here(options))
 
 
 def are_remote(session: SparkSession) -> bool:
-    """Whether executors run elsewhere than the driver, as far as this process can tell and ask them."""
+    """Whether executors run elsewhere than the driver, as far as this process can see and ask them."""
     context = getattr(session, "sparkContext", None)  # none in a session of Spark Connect
     if context is None:
         return False

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from ...extras import how_to_install
-from ...protocol.errors import OperatorError
+from ...protocol import OperatorError
 
 VERSION_MIN: Final = 17
 ASK_TIMEOUT_S: Final = 30

@@ -18,7 +18,7 @@ from ..reading.splits import read_split
 
 
 class SplitPartition(InputPartition):
-    """The splits of a task; none where there is nothing to read, for Spark wants at least one task."""
+    """The splits of a task; none where there is nothing to read, for Spark needs at least one task."""
 
     def __init__(self, splits: Iterable[TableSplit] = ()) -> None:
         super().__init__(None)

@@ -53,11 +53,11 @@ def register(session: SparkSession, *, push_filters: bool = False) -> None:
     gives the rows of the former. So it is for jobs that call `load()` for each query, and off by default.
     ValueError if the setting is off.
     """
-    from .driver_probe import open_desk
+    from .driver_probe import open_probe
     from .executors import are_remote
     from .source import FilteringTierDataSource, TierDataSource, asking
 
     if push_filters and session.conf.get(PUSHDOWN_SETTING, "false") != "true":
         raise ValueError(f"filters are pushed down only in a session with {PUSHDOWN_SETTING} set to true")
     source = FilteringTierDataSource if push_filters else TierDataSource
-    session.dataSource.register(asking(source, open_desk(session)) if are_remote(session) else source)
+    session.dataSource.register(asking(source, open_probe(session)) if are_remote(session) else source)

@@ -35,12 +35,14 @@ _READ_ONLY: Final = (
 class TierDataSource(DataSource):
     """Options are those of `TierOptions`. `session.register` registers it."""
 
-    desk: str | None = None
+    probe: str | None = None
     """Where a plan asks the executors (`driver_probe`); None where they are the driver."""
 
     @cached_property
     def tier_options(self) -> TierOptions:
-        """Read when they are needed, in the driver: who writes to the format is told of that alone. OptionError."""
+        """Read when they are needed, in the driver, so that writing to the format fails for that reason alone.
+        OptionError.
+        """
         return parse(self.options)
 
     @classmethod
@@ -51,10 +53,10 @@ class TierDataSource(DataSource):
         return schema(self.tier_options)
 
     def reader(self, schema: StructType) -> TierReader:
-        return TierReader(self.tier_options, schema, self.desk)
+        return TierReader(self.tier_options, schema, self.probe)
 
     def streamReader(self, schema: StructType) -> TierStreamReader:
-        return TierStreamReader(self.tier_options, schema, self.desk)
+        return TierStreamReader(self.tier_options, schema, self.probe)
 
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
         raise OptionError(_READ_ONLY)
@@ -64,32 +66,32 @@ class TierDataSource(DataSource):
 
 
 class FilteringTierDataSource(TierDataSource):
-    """The same for sessions with `spark.sql.python.filterPushdown.enabled`; see `session.register` for its trap."""
+    """The source for sessions with `spark.sql.python.filterPushdown.enabled`; see `session.register` for its trap."""
 
     def reader(self, schema: StructType) -> FilteringTierReader:
-        return FilteringTierReader(self.tier_options, schema, self.desk)
+        return FilteringTierReader(self.tier_options, schema, self.probe)
 
 
-def asking(source: type[TierDataSource], desk: str) -> type[TierDataSource]:
-    """The same, whose plans ask the executors first."""
-    return type(source.__name__, (source,), {"desk": desk})
+def asking(source: type[TierDataSource], probe: str) -> type[TierDataSource]:
+    """Return a source whose plans ask the executors first."""
+    return type(source.__name__, (source,), {"probe": probe})
 
 
 class TierReader(DataSourceReader):
     """Batch reads."""
 
-    def __init__(self, options: TierOptions, schema: StructType, desk: str | None = None) -> None:
+    def __init__(self, options: TierOptions, schema: StructType, probe: str | None = None) -> None:
         check_schema(schema, options)
         self._options = options
         self._schema = schema
-        self._desk = desk
+        self._probe = probe
         self._pruning = EVERYTHING
 
     def partitions(self) -> list[InputPartition]:
-        if self._desk is not None:
+        if self._probe is not None:
             from .driver_probe import ask_driver  # what no executor needs to import
 
-            ask_driver(self._desk, self._options)
+            ask_driver(self._probe, self._options)
         splits = planning(self._options, _all_splits, pruning=self._pruning)
         return [SplitPartition(task) for task in pack(splits, self._options.split_bytes) or [[]]]
 
@@ -102,8 +104,8 @@ class FilteringTierReader(TierReader):
     """Spares what the query's filters leave out."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        tells_losses = self._options.corrupt_column in self._schema.names
-        self._pruning, left = prune(filters, ALWAYS_KNOWN if tells_losses else NEVER_NULL)
+        reports_losses = self._options.corrupt_column in self._schema.names
+        self._pruning, left = prune(filters, ALWAYS_KNOWN if reports_losses else NEVER_NULL)
         return left
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from ...extras import needing
-from ...protocol.errors import OperatorError
+from ...protocol import OperatorError
 
 _LAST_ERROR: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exception)): (.*)$", re.MULTILINE)
 

@@ -17,11 +17,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from ...protocol.topics import TopicPartition, uuid_to_text
+from ...protocol import TopicPartition, uuid_to_text
 from ..access.options import OptionError, TierOptions
 from ..core.batch_table import OFFSET_END
 from ..planning.catalog import TierCatalog
-from ..planning.driver import Question, catalog_of, planning
+from ..planning.driver import Query, catalog_of, planning
 from ..planning.packing import pack
 from ..planning.stream_offsets import (
     Extents,
@@ -44,13 +44,13 @@ T = TypeVar("T")
 class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives in a Python process of the driver; `read` in the executors, which need the options and columns alone."""
 
-    def __init__(self, options: TierOptions, schema: StructType, desk: str | None = None) -> None:
+    def __init__(self, options: TierOptions, schema: StructType, probe: str | None = None) -> None:
         check_schema(schema, options)
         if options.has_end:
             raise OptionError("a stream has no end: remove endingOffsets, endingTimestamp, endingOffsetsByTimestamp")
         self._options = options
         self._schema = schema
-        self._desk = desk
+        self._probe = probe
         self._catalog: TierCatalog | None = None
         self._seen: dict[TopicPartition, PartitionExtent] = {}
         self._until: Extents | None = None
@@ -126,14 +126,14 @@ class TierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._seen = {extent.name: extent for extent in self._ask(extents)}
         return _bounds(self._seen)
 
-    def _ask(self, question: Question[T]) -> T:
+    def _ask(self, query: Query[T]) -> T:
         if self._catalog is None:
-            if self._desk is not None:
+            if self._probe is not None:
                 from .driver_probe import ask_driver  # what no executor needs to import
 
-                ask_driver(self._desk, self._options)
+                ask_driver(self._probe, self._options)
             self._catalog = catalog_of(self._options)
-        return planning(self._options, question, self._catalog)
+        return planning(self._options, query, self._catalog)
 
 
 def _bounds(seen: Mapping[TopicPartition, PartitionExtent]) -> Extents:
@@ -178,11 +178,12 @@ def _lost(name: TopicPartition, extent: PartitionExtent | None, first: int, upto
     """Return what of offsets [first, upto), which were there once, no longer is."""
     if extent is None:
         return (
-            f"{name}, read up to offset {first}, is gone: it was deleted, or the stream is asked for other topics now"
+            f"{name}, read up to offset {first}, does not exist: it was deleted, or the stream is asked for other"
+            " topics now"
         )
     if first >= upto or extent.start_offset <= first <= upto <= extent.end_offset:
         return None
     return (
-        f"{name}: offsets [{first}, {upto}) are to be read and [{extent.start_offset}, {extent.end_offset}) are there: "
+        f"{name}: offsets [{first}, {upto}) must be read and [{extent.start_offset}, {extent.end_offset}) are there: "
         "what the stream has not read yet was deleted"
     )

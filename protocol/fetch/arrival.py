@@ -1,8 +1,8 @@
 """A Fetch response while it arrives: the answer of each partition as soon as its last byte is there.
 
-A follower thus writes the first partition's records while the leader still sends the last one's. What is told early is
-a hint to begin sooner. The response is read again when it is whole, and that counts: until then, bytes that cannot be
-read are taken for a part of what can.
+A follower thus writes the first partition's records while the leader still sends the last one's. What is reported early
+is a hint to begin sooner. The response is read again when it is whole, and that counts: until then, bytes that cannot
+be read are taken for a part of what can.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ News: records, an error, another high watermark or log start than last sent, a h
 taken though it was sent (its log was reopened), a diverging epoch, a preferred replica.
 After an error, and after a diverging epoch, upon which a follower cuts its log and takes nothing else, the partition is
 sent once more, even if nothing changed. A partition that was given records goes to the
-end of the order in which the leader reads, so that a size limit starves nobody.
+end of the order in which the leader reads, so that a size limit starves no partition.
 
-Rest: a partition of which another look would tell nothing new may rest (`LeaderSession.rest`): it is not among those
-to look at until it is roused. It is, when the request says anything of it, when its watcher says that it has moved, and
-with all the others when a request comes on other terms (another replica, isolation level, rack, version, rights) or on
+Rest: a partition of which another look would bring nothing new may rest (`LeaderSession.rest`): it is not among those
+to look at until it is woken: when the request mentions it, when its watcher reports that it has moved, and with all
+others when a request comes on other terms (another replica, isolation level, rack, version, rights) or on
 another `foundation`. Requests thus cost what has changed, not what is asked for.
 
 Room: a new session takes a slot from one that was not used for `eviction_ms`, else from the least valuable of those
@@ -68,7 +68,7 @@ class AskedPartition:
     high_watermark: int = -1
     log_start_offset: int = -1
 
-    def tell(self, answer: FetchPartitionResponse, *, is_follower: bool) -> bool:
+    def record_sent(self, answer: FetchPartitionResponse, *, is_follower: bool) -> bool:
         """Record the answer as sent. Return whether it was news."""
         is_error = answer.error_code is not ErrorCode.none
         is_news = (
@@ -88,7 +88,7 @@ class AskedPartition:
 
 _turn_of = attrgetter("turn")
 _Answers = Mapping[AskedPartition, FetchPartitionResponse]
-Roused = Callable[[AskedPartition], None]
+Woken = Callable[[AskedPartition], None]
 
 
 @dataclass(eq=False, slots=True)
@@ -107,8 +107,8 @@ class LeaderSession:
     epoch: int = next_epoch(INITIAL_EPOCH)
     created_ms: int = 0
     is_open: bool = True
-    on_roused: list[Roused] = field(default_factory=list)
-    """Told of each partition that is roused: requests that are being answered meanwhile."""
+    on_woken: list[Woken] = field(default_factory=list)
+    """Called with each partition that is woken, by requests that are still being answered."""
     _resting: dict[AskedPartition, Callable[[], None]] = field(default_factory=dict)
     """The resting partitions, each with the call that ends its watch."""
     _due: dict[AskedPartition, None] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class LeaderSession:
         return self._due_now
 
     def rest(self, asked: AskedPartition, end_watch: Callable[[], None]) -> bool:
-        """Leave this partition out until `rouse`; False if it cannot be. `end_watch` is called if it ends otherwise."""
+        """Leave this partition out until `wake`; False if it cannot be. `end_watch` is called if it ends otherwise."""
         if not self.is_open or asked not in self._due:
             return False
         del self._due[asked]
@@ -135,12 +135,12 @@ class LeaderSession:
         self._resting[asked] = end_watch
         return True
 
-    def rouse(self, asked: AskedPartition) -> None:
+    def wake(self, asked: AskedPartition) -> None:
         """Its watcher says that it has moved."""
         del self._resting[asked]
         self._due[asked] = None
         self._due_now = None
-        for listener in self.on_roused:
+        for listener in self.on_woken:
             listener(asked)
 
     def renew(self, terms: tuple[object, ...], foundation: object) -> None:
@@ -149,7 +149,7 @@ class LeaderSession:
             self.terms, self.foundation = terms, foundation
             self._disturb_all()
 
-    def want(self, topics: Sequence[FetchTopic]) -> Steps[None]:
+    def update(self, topics: Sequence[FetchTopic]) -> Steps[None]:
         """Take in what a request adds and changes."""
         count = 0
         for topic in topics:
@@ -198,13 +198,13 @@ class LeaderSession:
             self._due_now = None
             end_watch()
 
-    def tell(self, answers: _Answers) -> Steps[_Answers]:
+    def news_of(self, answers: _Answers) -> Steps[_Answers]:
         """Return the answers that are news. Those partitions that get records move to the end of the order."""
         news: dict[AskedPartition, FetchPartitionResponse] = {}
         for number, (asked, answer) in enumerate(answers.items(), 1):
             if not number % STEP_ELEMENTS:
                 yield
-            if not asked.tell(answer, is_follower=self.is_follower):
+            if not asked.record_sent(answer, is_follower=self.is_follower):
                 continue
             news[asked] = answer
             if asked is not next(reversed(self.partitions.values())) and _has_records(answer):
@@ -278,9 +278,9 @@ class FetchSessionCache:
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._close(request.session_id)
             if request.session_epoch == FINAL_EPOCH:
-                return FetchContext((yield from _asked_once(request)))
+                return FetchContext((yield from _sessionless(request)))
             opened = LeaderSession(by_topic_id, request.replica_id >= 0, terms, foundation, now_ms)
-            yield from opened.want(request.topics)
+            yield from opened.update(request.topics)
             return FetchContext((), session=opened)
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -290,7 +290,7 @@ class FetchSessionCache:
         if session.by_topic_id != by_topic_id:
             return FetchContext((), ErrorCode.fetch_session_topic_id_error)
         session.renew(terms, foundation)
-        yield from session.want(request.topics)
+        yield from session.update(request.topics)
         session.forget(request.forgotten_topics)
         if len(session.partitions) > self._partitions_max:
             self._close(session.id)
@@ -310,7 +310,7 @@ class FetchSessionCache:
         now_ms: int,
         node_endpoints: tuple[NodeEndpoint, ...] = (),
     ) -> FetchResponse:
-        """Return the response, from an answer for each partition that was to be looked at; the rest is released."""
+        """Return the response, from an answer for each partition that was due; unsent records are released."""
         return run_to_end(self.respond_steps(context, answers, now_ms=now_ms, node_endpoints=node_endpoints))
 
     def respond_steps(
@@ -328,13 +328,13 @@ class FetchSessionCache:
         if session is None:
             return _response(answers, NO_SESSION_ID, node_endpoints)
         if session.id == NO_SESSION_ID:
-            yield from session.tell(answers)
+            yield from session.news_of(answers)
             return _response(answers, self._admit(session, now_ms), node_endpoints)
         if session.epoch != context.epoch:
             for answer in answers.values():
                 release_records_of(answer)
             return _response({}, NO_SESSION_ID, (), ErrorCode.invalid_fetch_session_epoch)
-        news = yield from session.tell(answers)
+        news = yield from session.news_of(answers)
         if len(news) < len(answers):
             for asked, answer in answers.items():
                 if asked not in news:
@@ -350,7 +350,7 @@ class FetchSessionCache:
             return FetchResponse((), ErrorCode.invalid_fetch_session_epoch, throttle_time_ms=throttle_ms)
         return FetchResponse((), session_id=session.id, throttle_time_ms=throttle_ms)
 
-    def is_told(self, context: FetchContext) -> LeaderSession | None:
+    def continued_session(self, context: FetchContext) -> LeaderSession | None:
         """Return, after `respond`, the session that continues from its response, if one does."""
         session = context.session
         if session is None or self._sessions.get(session.id) is not session:
@@ -407,7 +407,7 @@ class FetchSessionCache:
         return True
 
 
-def _asked_once(request: FetchRequest) -> Steps[list[AskedPartition]]:
+def _sessionless(request: FetchRequest) -> Steps[list[AskedPartition]]:
     """Return the partitions in the order of the request, each once."""
     asked: dict[PartitionKey, AskedPartition] = {}
     count = 0

@@ -13,9 +13,9 @@ from ..wire.leader_hints import LeaderIdAndEpoch, NodeEndpoint
 from ..wire.primitives import BUFFER_TYPES, Part
 
 INT32_MAX: Final = 2**31 - 1
-HIGH_WATERMARK_NOT_TOLD: Final = 2**63 - 1
+HIGH_WATERMARK_UNKNOWN: Final = 2**63 - 1
 """A follower's high watermark where its version has no field for it."""
-LOCAL_LOG_START_NOT_TOLD: Final = -1
+LOCAL_LOG_START_UNKNOWN: Final = -1
 """A follower's local log start where it is no thin replica (`extensions`)."""
 NO_READ_REPLICA: Final = -1
 """Where a consumer is sent nowhere else."""
@@ -35,8 +35,8 @@ class FetchPartition:
     log_start_offset: int = -1
     partition_max_bytes: int = INT32_MAX
     replica_directory_id: UUID | None = None
-    high_watermark: int = HIGH_WATERMARK_NOT_TOLD
-    local_log_start_offset: int = LOCAL_LOG_START_NOT_TOLD
+    high_watermark: int = HIGH_WATERMARK_UNKNOWN
+    local_log_start_offset: int = LOCAL_LOG_START_UNKNOWN
 
     def can_raise_to(self, high_watermark: int, log_start_offset: int) -> bool:
         """Whether a follower's high watermark, which ends with its log at the latest, or its log start is below what it

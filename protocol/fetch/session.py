@@ -1,7 +1,7 @@
 """Incremental fetch sessions (KIP-227), without I/O.
 
-A session is the leader's memory of what one fetcher wants. The fetcher then sends changes only, and the leader answers
-only partitions that have something to tell.
+A session is the leader's memory of what one fetcher asks for. The fetcher then sends changes only, and the leader
+answers only partitions with news.
 
 | request: id, epoch | means | answered |
 |---|---|---|
@@ -62,7 +62,7 @@ class FetchSession:
     def __init__(self) -> None:
         self._id = NO_SESSION_ID
         self._epoch = INITIAL_EPOCH
-        self._told: dict[TopicIdPartition, FetchPartition] = {}
+        self._sent: dict[TopicIdPartition, FetchPartition] = {}
         """What the leader knows, if it got the last request."""
         self._asked: dict[tuple[str | UUID, int], TopicIdPartition] = {}
 
@@ -73,26 +73,26 @@ class FetchSession:
         is among `touched` where that is given.
         """
         if self._epoch == INITIAL_EPOCH:
-            self._told, self._asked = {}, {}
+            self._sent, self._asked = {}, {}
             touched = None
-        told = self._told
+        sent = self._sent
         if touched is None:
-            touched = [*(key for key in told if key not in wanted), *wanted]
+            touched = [*(key for key in sent if key not in wanted), *wanted]
         changed: list[tuple[TopicIdPartition, FetchPartition]] = []
         forgotten: list[tuple[TopicIdPartition, int]] = []
         for key in touched:
-            partition, before = wanted.get(key), told.get(key)
+            partition, before = wanted.get(key), sent.get(key)
             if is_same(partition, before):
                 continue
             if partition is None:
                 forgotten.append((key, key.partition))
                 continue
             changed.append((key, partition))
-            told[key] = partition
+            sent[key] = partition
             if before is None:
                 self._asked[key.topic_id, key.partition] = self._asked[key.topic, key.partition] = key
         for key, number in forgotten:
-            del told[key]
+            del sent[key]
             for name in (key.topic_id, key.topic):
                 if self._asked.get((name, number)) == key:
                     del self._asked[name, number]
@@ -111,22 +111,22 @@ class FetchSession:
         """
         code = response.error_code
         if code is not ErrorCode.none:
-            self._start_anew(is_known=code is not ErrorCode.fetch_session_id_not_found)
+            self._restart(is_known=code is not ErrorCode.fetch_session_id_not_found)
             raise KafkaError(code, "the leader refuses the fetch")
         answers = self._matched(response)
-        if self._epoch == INITIAL_EPOCH and answers.keys() != self._told.keys():
-            self._start_anew()
-            missing = sorted(map(str, self._told.keys() - answers.keys()))
+        if self._epoch == INITIAL_EPOCH and answers.keys() != self._sent.keys():
+            self._restart()
+            missing = sorted(map(str, self._sent.keys() - answers.keys()))
             raise KafkaError(ErrorCode.unknown_server_error, f"the leader leaves out {', '.join(missing)}")
         if response.session_id == NO_SESSION_ID:
-            self._start_anew(is_known=False)
+            self._restart(is_known=False)
         else:
             self._id, self._epoch = response.session_id, next_epoch(self._epoch)
         return answers
 
     def request_failed(self) -> None:
         """There was no response: whether the leader took in the request is not known."""
-        self._start_anew()
+        self._restart()
 
     def asked(self) -> Mapping[tuple[str | UUID, int], TopicIdPartition]:
         """What the last request asks for, by the topic's id and by its name: the leader may use either."""
@@ -140,14 +140,14 @@ class FetchSession:
             for answer in topic.partitions:
                 key = asked.get((name, answer.partition))
                 if key is None:
-                    self._start_anew()
+                    self._restart()
                     raise KafkaError(
                         ErrorCode.unknown_server_error, f"the leader answers {name}-{answer.partition} unasked"
                     )
                 answers[key] = answer
         return answers
 
-    def _start_anew(self, *, is_known: bool = True) -> None:
+    def _restart(self, *, is_known: bool = True) -> None:
         """Let the next request open a new session, and close the old one if the leader may know it."""
         if not is_known:
             self._id = NO_SESSION_ID

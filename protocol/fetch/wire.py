@@ -40,8 +40,8 @@ from ..wire.leader_hints import (
 from ..wire.primitives import INT64, Reader, Writer, error_code
 from ..wire.stepping import Steps, run_to_end, topic_steps
 from .messages import (
-    HIGH_WATERMARK_NOT_TOLD,
-    LOCAL_LOG_START_NOT_TOLD,
+    HIGH_WATERMARK_UNKNOWN,
+    LOCAL_LOG_START_UNKNOWN,
     NO_READ_REPLICA,
     AbortedTransaction,
     EpochEndOffset,
@@ -234,7 +234,7 @@ def _whole(layout: _Layout, values: tuple[int, ...]) -> tuple[int, ...]:
 def _request_tags(tags: Mapping[int, Reader]) -> tuple[UUID | None, int, int]:
     """Return the last fields of a `FetchPartition`."""
     directory_id = tags[_DIRECTORY_ID_TAG].uuid() if _DIRECTORY_ID_TAG in tags else None
-    high_watermark, local_log_start = HIGH_WATERMARK_NOT_TOLD, LOCAL_LOG_START_NOT_TOLD
+    high_watermark, local_log_start = HIGH_WATERMARK_UNKNOWN, LOCAL_LOG_START_UNKNOWN
     if _HIGH_WATERMARK_TAG in tags:
         high_watermark = tags[_HIGH_WATERMARK_TAG].int64()
     if _LOCAL_LOG_START_TAG in tags:
@@ -307,9 +307,9 @@ def _write_topic(writer: Writer, topic: FetchTopic, version: int, layout: _Layou
         tags: dict[int, bytes | None] = {}
         if version >= _DIRECTORY_ID_SINCE and partition.replica_directory_id is not None:
             tags[_DIRECTORY_ID_TAG] = partition.replica_directory_id.bytes
-        if version >= _HIGH_WATERMARK_SINCE and partition.high_watermark != HIGH_WATERMARK_NOT_TOLD:
+        if version >= _HIGH_WATERMARK_SINCE and partition.high_watermark != HIGH_WATERMARK_UNKNOWN:
             tags[_HIGH_WATERMARK_TAG] = INT64.pack(partition.high_watermark)
-        if writer.flexible and partition.local_log_start_offset != LOCAL_LOG_START_NOT_TOLD:
+        if writer.flexible and partition.local_log_start_offset != LOCAL_LOG_START_UNKNOWN:
             tags[_LOCAL_LOG_START_TAG] = INT64.pack(partition.local_log_start_offset)
         writer.end_structure(tags)
     writer.end_structure()

@@ -17,9 +17,11 @@ ResponseT_co = TypeVar("ResponseT_co", bound="Message | None", covariant=True)
 
 
 class Message:
-    """A message, or a structure inside one. Nobody changes one after it is made, as with `values.value`."""
+    """A message, or a structure inside one. It is not changed after it is made, as with `values.value`."""
 
     __slots__: tuple[str, ...] = ()
+    is_written_often: ClassVar[bool] = False
+    """Whether the same object goes into many messages: then its bytes are kept (`wire.steps`)."""
     __dataclass_fields__: ClassVar[dict[str, Field[object]]]
     """Set by `message` in each class."""
 

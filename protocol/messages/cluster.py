@@ -72,7 +72,9 @@ class MetadataResponseBroker(Message):
 
 @message
 class MetadataResponsePartition(WithError):
-    """Versions 0 to 13."""
+    """Versions 0 to 13. All clients ask for the same ones, all at once when a broker goes."""
+
+    is_written_often: ClassVar[bool] = True
 
     error_code: ErrorCode = ErrorCode.none
     partition_index: int

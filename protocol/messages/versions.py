@@ -94,7 +94,7 @@ def _row(
 
 
 def _only(items: tuple[T, ...], what: str) -> T:
-    """Return the one item; an old form has room for no more."""
+    """Return the one item; an old form has room for one only."""
     if len(items) != 1:
         raise KafkaError(
             ErrorCode.unsupported_version, f"{len(items)} {what} do not fit a version that has room for one"

@@ -14,6 +14,7 @@ client             keeps connections to brokers by address, shared by their user
 client_connection  is one connection to a broker: many requests in flight, each with a deadline.
 slicing            handles large requests piece by piece.
 stream             holds what both ends of a connection share.
+clock              is the event loop's clock.
 pace               cuts long work into slices, and limits the slices of one iteration of the event loop.
 for_each           does the same for many items: some at a time, begun at that pace.
 batch_reading      reads the records of a batch in such slices.

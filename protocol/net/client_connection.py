@@ -111,7 +111,7 @@ class _Pending:
 
 
 def _not_dialled(address: Address, error: OSError) -> str:
-    """What an operator can tell apart: nobody listens there, nobody answers, the name is unknown, anything else."""
+    """What an operator can distinguish: no listener, no response, an unknown host name, anything else."""
     if isinstance(error, TimeoutError):
         return f"{address} cannot be reached: no answer in time"
     if isinstance(error, ssl.SSLError | ssl.CertificateError):

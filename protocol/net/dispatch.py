@@ -60,7 +60,7 @@ class RequestContext:
     """The circumstances of one request. `arrival_time_s` is the event loop's clock when its last byte was there.
 
     `peer` is the client's address with its port, `client_host` the address alone; `listener` is the listener's name.
-    `request_bytes` is its size on the wire. `mute(seconds)` has the connection read nothing for so long; what is to be
+    `request_bytes` is its size on the wire. `mute(seconds)` has the connection read nothing for so long; what must be
     answered is answered (KIP-219). `rights` has what a consumer may read, where that is limited.
     """
 

@@ -1,4 +1,4 @@
-"""The same done for many items on one loop: some at the same time, and no more begun in an iteration than its share.
+"""One function called for many items on one loop: some at the same time, each iteration beginning its share only.
 
 What is begun may run to its end without ever waiting (a log that is open already), so a limit of what is under way does
 not bound the time on the loop; `pace` does.

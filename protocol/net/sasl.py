@@ -11,7 +11,7 @@
 | SaslAuthenticate | HAS_MECHANISM | the mechanism's bytes, or SASL_AUTHENTICATION_FAILED | FAILED if refused |
 | either | any other | ILLEGAL_SASL_STATE | FAILED |
 
-After FAILED the connection ends once the answer has left, which is delayed: guessing is to take time.
+After FAILED the connection ends once the answer has left, which is delayed so that guessing takes time.
 """
 
 from __future__ import annotations

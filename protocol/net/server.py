@@ -84,9 +84,9 @@ class Server:
         self.handshakes: dict[TlsAcceptor, None] = {}
         """Accepted connections whose TLS handshake is under way."""
         self.orphans: dict[asyncio.Future[None], None] = {}
-        """Handlers whose connection is gone and that run to their end."""
+        """Handlers whose connection is closed and that run to their end."""
         self.connection_watcher: Callable[[int], None] | None = None
-        """Told the id of each connection that has ended (`RequestContext.connection_id`)."""
+        """Called with the id of each connection that has ended (`RequestContext.connection_id`)."""
         self.address_quota: Callable[[str], str | None] = lambda _: None
         """Counts a new connection of an address, and returns None; or returns why it is refused."""
         self.is_closing = False

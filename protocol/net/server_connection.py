@@ -11,7 +11,7 @@
 | thrown away | closing; what is left unread would make the kernel reset the connection, last response and all | never |
 
 Rules:
-* The task whose answer is next sends it, and those behind it that are there; one task at a time, so that nothing gets
+* The task whose answer is next sends it, and those after it that are ready; one task at a time, so that nothing gets
   between the bytes of a slice that is being sent.
 * A request that cannot be understood closes the connection with a log line that names the peer: what follows it cannot
   be trusted. ApiVersions in an unknown version is the exception (KIP-511): version 0, error UNSUPPORTED_VERSION.

@@ -11,7 +11,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from ..start_waits import StartWaits
 
@@ -62,7 +62,7 @@ async def closing(resource: C) -> AsyncIterator[C]:
         await resource.close()
 
 
-async def cancelled(task: asyncio.Task[Any]) -> None:
+async def cancelled(task: asyncio.Task[object]) -> None:
     """Cancel the task and wait for its end; an error of it stays with the task."""
     task.cancel()
     await asyncio.wait([task])

@@ -3,9 +3,9 @@
     request of 50,000 topics --> a piece of PIECE_ELEMENTS --> handler --> its answers \
                              --> the next, once the loop's share allows it --> ...      > one response
 
-A handler thus costs the loop as much as for a small request, and starts no more tasks. The APIs in `SPLITS` answer each
-element by itself, in Kafka too. What is named twice by a request that only asks is looked up once. A piece that fails
-as a whole ends the request with its error; what was changed before it stays changed.
+A handler thus costs the loop as much as for a small request, and starts no further tasks. The APIs in `SPLITS` answer
+each element by itself, in Kafka too. What is named twice by a request that only asks is looked up once. A piece that
+fails as a whole ends the request with its error; what was changed before it stays changed.
 
 A topic that is cut between two pieces is one topic in the response.
 """

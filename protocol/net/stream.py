@@ -63,7 +63,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
             self.transport.write(view[start : start + WRITE_CHUNK_SIZE])
 
     async def drain(self) -> None:
-        """Wait until the transport takes more. ConnectionResetError if it is gone."""
+        """Wait until the transport takes more. ConnectionResetError if it is closed."""
         if not self._writable.is_set():
             await self._writable.wait()
         self.check_open()

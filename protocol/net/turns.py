@@ -8,7 +8,7 @@ from collections import deque
 
 class Turns:
     """`taken` at a time, at most `limit`; who finds none waits, in the order in which they came. `asyncio.Semaphore`
-    costs several times as much where nobody has to wait.
+    costs several times as much where no task has to wait.
     """
 
     __slots__ = ("_limit", "_waiting", "taken")

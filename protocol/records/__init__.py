@@ -43,10 +43,15 @@ from .skim import SkimmedRecord, skim
 
 __all__ = [
     "BATCH_HEADER_SIZE",
+    "CONTROL_BIT",
     "CONTROL_BYTES_MAX",
     "DECOMPRESSED_BYTES_MAX",
+    "LOG_APPEND_TIME_BIT",
     "LOG_OVERHEAD",
+    "MAGIC",
+    "TRANSACTIONAL_BIT",
     "BatchHeader",
+    "Buffer",
     "Compression",
     "CorruptRecordError",
     "Record",
@@ -55,6 +60,7 @@ __all__ = [
     "build_batch",
     "check_batch",
     "check_record_count",
+    "decompress",
     "decompressed",
     "decompressed_bytes_max",
     "iter_batches",
@@ -132,7 +138,7 @@ def build_batch(
     """A batch of at least one record, offsets rising from `base_offset` or above."""
     assert records, f"a batch at offset {base_offset} needs at least one record"
     offsets = [record.offset for record in records]
-    assert offsets[0] >= base_offset, f"offset {offsets[0]} lies below the base offset {base_offset}"
+    assert offsets[0] >= base_offset, f"offset {offsets[0]} is below the base offset {base_offset}"
     assert all(map(lt, offsets, offsets[1:])), f"offsets do not rise: {offsets}"
     base_timestamp = records[0].timestamp
     payload = compress(compression, encode_records(records, base_offset, base_timestamp))

@@ -13,7 +13,7 @@
 Attributes: bits 0-2 codec, 3 log append time, 4 transactional, 5 control, 6 the base timestamp is a delete horizon.
 
 Rules:
-* A leader may write base offset and leader epoch in place: they lie outside the CRC.
+* A leader may write base offset and leader epoch in place: the CRC does not cover them.
 * `record count <= last offset delta + 1`; fewer after compaction, which keeps the offsets of what it removes. A batch
   takes at least one offset, so that a reader that continues at its next offset advances.
 * A batch is found by its length alone, so a length that reaches beyond the buffer is an incomplete tail, not a fault.

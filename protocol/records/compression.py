@@ -2,7 +2,7 @@
 
 | codec | written | read |
 |---|---|---|
-| gzip | one member | any number of members, one behind the other (as Java's GZIPInputStream) |
+| gzip | one member | any number of members, one after the other (as Java's GZIPInputStream) |
 | snappy | xerial framing (snappy-java): length-prefixed blocks of 32 KiB | that, or one raw block (librdkafka) |
 | lz4 | one frame, independent blocks of 64 KiB (the Java reader insists), no content size | one frame of any kind |
 | zstd | one frame | one frame, content size known or not |
@@ -27,7 +27,7 @@ Buffer = bytes | bytearray | memoryview
 
 _GZIP_WBITS = 31
 _GZIP_MEMBERS_MAX = 1000
-"""What is left behind each member is copied: a batch of nothing but empty members must not cost its size squared."""
+"""What is left after each member is copied: a batch of nothing but empty members must not cost its size squared."""
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_MAGIC_SIZE = 8
 _XERIAL_BLOCK_SIZE = 32 * 1024

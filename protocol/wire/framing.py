@@ -66,7 +66,7 @@ class FrameAssembler:
         self._frame_size_max = frame_size_max
         self._recycles = recycles
         self._recycled = bytearray()
-        """The buffer of the last large frame: the next one's, if by then nobody has a view of it."""
+        """The buffer of the last large frame: the next one's, if by then no view of it is left."""
         self._scratch = memoryview(bytearray(SCRATCH_SIZE))
         self._scratch_start = 0
         self._scratch_end = 0
@@ -171,7 +171,7 @@ class FrameAssembler:
 
 
 def _is_unused(buffer: bytearray) -> bool:
-    """Whether nobody has a view of it: only then can its length be changed."""
+    """Whether no view of it is left: only then can its length be changed."""
     try:
         buffer.pop()
     except BufferError:

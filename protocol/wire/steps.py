@@ -3,6 +3,8 @@
     steps = stepping_reader(MetadataRequest, schema)(reader)    # a generator: it yields after each STEP_ELEMENTS
     message = run_to_end(steps)                                 # or an event loop drives it, other work in between
 
+Of elements whose class says so (`is_written_often`) the bytes are kept for the next message with the same object.
+
 What is read and written is what `message_codec` reads and writes. Only arrays take steps: a structure without arrays is
 read and written at once.
 """
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import cast
+from typing import Final, cast
 
 from kio.static.protocol import Entity
 
@@ -30,7 +32,10 @@ from .message_codec import (
 )
 from .primitives import MalformedMessageError, Reader, Writer
 from .schema import FieldSchema, schema_of
-from .stepping import Steps
+from .stepping import Steps, run_to_end
+
+KEPT_MAX: Final = 20_000
+"""The limit of elements whose bytes are kept, for each version that is asked for: some 8 MB. Then all are forgotten."""
 
 ReadSteps = Callable[[Reader], Steps[object]]
 WriteSteps = Callable[[Writer, object], Steps[None]]
@@ -145,24 +150,56 @@ def _array_writer(cls: type[Message], schema: FieldSchema) -> WriteSteps:
     if schema.entity is not None and _has_arrays(schema.entity):
         nested_cls = nested_class(cls, schema.plain_name)
         nested = stepping_writer(nested_cls, schema.entity)
+    if nested is not None and nested_cls.is_written_often:
+        write_one, nested = _Kept(nested_cls, nested).write, None
+
+    place = f"{cls.__name__}.{schema.plain_name}"
 
     def write_array(writer: Writer, held: object) -> Steps[None]:
-        if held is None:
-            if not schema.is_nullable:
-                raise TypeError(f"{cls.__name__}.{schema.plain_name} is None")
-            writer.array_length(-1)
-            return
-        if not isinstance(held, tuple):
-            raise TypeError(f"{cls.__name__}.{schema.plain_name} is a {type(held).__name__}, not a tuple")
-        writer.array_length(len(held))
-        for item in held:
+        items = _begun(writer, held, place, is_nullable=schema.is_nullable)
+        for item in items:
             if writer.is_step_over():
                 yield
             if nested is None:
                 write_one(writer, item)
                 continue
             if type(item) is not nested_cls:
-                raise TypeError(f"{cls.__name__}.{schema.plain_name} holds a {type(item).__name__}")
+                raise TypeError(f"{place} holds a {type(item).__name__}")
             yield from nested(writer, item)
 
     return write_array
+
+
+def _begun(writer: Writer, held: object, place: str, *, is_nullable: bool) -> tuple[object, ...]:
+    """Write the length of an array; return its elements, none of null."""
+    if held is None:
+        if not is_nullable:
+            raise TypeError(f"{place} is None")
+        writer.array_length(-1)
+        return ()
+    if not isinstance(held, tuple):
+        raise TypeError(f"{place} is a {type(held).__name__}, not a tuple")
+    writer.array_length(len(held))
+    return held
+
+
+class _Kept:
+    """The bytes of elements that were written as one version of their message, by identity."""
+
+    def __init__(self, cls: type[Message], write: Callable[[Writer, Message], Steps[None]]) -> None:
+        self._cls = cls
+        self._write = write
+        self._found: dict[int, tuple[Message, bytes]] = {}
+        """Each holds its object, so that no other one has the id."""
+
+    def write(self, writer: Writer, held: object) -> None:
+        found = self._found.get(id(held))
+        if found is None:
+            if not isinstance(held, self._cls):
+                raise TypeError(f"an array of {self._cls.__name__} holds a {type(held).__name__}")
+            if len(self._found) >= KEPT_MAX:
+                self._found.clear()
+            own = Writer(flexible=writer.flexible)
+            run_to_end(self._write(own, held))
+            found = self._found[id(held)] = held, bytes(own.out)
+        writer.out += found[1]

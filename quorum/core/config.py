@@ -16,7 +16,7 @@ BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftConfig:
-    """What one replica is told at its start. Times in ms.
+    """The configuration of one replica, given at its start. Times in ms.
 
     | field                   | key                                      |
     |-------------------------|------------------------------------------|

@@ -1,4 +1,4 @@
-"""Everything that a `RaftCore` requests of its shell. `step` returns them in the order in which they are to be *begun*.
+"""Everything that a `RaftCore` requests of its shell. `step` returns them in the order in which they must be *begun*.
 
 Durability is the core's business, not the shell's: an effect is returned only after every `PersistState` decided before
 it was confirmed, so the shell may start all effects of one list at once, each kind in its own order:

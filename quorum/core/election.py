@@ -20,7 +20,7 @@ lost in a row, before it asks again; a prospective that knew a leader follows it
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .messages import VoteRequest, VoteResponse
 from .proof import ask_later, end_probation, may_vote_for, on_epoch_reported
 from .replica import Replica
@@ -74,6 +74,7 @@ def can_grant_pre_vote(replica: Replica, request: VoteRequest) -> bool:
 
 def grant_vote(replica: Replica, request: VoteRequest) -> None:
     """Remember the vote; the answer waits until it is on disk."""
+    # A vote that a crash could take back might be given twice in one epoch, and two leaders elected.
     deadline_ms = replica.random_election_deadline()
     become_unattached(replica, replica.epoch, voted_key=request.candidate, election_deadline_ms=deadline_ms)
     end_probation(replica)
@@ -140,7 +141,7 @@ def is_lost(replica: Replica, poll: Poll) -> bool:
     than to wait for them.
     """
     if not poll.rejected:
-        return False
+        return False  # silence may be a slow link: giving up early would only cost another round
     lost = sum(node.id in poll.rejected or node.id in poll.unreachable for node in replica.voters)
     return len(replica.voters) - lost < replica.voters.majority
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode, KafkaError, OperatorError
+from ...protocol import ErrorCode, KafkaError, OperatorError
 
 
 class NotLeaderError(KafkaError):

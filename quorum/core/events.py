@@ -4,7 +4,7 @@ What the shell owes:
 
 * for each `PersistState`: one `StatePersisted`, in order, once the file is flushed;
 * for each log effect (`AppendRecords`, `AppendFetched`, `Flush`, `Truncate`): one `LogCompleted`, in order. Effects may
-  overlap on disk as long as their completions are told in order. A failed one is never retried: `LogFailed`;
+  overlap on disk as long as their completions are reported in order. A failed one is never retried: `LogFailed`;
 * for each `InstallSnapshot`: one `SnapshotInstalled` or `SnapshotRejected`, in order with the log's completions;
 * for each `Send`: exactly one `ResponseReceived` or `RequestFailed`, within `request_timeout_ms` and what the request
   itself may wait. Only a Fetch that a later one supersedes must go unanswered: the two may be equal, and a late answer
@@ -35,7 +35,7 @@ class RecoveredState:
 
     `log_start`: the offset at which the log begins and the epoch of the record before it (a snapshot's id, or 0@0).
     `voters`: the sets that the configuration (offset -1), the latest snapshot (its last offset, or -1 for the one that
-    formatting wrote) and the log tell, in order; at least one. `latest_snapshot` None: there is no snapshot.
+    formatting wrote) and the log record, in order; at least one. `latest_snapshot` None: there is no snapshot.
     `high_watermark`: a lower bound, such as the latest snapshot's offset. `is_unproven`: it began with an empty disk,
     or without its `quorum-state`, and has not shown yet that nothing is missing (`proof`).
     """
@@ -88,7 +88,7 @@ class RequestFailed:
 
 @value
 class ConnectionLost:
-    """The peer's sockets closed and a new connection was refused: its process is most likely gone.
+    """The peer's sockets closed and a new connection was refused: its process is most likely dead.
 
     The shell probes before it says so; one socket that closed and could be opened again is no news.
     """
@@ -139,7 +139,7 @@ class LogCompleted:
 
 @value
 class LogFailed:
-    """The log could not do what it was told (disk full, I/O error). Always fatal: memory and disk have parted."""
+    """The log could not carry out an effect (disk full, I/O error). Always fatal: memory and disk have parted."""
 
     reason: str
 

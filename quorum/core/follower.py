@@ -26,16 +26,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...fetcher.core.epoch_fetch import DivergingEpoch, truncation_for
+from ...fetcher.core import DivergingEpoch, truncation_for
 from ...log.core.epochs import EpochEnd
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .effects import AppendFetched
 from .messages import BeginQuorumEpochRequest, BeginQuorumEpochResponse, FetchedRecords, FetchRequest, FetchResponse
 from .proof import end_probation_if_caught_up
 from .replica import Replica
 from .requests import is_other_cluster, leadership_error
 from .roles import Follower, Unattached
-from .snapshot_fetch import begin_download, hear_leader, poll_download
+from .snapshot_fetch import begin_download, note_leader_contact, poll_download
 from .state import LeaderAndEpoch
 from .transitions import become_follower, become_prospective
 from .voter_requests import poll_voter_request
@@ -130,7 +130,7 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
     if response.error is not ErrorCode.none or named.epoch != replica.epoch or named.leader_id != replica.leader_id:
         _take_refusal(replica, role, response.error)
         return
-    hear_leader(replica, role)
+    note_leader_contact(replica, role)
     if response.diverging is not None:
         _truncate(replica, response.diverging)
         return
@@ -203,7 +203,7 @@ def _end_refusal(replica: Replica) -> None:
     """A leader came by the voter's listener, to ask for this very directory: it is the voter."""
     replica.is_refused = False
     if isinstance(replica.role, Follower):
-        hear_leader(replica, replica.role)
+        note_leader_contact(replica, replica.role)
 
 
 def _begin_error(replica: Replica, request: BeginQuorumEpochRequest) -> ErrorCode:

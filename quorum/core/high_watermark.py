@@ -1,7 +1,7 @@
 """Majority arithmetic: how far is the log committed, and how long ago was a majority last in touch.
 
 The high watermark of a leader is the largest offset that a majority of the voters has on disk, but it moves only once
-that offset lies above the first record of the leader's *own* epoch (Raft section 5.4.2, KIP-595): a majority that holds
+that offset is above the first record of the leader's *own* epoch (Raft section 5.4.2, KIP-595): a majority that holds
 records of an old epoch may still lose an election to a voter that does not. It never falls.
 """
 

@@ -1,11 +1,11 @@
-"""Whether who fetches under a static voter's id is that voter (kraft.version 0).
+"""Whether a replica that fetches under a static voter's id is that voter (kraft.version 0).
 
-A static set names ids and listeners, no directories. So anybody may fetch under a voter's id: a broker that was given
-it by mistake, a second node with the same configuration. What such a one has on its disk must make no majority. The
-leader therefore asks the only witness there is, the listener that the set names, by a BeginQuorumEpoch that says which
-directory it is for:
+A static set names ids and listeners, no directories. So any process may fetch under a voter's id: a broker that was
+given it by mistake, a second node with the same configuration. What such a process has on disk must not count for a
+majority. The leader therefore asks the only witness there is, the listener that the set names, by a BeginQuorumEpoch
+that says which directory it is for:
 
-    who fetches under the voter's id                          is
+    fetches under the voter's id come from                    which is
     --------------------------------------------------------  ----------------------------------------------------
     a directory to which the listener has answered, in this   the voter
     leader's epoch
@@ -16,12 +16,12 @@ directory it is for:
                                                               time
     no directory id (before Fetch v17)                        the voter, unless the voter is known by a directory
 
-A listener that does not answer makes nobody a voter. With kraft.version 1 the set names directories.
+A listener that does not answer confirms no directory. With kraft.version 1 the set names directories.
 """
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .messages import BeginQuorumEpochRequest
 from .replica import Replica
 from .roles import IN_FLIGHT, Identity, Leader
@@ -30,7 +30,7 @@ from .voters import KRAFT_VERSION_STATIC, VoterNode
 
 
 def position_key(replica: Replica, role: Leader, key: ReplicaKey) -> ReplicaKey:
-    """Under which a fetcher's position is kept: the voter set's own if it is that voter, else its own."""
+    """Return the key of a fetcher's position: the voter set's key if it is that voter, else its own."""
     if not replica.voters.contains(key):
         return key
     voter_key = replica.voters.by_id[key.id].key
@@ -39,8 +39,8 @@ def position_key(replica: Replica, role: Leader, key: ReplicaKey) -> ReplicaKey:
     return voter_key if _identity(role, key.id).confirmed == key.directory_id else key
 
 
-def is_double(replica: Replica, role: Leader, key: ReplicaKey) -> bool:
-    """Whether another one than the voter fetches under its id, as far as is known."""
+def is_duplicate(replica: Replica, role: Leader, key: ReplicaKey) -> bool:
+    """Return whether a replica other than the voter fetches under the voter's id, as far as is known."""
     if replica.kraft_version != KRAFT_VERSION_STATIC or not replica.voters.contains(key):
         return False
     identity = _identity(role, key.id)
@@ -55,7 +55,7 @@ def is_double(replica: Replica, role: Leader, key: ReplicaKey) -> bool:
     return replica.now_ms < position.last_fetch_ms + replica.config.fetch_timeout_ms // 2
 
 
-def ask_who_it_is(replica: Replica, role: Leader, key: ReplicaKey) -> None:
+def check_identity(replica: Replica, role: Leader, key: ReplicaKey) -> None:
     """Check the identity of a replica that fetches under a voter's id and does not count as the voter. There is one
     check at a time: such replicas may be many, and the listener slow."""
     if not replica.voters.contains(key):
@@ -68,7 +68,7 @@ def ask_who_it_is(replica: Replica, role: Leader, key: ReplicaKey) -> None:
 
 
 def addressee(role: Leader, node: VoterNode) -> ReplicaKey:
-    """Whom a BeginQuorumEpoch to a voter's listener is for."""
+    """Return the replica that a BeginQuorumEpoch to a voter's listener is for."""
     asked = _identity(role, node.id).asked
     return node.key if asked is None else ReplicaKey(node.id, asked)
 

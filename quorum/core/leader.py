@@ -13,7 +13,7 @@ Followers read what is written, flushed here or not: their flush may well be the
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .effects import AppendCompleted
 from .high_watermark import advanced_high_watermark, majority_reached
 from .identity import addressee, on_confirmed
@@ -88,7 +88,7 @@ def position_end(role: Leader, key: ReplicaKey) -> int:
 
 
 def _is_out_of_touch(replica: Replica, role: Leader) -> bool:
-    """Return whether no majority of the voters has fetched lately (check-quorum).
+    """Return whether no majority of the voters has fetched within the fetch timeout (check-quorum).
 
     Every fetch moves the deadline, so it is computed again only when the known one has passed.
     """

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from ...fetcher.core.epoch_fetch import QUORUM_RULES, DivergingEpoch, FetchPosition, LeaderView, Refuse, validate_fetch
-from ...protocol.errors import ErrorCode
-from .identity import ask_who_it_is, is_double, position_key
+from ...fetcher.core import QUORUM_RULES, DivergingEpoch, FetchPosition, LeaderView, Refuse, validate_fetch
+from ...protocol import ErrorCode
+from .identity import check_identity, is_duplicate, position_key
 from .log_view import LogView
 from .messages import (
     DescribeQuorumResponse,
@@ -44,8 +44,10 @@ from .state import ReplicaKey
 OBSERVER_SESSION_TIMEOUT_MS = 300_000
 """An observer that has not fetched for so long is forgotten."""
 NEWS_LINGER_MS = 1
-"""A voter that has all records is told of a higher high watermark so much later: the next append, which often comes
-at once, takes it along, and finds the voter's fetch waiting. Observers (brokers) act upon it, so they hear at once."""
+"""A voter that has all records learns of a higher high watermark after this delay: the next append, which often comes
+at once, takes it along, and finds the voter's fetch waiting. Observers (brokers) act upon it, so they learn of it at
+once.
+"""
 RIPE_SHARE = 64
 """Followers whose waits end at nearly the same time are answered in one step: up to so small a share of it early."""
 OBSERVERS_MAX = 10_000
@@ -123,7 +125,7 @@ def on_fetch_snapshot_request(replica: Replica, token: object, request: FetchSna
         return
     role = replica.role
     assert isinstance(role, Leader), role.state
-    _hear(replica, role, request.replica)
+    _note_contact(replica, role, request.replica)
     max_bytes = min(max(request.max_bytes, 1), replica.config.fetch_max_bytes)
     chunk = SnapshotRange(request.snapshot_id, request.position, max_bytes)
     response = FetchSnapshotResponse(
@@ -152,7 +154,7 @@ def on_describe_request(replica: Replica, token: object) -> None:
 
 
 def observers_of(replica: Replica, role: Leader) -> list[ReplicaKey]:
-    """Who fetched lately and does not vote, this replica included where its removal is not committed yet."""
+    """Return the observers with a live session, this replica included where its removal is not committed yet."""
     voter_keys = {node.key for node in replica.voters}
     oldest_ms = replica.now_ms - OBSERVER_SESSION_TIMEOUT_MS
     found = sorted(
@@ -167,7 +169,7 @@ def _fetch_error(replica: Replica, request: FetchRequest) -> ErrorCode | None:
     if request.fetch_offset < 0 or request.last_fetched_epoch < 0 or request.replica.id == replica.key.id:
         return ErrorCode.invalid_request
     error = leader_only_error(replica, request.epoch)
-    if error is None and isinstance(replica.role, Leader) and is_double(replica, replica.role, request.replica):
+    if error is None and isinstance(replica.role, Leader) and is_duplicate(replica, replica.role, request.replica):
         error = ErrorCode.duplicate_voter
     return error
 
@@ -207,7 +209,7 @@ def _instead_of_records(replica: Replica, role: Leader, request: FetchRequest) -
 
 
 def _is_below_snapshot(log: LogView, request: FetchRequest) -> bool:
-    """Whether the leader's log cannot tell if the follower's history is its own."""
+    """Return whether the leader's log does not reach back far enough to compare the follower's history with."""
     if log.latest_snapshot is None:
         return False
     start = log.log_start
@@ -232,7 +234,7 @@ def _note_position(replica: Replica, role: Leader, request: FetchRequest, key: R
     if key.id < 0:
         return False
     if not is_voter:
-        ask_who_it_is(replica, role, key)
+        check_identity(replica, role, key)
     position = role.positions.get(key)
     if position is None:
         if not is_voter and not _has_room(replica, role):
@@ -257,15 +259,15 @@ def _is_voter(replica: Replica, key: ReplicaKey) -> bool:
     return voter is not None and (key is voter.key or key == voter.key)
 
 
-def _hear(replica: Replica, role: Leader, fetcher: ReplicaKey) -> None:
-    """Who fetches a snapshot is in touch, for as long as that takes, with no position in the log."""
-    if is_double(replica, role, fetcher):
+def _note_contact(replica: Replica, role: Leader, fetcher: ReplicaKey) -> None:
+    """Keep the session of a replica that fetches a snapshot: it has no position in the log meanwhile."""
+    if is_duplicate(replica, role, fetcher):
         return
     key = position_key(replica, role, fetcher)
     if _is_voter(replica, key):
         role.positions.setdefault(key, ReplicaPosition(directory_id=fetcher.directory_id))
     else:
-        ask_who_it_is(replica, role, key)
+        check_identity(replica, role, key)
     if key in role.positions:
         role.positions[key].last_fetch_ms = replica.now_ms
 

@@ -40,7 +40,7 @@ def begin_epoch(replica: Replica, role: Leader) -> None:
 
 
 def append_control(replica: Replica, role: Leader, records: tuple[ControlRecord, ...]) -> int:
-    """Append them at once, behind whatever is pending; the last one's offset."""
+    """Append the records at once, after whatever is pending. Return the last one's offset."""
     role.pending.append(ControlBatch(role.next_offset, records))
     role.next_offset += len(records)
     _write_pending(replica, role, len(role.pending))

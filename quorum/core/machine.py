@@ -1,6 +1,6 @@
 """A KRaft replica as a state machine: events in, effects out, nothing else (KIP-595, KIP-630, KIP-853, KIP-996).
 
-    what happened, and when                                        what is to be done, in order
+    what happened, and when                                        what must be done, in order
     RequestReceived, ResponseReceived, ...   -> RaftCore.step ->   PersistState, Send, Reply, AppendRecords, Flush,
     LogCompleted, TimerFired, Append, ...                          Truncate, HighWatermarkAdvanced, SetTimer, ...
 
@@ -54,7 +54,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from . import (
     election,
     follower,
@@ -137,7 +137,7 @@ class RaftCore:
         self._is_stopped = False
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
-        """What follows from `event`. After `Fatal` or `ShutdownCompleted`: nothing any more."""
+        """What follows from `event`. After `Fatal` or `ShutdownCompleted` there are no effects."""
         if self._is_stopped:
             return []
         replica = self._replica

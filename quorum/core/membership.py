@@ -10,24 +10,24 @@ may be in effect as soon as its record is appended, and why the next change has 
     no other change waits or is uncommitted                 REQUEST_TIMED_OUT
     add: its id is not in the set                           DUPLICATE_VOTER
     add: has the leader's log, before its time is up        REQUEST_TIMED_OUT, and no change
-    add by itself: had it lately; decided at once           REQUEST_TIMED_OUT, and no change
+    add by itself: had it recently; decided at once          REQUEST_TIMED_OUT, and no change
     remove, update: id and directory are in the set         VOTER_NOT_FOUND
-    remove: somebody is left                                INVALID_REQUEST
+    remove: a voter is left                                 INVALID_REQUEST
 
 A replica that adds itself (auto-join) asks to be answered before the commit; one of Apache Kafka fetches nothing while
 it waits. So whether it has caught up has to be seen by what it fetched before.
 
 A leader that removes itself leads on, without counting itself, until that is committed; then it resigns.
 
-With kraft.version 0 voters are configured, and the log knows no directory ids. Each voter tells its leader what it is
-(UpdateRaftVoter); the leader keeps that as long as it leads. An upgrade to 1 writes kraft.version and the voters as
+With kraft.version 0 voters are configured, and the log knows no directory ids. Each voter reports to its leader what it
+is (UpdateRaftVoter); the leader keeps that as long as it leads. An upgrade to 1 writes kraft.version and the voters as
 they said they are, in one batch: the set stays the same, its members get their directory ids.
 
     before an upgrade                                       else
     ------------------------------------------------------  -------------------------------------------------------
     this replica leads that epoch, which has committed      NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
     the level is not lower, and one that exists             INVALID_UPDATE_VERSION
-    every voter has told what it is, and supports it        INVALID_UPDATE_VERSION
+    every voter has reported what it is, and supports it       INVALID_UPDATE_VERSION
     no other change waits or is uncommitted, this very      REQUEST_TIMED_OUT
     upgrade included
 """
@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .effects import ControlRecord, KRaftVersionRecord, VotersRecord
 from .identity import position_key
 from .leader_log import append_control
@@ -63,7 +63,7 @@ def on_add_request(replica: Replica, token: object, request: AddVoterRequest) ->
         _answer(replica, token, *refusal)
         return
     if not request.ack_when_committed and not _was_caught_up(replica, request.voter.key):
-        message = f"{request.voter.key} is behind; fetch on, and ask again"
+        message = f"{request.voter.key} is behind the leader; let it catch up, and try again"
         _answer(replica, token, ErrorCode.request_timed_out, message)
         return
     catch_up_end_offset = replica.log.end_offset if request.ack_when_committed else 0
@@ -165,14 +165,14 @@ def _unready(replica: Replica, level: int) -> Iterator[Refusal]:
         if reported is None or reported.key.directory_id == NO_DIRECTORY_ID:
             yield (
                 error,
-                f"voter {node.id} has not told the leader its directory id yet: is it running, and new enough?",
+                f"voter {node.id} has not reported its directory id to the leader yet: is it running, and new enough?",
             )
         elif (unfit := _unfit(replica, reported, level)) is not None:
             yield error, unfit[1]
         elif not _is_itself(replica, reported.key):
             yield (
                 error,
-                f"voter {node.id} does not fetch as {reported.key} yet, which it has told the leader that it is",
+                f"voter {node.id} does not fetch as {reported.key} yet, which it has reported to the leader",
             )
 
 
@@ -195,6 +195,8 @@ def on_high_watermark(replica: Replica, role: Leader) -> None:
         role.voter_change = None
         if not change.is_answered:
             _answer(replica, change.token, ErrorCode.none, "")
+    # A removed leader leads until its removal is committed, and does not count itself: were it to resign before, the
+    # change might be lost, and the operator would have to ask again.
     if not replica.is_voter and replica.voter_history.latest.offset < replica.high_watermark:
         resign(replica, role, "this replica was removed from the voters")
 
@@ -263,6 +265,8 @@ def _change_refusal(replica: Replica, cluster_id: str | None) -> Refusal | None:
 
 def _under_way(replica: Replica) -> Refusal | None:
     """What has to be committed first."""
+    # One voter at a time, and from a committed set: only then do the majorities of the old and the new set overlap. A
+    # record of this epoch must be committed before, or two leaders could each begin from another set (Raft's erratum).
     role = _leader(replica)
     if replica.high_watermark <= role.epoch_start_offset:
         return ErrorCode.request_timed_out, f"epoch {replica.epoch} has not committed a record yet; try again"

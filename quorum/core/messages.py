@@ -6,8 +6,8 @@ A response carries `error`, who the answering replica believes leads (`leader`),
 
 from __future__ import annotations
 
-from ...fetcher.core.epoch_fetch import DivergingEpoch
-from ...protocol.errors import ErrorCode
+from ...fetcher.core import DivergingEpoch
+from ...protocol import ErrorCode
 from ...protocol.values import value
 from .state import Endpoint, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
 from .voters import VoterNode, VotersAt
@@ -222,7 +222,7 @@ class RemoveVoterRequest:
 
 @value(kw_only=True)
 class UpdateVoterRequest:
-    """UpdateRaftVoter v0: a voter tells its leader where it listens now and which kraft.versions it speaks."""
+    """UpdateRaftVoter v0: a voter reports to its leader where it listens now and which kraft.versions it speaks."""
 
     cluster_id: str | None
     epoch: int

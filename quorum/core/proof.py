@@ -34,13 +34,13 @@ too. They are asked by pre-votes, which bind no voter. So one wiped disk among t
 voter fails with it, as long as the others' logs are not empty (a majority of empty logs is a new cluster). The price:
 all others must be reachable once before this replica counts.
 
-A file marks such a replica (`unproven_voter`). It survives a restart; an operator may remove it, and accepts with that
+A file marks such a replica (`vote_keeper`). It survives a restart; an operator may remove it, and accepts with that
 that records may be lost.
 """
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .messages import VoteRequest, VoteResponse
 from .replica import Replica
 from .roles import IN_FLIGHT, Follower, Probation

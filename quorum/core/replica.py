@@ -80,6 +80,7 @@ class Replica:
         "_held",
         "_is_proven_with_state",
         "_persisted",
+        "announced_leader",
         "chance",
         "config",
         "election_attempts",
@@ -100,7 +101,6 @@ class Replica:
         "probation",
         "role",
         "shutdown_deadline_ms",
-        "told_leader",
         "voted_key",
         "voter_history",
         "voters",
@@ -125,7 +125,7 @@ class Replica:
         self.leader_id = election.leader_id
         self.leader_endpoint: Endpoint | None = None
         self.voted_key = election.voted_key
-        self.told_leader: LeaderAndEpoch | None = None
+        self.announced_leader: LeaderAndEpoch | None = None
         self.role: Role = Unattached(0, 0)
         self.election_attempts = 0
         self.is_started = False

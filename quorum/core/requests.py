@@ -29,8 +29,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...fetcher.core.epoch_fetch import QUORUM_RULES, check_leader_epoch
-from ...protocol.errors import ErrorCode
+from ...fetcher.core import QUORUM_RULES, check_leader_epoch
+from ...protocol import ErrorCode
 from .replica import Replica
 from .roles import Leader
 from .state import EPOCH_MAX
@@ -49,7 +49,7 @@ def is_other_cluster(replica: Replica, cluster_id: str | None) -> bool:
 
 
 def is_foreign_voter(replica: Replica, voter_id: int) -> bool:
-    """Whether static voters exclude it. With dynamic voters a replica may be behind: anyone may be a voter by now."""
+    """Whether static voters exclude it. With dynamic voters this replica's voter set may lag, so it excludes none."""
     return replica.kraft_version == KRAFT_VERSION_STATIC and voter_id not in replica.voters.by_id
 
 
@@ -85,6 +85,8 @@ def leader_only_error(replica: Replica, epoch: int) -> ErrorCode | None:
 
 def claim_epoch(replica: Replica, epoch: int) -> bool:
     """Return whether a request may raise this replica's epoch to `epoch`, and count it if so."""
+    # Epochs are a finite resource, and a request may come from any process: without a limit on how fast they rise, one
+    # request with a huge epoch would leave the quorum none to elect in.
     steps = epoch - replica.epoch
     if steps <= 0:
         return True

@@ -1,11 +1,11 @@
 """Leaving in good order: EndQuorumEpoch sent and received, and the end of a replica's service.
 
-A leader that goes names its successors, the longest log first. A voter that hears it stands for election after
+A leader that resigns names its successors, the longest log first. A voter that receives this stands for election after
 
     its position in the list     0    n >= 1                                            not in it
     it waits                     0    min(backoff.max, retry.backoff * 2^(n-1))         backoff.max
 
-and sooner grants pre-votes to others. With static voters a voter that is missing from the list is also told so
+and sooner grants pre-votes to others. With static voters a voter that is missing from the list is also notified
 (INCONSISTENT_VOTER_SET). A resigned leader stays in its epoch, where it can neither lead nor follow, until another
 epoch shows itself, or it begins one when its election timeout passes.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .config import RaftConfig
 from .effects import ShutdownCompleted
 from .messages import EndQuorumEpochRequest, EndQuorumEpochResponse
@@ -106,8 +106,8 @@ def on_shutdown(replica: Replica) -> None:
 def poll_shutdown(replica: Replica) -> bool:
     """Return whether the shutdown is complete: every voter has responded, or the deadline has passed."""
     role = replica.role
-    is_told = not replica.is_awaiting_disk and (not isinstance(role, Resigned) or not role.end_at_ms)
-    if is_told or replica.now_ms >= replica.shutdown_deadline_ms:
+    is_announced = not replica.is_awaiting_disk and (not isinstance(role, Resigned) or not role.end_at_ms)
+    if is_announced or replica.now_ms >= replica.shutdown_deadline_ms:
         replica.emit_past_gate(ShutdownCompleted())
         return True
     return False

@@ -180,7 +180,7 @@ class Leader:
 
     `check_quorum_deadline_ms`: when to check which of `checked_voters` still fetch; None where the leader is the
     majority. `positions`: by the key in the voter set for voters, by their own for observers. `begin_at_ms`: when to
-    tell a voter (again) that this epoch began. `pending`: batches that have their offsets, up to `next_offset`, and
+    notify a voter (again) that this epoch began. `pending`: batches that have their offsets, up to `next_offset`, and
     wait for the log. `uncommitted`: (last offset, bytes, token) of appends that wait for the high watermark.
     `reported`: what static voters say of themselves, `identities`: who they are, by id.
     """

@@ -8,13 +8,13 @@
     `SnapshotRejected`                         as before; the next Fetch half   -
                                                a fetch timeout later
 
-Until the last step the log stays what it is. A leader that changes, or does not have the snapshot any more, ends the
-download; the next Fetch tells what to do instead.
+Until the last step the log stays what it is. A change of the leader ends the download, and so does a leader that no
+longer has the snapshot; the next Fetch decides what to do instead.
 """
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .effects import SnapshotChunkAppend
 from .events import SnapshotInstalled
 from .messages import FetchSnapshotRequest, FetchSnapshotResponse, SnapshotChunk
@@ -23,8 +23,8 @@ from .roles import Download, Follower
 from .state import OffsetAndEpoch
 
 
-def hear_leader(replica: Replica, role: Follower) -> None:
-    """It answered as leader. One that resigned may still do so, and stays gone."""
+def note_leader_contact(replica: Replica, role: Follower) -> None:
+    """Note a response of the leader. One that resigned may still respond, and stays resigned."""
     role.has_fetched = True
     replica.election_attempts = 0
     if not role.is_leader_resigned:
@@ -71,7 +71,7 @@ def on_fetch_snapshot_response(
         role.download = None
         role.fetch_at_ms = replica.retry_at()
         return
-    hear_leader(replica, role)
+    note_leader_contact(replica, role)
     _take_chunk(replica, role, role.download, response)
 
 
@@ -90,6 +90,7 @@ def on_chunk_written(replica: Replica, effect: SnapshotChunkAppend) -> None:
     role.fetch_deadline_ms = replica.fetch_deadline()
     role.download.writing = None
     role.download.position = effect.end_position
+    # Only a whole file replaces the log: until then a crash finds the log that this replica acknowledged.
     if effect.is_last:
         replica.install_snapshot(effect.snapshot_id)
 

@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
-from ...protocol.topics import uuid_to_text
+from ...protocol import uuid_to_text
 from ...protocol.values import value
 
 NO_DIRECTORY_ID = UUID(int=0)
@@ -27,7 +27,7 @@ NO_DIRECTORY_ID = UUID(int=0)
 
 
 EPOCH_MAX = 2**31 - 1
-"""As the wire has it. Nobody is voted for or followed in the last one: none could follow it."""
+"""The highest epoch on the wire. No vote is granted in it, and no leader followed: no epoch could come after it."""
 
 
 class Chance(Protocol):
@@ -114,7 +114,7 @@ class LeaderAndEpoch:
 class ElectionState:
     """What `quorum-state` holds: written, and on disk, before anything leaves that depends on it.
 
-    `voted_key`: the candidate that got this replica's vote in `epoch`, itself included; None if nobody did.
+    `voted_key`: the candidate that got this replica's vote in `epoch`, itself included; None if none did.
     """
 
     epoch: int
@@ -125,4 +125,4 @@ class ElectionState:
 EMPTY_LOG = OffsetAndEpoch(0, 0)
 """Where a log begins that no snapshot precedes."""
 INITIAL_ELECTION = ElectionState(0)
-"""A replica that never heard of an election."""
+"""The state of a replica that never took part in an election."""

@@ -1,8 +1,8 @@
 """From one state to another: each way in is one function, and all of them check the literal table.
 
-A transition changes memory, asks for the new state to be persisted, and says what listeners must hear. What the new
-role then *does* (asks for votes, fetches, appends its first record) is decided by the role's module right after, in the
-same step.
+A transition changes memory, asks for the new state to be persisted, and says what listeners are notified of. What the
+new role then *does* (asks for votes, fetches, appends its first record) is decided by the role's module right after, in
+the same step.
 
 Invariants asserted here: the epoch never falls; within an epoch the leader is set once; a vote is given once; only a
 candidate becomes leader; only voters are anything but unattached or follower.
@@ -16,12 +16,12 @@ The first state follows from what was on disk (`start`):
     another replica as leader                     FOLLOWER of it
     a vote, or nothing                            UNATTACHED, the vote kept
 
-A replica that is the only voter does not wait for anybody.
+A replica that is the only voter waits for no other.
 """
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .effects import AppendError, AppendFailed, BecameLeader, LeaderChanged, ResignedLeadership
 from .messages import EndQuorumEpochRequest, FetchResponse, VoterChangeResponse
 from .replica import Replica
@@ -45,7 +45,7 @@ def start(replica: Replica) -> None:
         replica.role = Resigned(election_deadline_ms, None, {})
     else:
         replica.role = Follower(replica.fetch_deadline(), now_ms, now_ms)
-    replica.told_leader = replica.leader
+    replica.announced_leader = replica.leader
     replica.emit(LeaderChanged(replica.leader))
 
 
@@ -77,6 +77,8 @@ def become_candidate(replica: Replica) -> None:
     """A new epoch, and the first vote in it for itself."""
     assert replica.may_stand, f"{replica.key} does not vote"
     assert replica.epoch < EPOCH_MAX, f"there is no epoch after {replica.epoch}"
+    # A replica raises the epoch by itself only here, after a majority granted pre-votes: a voter that is cut off stays
+    # in its epoch, and deposes no leader when it is back.
     role = Candidate(replica.random_election_deadline(), _new_poll(replica))
     _enter(replica, role, replica.epoch + 1, None, replica.key)
 
@@ -86,6 +88,7 @@ def become_leader(replica: Replica) -> None:
     assert isinstance(role, Candidate), f"{role.state} cannot lead"
     granted = [node.id for node in replica.voters if node.id in role.poll.granted]
     assert len(granted) >= replica.voters.majority, (granted, replica.voters)
+    # No record of this epoch may exist yet: offset and epoch must name one record for ever.
     assert replica.log.last.epoch < replica.epoch, (replica.log.last, replica.epoch)
     replica.election_attempts = 0
     begin_at_ms = {node.id: replica.now_ms for node in replica.other_voters}
@@ -175,8 +178,8 @@ def _enter(
     replica.persist()
     if isinstance(old, Leader):
         _abandon_leadership(replica, old, old_epoch, reason)
-    if replica.leader != replica.told_leader:
-        replica.told_leader = replica.leader
+    if replica.leader != replica.announced_leader:
+        replica.announced_leader = replica.leader
         replica.emit(LeaderChanged(replica.leader))
 
 

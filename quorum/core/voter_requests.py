@@ -15,7 +15,7 @@ One request at a time, the first when the leader has answered a Fetch, the next 
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .config import RaftConfig
 from .messages import AddVoterRequest, RemoveVoterRequest, UpdateVoterRequest, VoterChangeResponse
 from .replica import Replica

@@ -1,8 +1,8 @@
-"""Who votes: the voter set, and its history as the log tells it (KIP-853).
+"""The voter set, and its history as the log records it (KIP-853).
 
 A voter set is in effect from the moment its record is *appended*, committed or not, and a truncation that cuts the
 record puts the set before it into effect again. The history therefore keeps, by offset, every set whose record may yet
-be cut; what lies at or below a snapshot is never cut.
+be cut; what is at or below a snapshot is never cut.
 """
 
 from __future__ import annotations

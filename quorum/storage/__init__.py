@@ -5,8 +5,7 @@ snapshots        cuts, fetches, serves and removes snapshots.
 snapshot_file    writes and checks one snapshot file (KIP-630).
 control_batches  converts the core's values to batches and back.
 election_file    reads and writes `quorum-state`.
-vote_keeper      is the one task that writes `quorum-state`.
-unproven_voter   reads and writes the mark of a voter that lost its disk.
+vote_keeper      is the one task that writes `quorum-state` and the mark of an unproven voter.
 recovery         puts together what a replica knows at its start.
 bootstrap_file   reads and writes the records that a new cluster begins with.
 formatting       formats log directories, as Kafka's storage tool does.

@@ -13,9 +13,8 @@ from itertools import chain
 from typing import Final
 from uuid import UUID
 
-from ...protocol.errors import CorruptRecordError
-from ...protocol.records import Record, build_batch, iter_batches, iter_records
-from ...protocol.records.batch_header import Buffer
+from ...protocol import CorruptRecordError
+from ...protocol.records import Buffer, Record, build_batch, iter_batches, iter_records
 from ...protocol.records.quorum_records import (
     KRaftVersion,
     LeaderChange,
@@ -114,7 +113,7 @@ def voters_record(voters: VoterSet) -> Voters:
 
 
 def voter_set(record: Voters) -> VoterSet:
-    """CorruptRecordError if it is none: nobody would decide by it, or somebody twice."""
+    """Raise CorruptRecordError if the batch is not one: replicas could otherwise disagree on it."""
     ids = [voter.voter_id for voter in record.voters]
     if not ids or len(set(ids)) < len(ids) or min(ids) < 0:
         raise CorruptRecordError(f"a Voters record names {ids}: expected one voter or more, each of them once")
@@ -130,7 +129,7 @@ def voter_set(record: Voters) -> VoterSet:
 
 
 def voters_after(record: QuorumRecord | None, offset: int, before: VotersAt) -> VotersAt:
-    """What is in effect behind a control record; `before` itself if the record says nothing of it."""
+    """What is in effect after a control record; `before` itself if the record says nothing of it."""
     match record:
         case Voters():
             return VotersAt(offset, voter_set(record), before.kraft_version)
@@ -141,7 +140,7 @@ def voters_after(record: QuorumRecord | None, offset: int, before: VotersAt) -> 
 
 
 def voters_of_snapshot(end_offset: int, setup: QuorumSetup, configured: VotersAt) -> VotersAt:
-    """The voters in effect behind a snapshot: as it says, or the configured ones where it says nothing of them."""
+    """The voters in effect after a snapshot: as it says, or the configured ones where it says nothing of them."""
     if setup.voters is None:
         return VotersAt(end_offset - 1, configured.voters, configured.kraft_version)
     return VotersAt(end_offset - 1, voter_set(setup.voters), setup.kraft_version)
@@ -154,7 +153,7 @@ def setup_of_voters(voters: VotersAt) -> QuorumSetup:
     return QuorumSetup(voters.kraft_version, voters_record(voters.voters))
 
 
-# What was fetched, or lies in the log.
+# What was fetched, or is in the log.
 
 
 def fetched_records(data: Buffer, before: VotersAt) -> FetchedRecords:

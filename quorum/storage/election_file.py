@@ -18,7 +18,7 @@ from typing import Final
 
 from ...log.core.errors import CorruptFileError
 from ...log.disk.port import Disk
-from ...protocol.topics import uuid_from_text, uuid_to_text
+from ...protocol import uuid_from_text, uuid_to_text
 from ..core.state import NO_DIRECTORY_ID, ElectionState, ReplicaKey
 from ..core.voters import KRAFT_VERSION_STATIC, VoterSet
 

@@ -22,7 +22,7 @@ from uuid import UUID
 from ...log.core.checkpoints import META_PROPERTIES, MetaProperties, decode_meta_properties, encode_meta_properties
 from ...log.disk.durable_directory import make_directory_durably
 from ...log.disk.port import Disk
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ..core.errors import QuorumStartError
 from ..core.state import ReplicaKey
 from ..core.voters import KRAFT_VERSION_DYNAMIC, VotersAt, VoterSet
@@ -34,7 +34,7 @@ from .snapshots import SnapshotStore
 
 
 async def identify(disk: Disk, directory: Path, node_id: int, cluster_id: str | None) -> MetaProperties:
-    """Whose directory it is. QuorumStartError if it is nobody's; INCONSISTENT_CLUSTER_ID if another's."""
+    """Return the owner of a directory. QuorumStartError if it is unformatted; INCONSISTENT_CLUSTER_ID if another's."""
     path = directory / META_PROPERTIES
     if not await disk.exists(path):
         raise QuorumStartError(f"{path} is not there: format the directory first (tierfetch format)")
@@ -88,7 +88,7 @@ class FormatOrder:
 async def format_directories(
     disk: Disk, order: FormatOrder, *, ignore_formatted: bool, rng: Random, now_ms: Callable[[], int]
 ) -> FormatResult:
-    """QuorumStartError if one is formatted already, unless that is to be ignored; then nothing was changed."""
+    """QuorumStartError if one is formatted already, unless that is ignored; then nothing was changed."""
     formatted = [path for path in order.directories if await disk.exists(path / META_PROPERTIES)]
     for path in formatted:
         await _check_same_owner(disk, path, order)

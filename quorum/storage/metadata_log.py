@@ -9,7 +9,7 @@
   the snapshot's end: the crash came between the snapshot's rename and the end of the truncation.
 * The log begins at 0 or at the end offset of a snapshot (`start_id`). Retention (`metadata.max.retention.*`) moves it
   to the next snapshot's end; segments and snapshots below go, the latest snapshot never.
-* What lies below the recovery point was flushed: damage there is refused when the log is opened, never cut away, for a
+* What is below the recovery point was flushed: damage there is refused when the log is opened, never cut away, for a
   voter that forgets committed records could help to elect a leader without them.
 * The epoch of the last record is the latest snapshot's where the log is empty above it.
 
@@ -38,8 +38,8 @@ from ...log.disk.durable_directory import make_directory_durably
 from ...log.disk.port import Disk
 from ...log.partition_log import LogLocation, LogSlice, PartitionLog
 from ...log.segment.open_limit import OpenSegments
+from ...protocol import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from ...protocol.fetch.messages import SnapshotId
-from ...protocol.topics import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from ..core.config import MetadataLogConfig
 from .snapshots import SnapshotStore
 
@@ -77,7 +77,7 @@ class _RecoveryPoint:
 
     async def opened(self) -> None:
         """After recovery, which may have cut the log."""
-        if self.log.offsets.recovery_point != self._saved:
+        if self.log.state.offsets.recovery_point != self._saved:
             await self._save(sync=True)
 
     async def save_log_start_offsets(self) -> None:
@@ -91,7 +91,7 @@ class _RecoveryPoint:
 
     async def flushed(self) -> None:
         """After a flush."""
-        if self.log.offsets.recovery_point - self._saved >= RECOVERY_POINT_EVERY:
+        if self.log.state.offsets.recovery_point - self._saved >= RECOVERY_POINT_EVERY:
             await self._save(sync=False)
 
     def segment_closed(self) -> None:
@@ -102,8 +102,16 @@ class _RecoveryPoint:
         """No client produces to it."""
         return True
 
+    @property
+    def accepts_replicas(self) -> bool:
+        """The room that data leaves on the disk is for this log."""
+        return True
+
+    def note_written(self, size_bytes: int) -> None:
+        """Nothing depends on it."""
+
     async def _save(self, *, sync: bool) -> None:
-        point = self.log.offsets.recovery_point
+        point = self.log.state.offsets.recovery_point
         await self._disk.write_file(self._path, encode_offsets({METADATA_PARTITION: point}), sync=sync)
         self._saved = point
 
@@ -146,7 +154,7 @@ class MetadataLog:
         )
         log = keeper.log = await PartitionLog.open(location)
         latest = snapshots.latest
-        if latest is not None and not _goes_on_behind(log, latest):
+        if latest is not None and not _is_cut_from(log, latest):
             await log.truncate_fully_and_start_at(latest.end_offset)
         await log.flush()
         await keeper.opened()
@@ -158,60 +166,62 @@ class MetadataLog:
 
     @property
     def log_start_offset(self) -> int:
-        return self._log.log_start_offset
+        return self._log.state.log_start_offset
 
     @property
     def start_id(self) -> SnapshotId:
         """The log start and the epoch of the record before it: a snapshot's id, or 0 and 0."""
-        start = self._log.log_start_offset
+        start = self._log.state.log_start_offset
         found = [known for known in self.snapshots.ids if known.end_offset == start]
         assert found or start == 0, f"the log begins at {start}, the snapshots end at {self.snapshots.ids}"
         return found[-1] if found else SnapshotId(0, 0)
 
     @property
     def log_end_offset(self) -> int:
-        return self._log.log_end_offset
+        return self._log.state.log_end_offset
 
     @property
     def flushed_end_offset(self) -> int:
         """Below it everything survives a crash of the machine."""
-        return self._log.offsets.recovery_point
+        return self._log.state.offsets.recovery_point
 
     @property
     def high_watermark(self) -> int:
-        return self._log.high_watermark
+        return self._log.state.high_watermark
 
     @property
     def epochs(self) -> LeaderEpochCache:
         """To look into."""
-        return self._log.epochs
+        return self._log.state.epochs
 
     @property
     def last_epoch(self) -> int:
         """The epoch of the last record, in the log or in the latest snapshot; 0 of an empty log, as in Kafka."""
         latest = self.snapshots.latest
-        return max(self._log.epochs.latest_epoch, 0 if latest is None else latest.epoch)
+        return max(self._log.state.epochs.latest_epoch, 0 if latest is None else latest.epoch)
 
     @property
     def failure(self) -> str | None:
-        return self._log.failure
+        return self._log.state.failure
 
     # Changes.
 
     async def append(self, data: bytearray | bytes | memoryview) -> int:
         """Append whole batches as they are; return the log end after them, visible but not durable yet."""
         await self._log.append_as_follower(data)
-        return self._log.log_end_offset
+        return self._log.state.log_end_offset
 
     async def flush(self) -> int:
         """Make everything durable that was appended; where that ends."""
         await self._log.flush()
         await self._keeper.flushed()
-        return self._log.offsets.recovery_point
+        return self._log.state.offsets.recovery_point
 
     async def truncate_to(self, offset: int) -> int:
         """Cut every batch that holds `offset` or more; the new log end, durable."""
-        assert offset >= self._log.high_watermark, f"truncating to {offset} cuts committed {self._log.high_watermark}"
+        assert offset >= self._log.state.high_watermark, (
+            f"truncating to {offset} cuts committed {self._log.state.high_watermark}"
+        )
         return await self._log.truncate_to(offset)
 
     async def begin_at_snapshot(self, snapshot_id: SnapshotId) -> None:
@@ -233,15 +243,19 @@ class MetadataLog:
         return is_moved
 
     def _next_start(self) -> SnapshotId | None:
-        """The next snapshot that the log could begin with, if what lies below it is too much or too old."""
-        start = self._log.log_start_offset
+        """The next snapshot that the log could begin with, if what is below it is too much or too old."""
+        start = self._log.state.log_start_offset
         following = next((known for known in self.snapshots.ids if known.end_offset > start), None)
-        if following is None or following.end_offset > self._log.log_end_offset:
+        if following is None or following.end_offset > self._log.state.log_end_offset:
             return None
         config = self._config
-        if 0 <= config.retention_bytes < self._log.size_bytes + self.snapshots.size_bytes:
+        if 0 <= config.retention_bytes < self._log.state.segments.size_bytes + self.snapshots.size_bytes:
             return following
-        older = [item for item in self._log.segments if not item.is_active and item.next_offset <= following.end_offset]
+        older = [
+            item
+            for item in self._log.state.segments.as_tuple()
+            if not item.is_active and item.next_offset <= following.end_offset
+        ]
         is_old = older and 0 <= config.retention_ms < self._now_ms() - older[0].max_timestamp_ms
         return following if is_old else None
 
@@ -252,14 +266,14 @@ class MetadataLog:
 
     async def _begin_at_a_snapshot(self) -> None:
         """A removal of segments that a crash cut short, or Kafka's own, leaves the first one below a snapshot's end."""
-        start = self._log.log_start_offset
+        start = self._log.state.log_start_offset
         if start == 0 or any(known.end_offset == start for known in self.snapshots.ids):
             return
         following = next((known for known in self.snapshots.ids if known.end_offset > start), None)
         if following is None:
             raise CorruptFileError(
-                f"{self._log.directory}: the log begins at offset {start}, and no snapshot covers what lies below: "
-                f"restore the snapshot, or remove the directory to have this replica fetch everything again"
+                f"{self._log.state.directory}: the log begins at offset {start}, and no snapshot covers what is below"
+                " it: restore the snapshot, or remove the directory to have this replica fetch everything again"
             )
         await self.snapshots.remove_before(following)
         await self._raise_log_start(following.end_offset)
@@ -278,17 +292,17 @@ class MetadataLog:
     async def close(self) -> None:
         """Flushed, unless it has failed; then nothing more is written."""
         await self.snapshots.close()
-        if self._log.failure is None:
+        if self._log.state.failure is None:
             await self._log.close()
             await self._keeper.save_recovery_points()
         else:
             await self._log.abandon()
 
 
-def _goes_on_behind(log: PartitionLog, snapshot: SnapshotId) -> bool:
-    """Whether the snapshot was cut from this log, as far as epochs can tell; else it was fetched in place of it."""
-    last_epoch = log.epochs.epoch_for_offset(snapshot.end_offset - 1)
-    return log.log_end_offset >= snapshot.end_offset and last_epoch in (None, snapshot.epoch)
+def _is_cut_from(log: PartitionLog, snapshot: SnapshotId) -> bool:
+    """Return whether the snapshot was cut from this log, as far as epochs show; else it was fetched to replace it."""
+    last_epoch = log.state.epochs.epoch_for_offset(snapshot.end_offset - 1)
+    return log.state.log_end_offset >= snapshot.end_offset and last_epoch in (None, snapshot.epoch)
 
 
 async def _make_directory(disk: Disk, directory: Path) -> None:

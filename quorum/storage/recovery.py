@@ -9,7 +9,7 @@
 | the mark | it has to prove its log and its votes (`proof`), if it can vote at all |
 
 `quorum-state` is written before anything else. So a replica without it, or with one from a backup, may have forgotten
-what it acknowledged, or a vote; or it is new, which nothing here can tell.
+what it acknowledged, or a vote; or it is new, which nothing here can show.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from __future__ import annotations
 import logging
 
 from ...protocol.fetch.messages import SnapshotId
-from ...protocol.records import iter_records
-from ...protocol.records.batch_header import iter_batches
+from ...protocol.records import iter_batches, iter_records
 from ...protocol.records.quorum_records import parse_quorum_record
 from ..core.events import RecoveredState
 from ..core.state import ElectionState, OffsetAndEpoch, ReplicaKey

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ...log.core.errors import CorruptFileError
-from ...protocol.errors import CorruptRecordError
+from ...protocol import CorruptRecordError
 from ...protocol.fetch.messages import SnapshotId
 from ...protocol.records import BatchHeader, Record, build_batch, iter_batches, iter_records
 from ...protocol.records.quorum_records import (
@@ -154,7 +154,7 @@ def parse_in_slices(data: bytes, *, name: str) -> Iterator[ParsedSnapshot | None
     try:
         for position, header in iter_batches(data):
             if controls and isinstance(controls[-1], SnapshotFooter):
-                raise CorruptFileError(f"{name}: a batch at byte {position} lies behind the snapshot's footer")
+                raise CorruptFileError(f"{name}: a batch at byte {position} follows the snapshot's footer")
             if header.is_control:
                 controls += _controls(data, position, header)
             elif not controls:
@@ -174,7 +174,7 @@ def parse_in_slices(data: bytes, *, name: str) -> Iterator[ParsedSnapshot | None
     if not controls or not isinstance(controls[0], SnapshotHeader):
         raise CorruptFileError(f"{name}: the first batch must begin with a snapshot header")
     if end != len(data) or not isinstance(controls[-1], SnapshotFooter):
-        raise CorruptFileError(f"{name}: it has no footer: {len(data) - end} bytes lie behind the last whole batch")
+        raise CorruptFileError(f"{name}: it has no footer: {len(data) - end} bytes follow the last whole batch")
     yield ParsedSnapshot(controls[0].last_contained_log_timestamp_ms, setup_of(controls), tuple(batches))
 
 

@@ -4,7 +4,7 @@
 |---|---|---|
 | `.part` | `write` makes it, `store_chunk` appends to it | removed by `load` |
 | whole | checked, synced, renamed, directory synced, in this order | there, and counted |
-| gone | `remove_before`, oldest first | there or not: counted again, and removed by the next clean-up |
+| removed | `remove_before`, oldest first | there or not: counted again, and removed by the next clean-up |
 
 A fetched snapshot is checked as a whole before its rename: what a leader sent with a wrong CRC or without its footer
 never takes the name of a snapshot. A snapshot cut here is checked by its reader.
@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from ...log.core.errors import CorruptFileError
 from ...log.disk.port import Disk, DiskFile
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.fetch.messages import SnapshotId
 from .snapshot_file import (
     FileChunk,
@@ -102,7 +102,7 @@ class SnapshotStore:
         self._cuts += 1
         path, position = self._directory / cut_name(snapshot_id, self._cuts), 0
         try:
-            file = await self._open_anew(path)
+            file = await self._open_empty(path)
             try:
                 for batch in batches:
                     await file.write(position, batch)
@@ -125,14 +125,14 @@ class SnapshotStore:
             raise
 
     async def drop(self, cut: CutSnapshot) -> None:
-        """It is not wanted any more."""
+        """Give up the download."""
         await self._disk.remove(cut.path)
 
     async def store_chunk(self, snapshot_id: SnapshotId, position: int, data: bytes | memoryview) -> int:
         """Append a chunk of a fetched snapshot and return the position after it. A chunk at 0 starts the file again."""
         if position == 0:
             await self.drop_part()
-            self._part = (snapshot_id, await self._open_anew(self._part_path(snapshot_id)), 0)
+            self._part = (snapshot_id, await self._open_empty(self._part_path(snapshot_id)), 0)
         assert self._part is not None, (snapshot_id, position)
         part_id, file, end = self._part
         assert (part_id, end) == (snapshot_id, position), (part_id, end, snapshot_id, position)
@@ -166,7 +166,7 @@ class SnapshotStore:
             await file.close()
             await self._disk.remove(self._part_path(snapshot_id))
 
-    async def _open_anew(self, path: Path) -> DiskFile:
+    async def _open_empty(self, path: Path) -> DiskFile:
         await self._disk.remove(path)
         return await self._disk.open(path, create=True)
 

@@ -1,5 +1,9 @@
 """The one task that writes `quorum-state` and the mark beside it, in the core's order: PersistState, VoterProven.
 
+The mark, `unproven-voter`, is an empty file that Apache Kafka ignores. It says that the replica began with an empty
+disk, or without its `quorum-state` (see `core.proof`). It is made before anything else is written, so that a
+`quorum-state` without it says that the replica was there before.
+
 A failed write is reported as LogFailed, and nothing is written after it.
 """
 
@@ -8,13 +12,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from ...log.disk.port import Disk
 from ..core.effects import PersistState, VoterProven
 from ..core.events import LogFailed, StatePersisted
 from ..core.voters import VotersAt
 from .election_file import ElectionFile
-from .unproven_voter import UnprovenVoterMark
+
+UNPROVEN_VOTER: Final = "unproven-voter"
+
+
+class UnprovenVoterMark:
+    """The mark in the directory of one metadata log."""
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        self._disk = disk
+        self._path = directory / UNPROVEN_VOTER
+
+    async def is_there(self) -> bool:
+        return await self._disk.exists(self._path)
+
+    async def put(self) -> None:
+        """Durable when this returns."""
+        await self._disk.write_file(self._path, b"")
+
+    async def remove(self) -> None:
+        """Durable when this returns."""
+        await self._disk.remove(self._path)
+        await self._disk.sync_directory(self._path.parent)
 
 
 class VoteKeeper:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
-from ...fetcher.core.epoch_fetch import DivergingEpoch
-from ...protocol.errors import ErrorCode, KafkaError
+from ...fetcher.core import DivergingEpoch
+from ...protocol import METADATA_TOPIC_ID, ErrorCode, KafkaError
 from ...protocol.fetch.messages import (
-    HIGH_WATERMARK_NOT_TOLD,
+    HIGH_WATERMARK_UNKNOWN,
     EpochEndOffset,
     FetchPartition,
     FetchPartitionResponse,
@@ -24,7 +24,6 @@ from ...protocol.fetch.messages import (
 from ...protocol.fetch.messages import FetchRequest as WireFetchRequest
 from ...protocol.fetch.messages import FetchResponse as WireFetchResponse
 from ...protocol.messages import quorum as kafka
-from ...protocol.topics import METADATA_TOPIC_ID
 from ...protocol.wire.leader_hints import LeaderIdAndEpoch, NodeEndpoint
 from ...protocol.wire.primitives import Part
 from ..core.messages import (
@@ -68,7 +67,7 @@ def fetch_request(request: FetchRequest) -> WireFetchRequest:
         last_fetched_epoch=request.last_fetched_epoch,
         partition_max_bytes=request.max_bytes,
         replica_directory_id=request.replica.directory_id,
-        high_watermark=HIGH_WATERMARK_NOT_TOLD if request.high_watermark < 0 else request.high_watermark,
+        high_watermark=HIGH_WATERMARK_UNKNOWN if request.high_watermark < 0 else request.high_watermark,
     )
     return WireFetchRequest(
         cluster_id=request.cluster_id,
@@ -82,9 +81,9 @@ def fetch_request(request: FetchRequest) -> WireFetchRequest:
 
 def read_fetch_request(body: WireFetchRequest) -> FetchRequest:
     """INVALID_REQUEST unless it asks for the metadata log alone."""
-    topic = _alone(body.topics)
+    topic = _single(body.topics)
     if topic is None or not _is_metadata(topic):
-        raise _not_alone(ErrorCode.invalid_request, body.topics)
+        raise _not_single(ErrorCode.invalid_request, body.topics)
     partition = topic.partitions[0]
     told = partition.high_watermark
     return FetchRequest(
@@ -95,18 +94,18 @@ def read_fetch_request(body: WireFetchRequest) -> FetchRequest:
         last_fetched_epoch=partition.last_fetched_epoch,
         max_wait_ms=max(body.max_wait_ms, 0),
         max_bytes=max(min(body.max_bytes, partition.partition_max_bytes), MIN_BYTES),
-        high_watermark=-1 if told == HIGH_WATERMARK_NOT_TOLD else told,
+        high_watermark=-1 if told == HIGH_WATERMARK_UNKNOWN else told,
     )
 
 
-def _alone(topics: Sequence[AnyTopic]) -> AnyTopic | None:
+def _single(topics: Sequence[AnyTopic]) -> AnyTopic | None:
     """The topic, if it is the only one, and partition 0 its only one."""
     if len(topics) != 1 or len(topics[0].partitions) != 1 or topics[0].partitions[0].partition != PARTITION:
         return None
     return topics[0]
 
 
-def _not_alone(code: ErrorCode, found: Sequence[object]) -> KafkaError:
+def _not_single(code: ErrorCode, found: Sequence[object]) -> KafkaError:
     """Its text is short, however much was asked for."""
     return KafkaError(code, f"expected {TOPIC}-{PARTITION} alone, found {str(found)[:TEXT_MAX]}")
 
@@ -141,9 +140,9 @@ def read_fetch_response(body: WireFetchResponse, before: VotersAt) -> FetchRespo
     """`before`: the voters in effect at the log's end. CorruptRecordError, INVALID_REQUEST for what is no answer."""
     if body.error_code is not ErrorCode.none:
         return FetchResponse(error=body.error_code, leader=NO_LEADER)
-    topic = _alone(body.topics)
+    topic = _single(body.topics)
     if topic is None:
-        raise _not_alone(ErrorCode.invalid_request, body.topics)
+        raise _not_single(ErrorCode.invalid_request, body.topics)
     partition = topic.partitions[0]
     diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
     for place in (diverging, snapshot):
@@ -187,7 +186,7 @@ def fetch_snapshot_request(request: FetchSnapshotRequest) -> kafka.FetchSnapshot
 def read_fetch_snapshot_request(body: kafka.FetchSnapshotRequest) -> FetchSnapshotRequest:
     found = [(topic.name, partition) for topic in body.topics for partition in topic.partitions]
     if len(found) != 1 or found[0][0] != TOPIC or found[0][1].partition != PARTITION:
-        raise _not_alone(ErrorCode.unknown_topic_or_partition, found)
+        raise _not_single(ErrorCode.unknown_topic_or_partition, found)
     partition = found[0][1]
     return FetchSnapshotRequest(
         cluster_id=body.cluster_id,
@@ -230,7 +229,7 @@ def read_fetch_snapshot_response(body: kafka.FetchSnapshotResponse) -> FetchSnap
         return FetchSnapshotResponse(error=body.error_code, leader=NO_LEADER)
     partitions = [partition for topic in body.topics for partition in topic.partitions]
     if len(partitions) != 1 or partitions[0].index != PARTITION:
-        raise _not_alone(ErrorCode.invalid_request, body.topics)
+        raise _not_single(ErrorCode.invalid_request, body.topics)
     partition = partitions[0]
     data = partition.unaligned_records
     is_chunk = partition.error_code is ErrorCode.none

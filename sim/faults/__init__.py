@@ -6,6 +6,7 @@ log_scenes     It draws scenes about the logs of a cluster.
 quorum_scenes  It draws scenes of a quorum.
 scenes         It draws scenes of a cluster.
 schedule       A schedule is data: generated from a seed, stored, shortened, replayed.
-settings       It sets machines and the store as the active faults want them, and corrupts bits.
+settings       It sets machines and the store as the active faults require, and corrupts bits.
+table          It draws faults of connections and of the tier, strangers, and what operators do: a row each.
 shrink         It shortens a schedule that makes a run fail, as long as it still does (delta debugging).
 """

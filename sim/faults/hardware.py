@@ -4,9 +4,9 @@ What must hold meanwhile, and who judges it:
 
 | kind             | allowed                                      | not allowed                                        |
 |------------------|----------------------------------------------|----------------------------------------------------|
-| disk errors      | a log fails, and is opened anew once the     | an acknowledged record is lost; a node gives up    |
+| disk errors      | a log fails, and is reopened once the        | an acknowledged record is lost; a node gives up    |
 |                  | disk takes files; a directory goes offline;  | whose disk does what it should                     |
-|                  | a node without any ends, and is started anew |                                                    |
+|                  | a node without any ends, and is restarted    |                                                    |
 | failed fsync     | the same                                     | what it was to write counts as flushed, because a  |
 |                  |                                              | later one succeeded                                |
 | lost pages       | the same; records of which the last in-sync  | a replica that lacks what it had acknowledged is   |

@@ -8,7 +8,7 @@ a link is blocked while any active fault blocks it, a node is down while any kee
 |------------------------------|-------------------------------------------------------------------------------------|
 | crashes, wipes, pauses       | at once; a keeper for each node starts it again when nothing keeps it down          |
 | links, clocks, disks, store  | settings of the world, set again after each begin and end                           |
-| who leads, who votes, joins  | asked when the fault begins, or told while it lasts (`Nodes`, `on`, `joins`)        |
+| who leads, who votes, joins  | asked when the fault begins, or given while it lasts (`Nodes`, `on`, `joins`)        |
 | requests to the cluster      | made by the scenario (`immediate_faults`); without one for its kind, skipped        |
 """
 
@@ -20,10 +20,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from ...broker.node import StartError
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...quorum import QuorumStartError
 from ..judges.core.events import (
     DiskWiped,
@@ -63,7 +63,7 @@ RELIEF_S = (0.05, 0.6)
 DEPOSED_S = (1.0, 4.0)
 DEPOSED_SHARE = 0.7
 UNTIL_MISSED_S = (0.1, 0.4)
-"""A leader that is back sooner was not missed by anybody."""
+"""A leader that is back sooner was not missed."""
 JOINER_DOWN_S = 0.3
 """Longer than what asked for it is held up."""
 START_FAILURES = (OSError, StartError, QuorumStartError, ProcessDiedError)
@@ -108,7 +108,9 @@ class FaultInjector:
         self._cut: Counter[str] = Counter()
         self._silent: Counter[str] = Counter()
         self._deposed: Counter[str] = Counter()
-        """How often a host is cut off by what has just happened, or nobody hears it, or only clients reach it."""
+        """How often a host is cut off by what has just happened, or no replica receives from it, or only clients reach
+        it.
+        """
         self._late: Counter[tuple[str, str]] = Counter()
         """From voters to their candidates."""
         self._relieved: str | None = None
@@ -127,6 +129,8 @@ class FaultInjector:
             FaultKind.CRASH_VOTER: self._lose_voters,
             FaultKind.RELIEVE_LEADERS: lambda fault: self._relieve(fault.targets[0]),
             FaultKind.DISCONNECT: self._disconnect,
+            FaultKind.REFUSED: self._disconnect,
+            FaultKind.RESETS: self._reset_connections,
             FaultKind.HUNG_DISK: self._hang,
             FaultKind.BIT_ROT: self._corrupt,
             **dict.fromkeys(AT_ONCE, lambda fault: self.immediate_faults[fault.kind](fault)),
@@ -214,7 +218,7 @@ class FaultInjector:
             self._world.loop.call_later(self._rng.uniform(*RELIEF_S), self._relieve, host)
 
     def _leads(self, host: str) -> None:
-        """A node begins to lead a partition. One is deposed at a time, or there would be nobody left."""
+        """A node begins to lead a partition. One is deposed at a time, or no leader would be left."""
         if self._lasts(FaultKind.DEPOSE_LEADERS) and not +self._deposed and self._rng.random() < DEPOSED_SHARE:
             self.injected["depose leaders, cut off"] += 1
             self._world.record("faults", f"only clients reach {host} for a while")
@@ -242,7 +246,7 @@ class FaultInjector:
     def _lasts(self, kind: FaultKind) -> bool:
         return any(fault.kind is kind for fault in self._active.values())
 
-    def _in_a_moment(self, strike: Callable[..., None], *arguments: Any) -> None:
+    def _in_a_moment(self, strike: Callable[..., None], *arguments: object) -> None:
         self._world.loop.call_later(self._rng.uniform(*MOMENT_S), strike, *arguments)
 
     def _crash_voter(self, host: str) -> None:
@@ -265,7 +269,7 @@ class FaultInjector:
         self._set_links()
 
     def _relieve(self, host: str) -> None:
-        """It is cut off, and the one before it is so no more."""
+        """Cut it off, and reconnect the one before it."""
         if self._lasts(FaultKind.RELIEVE_LEADERS):
             self.injected["relieve leaders, cut off"] += 1
             self._world.record("faults", f"{host} is cut off, {self._relieved} is back")
@@ -303,6 +307,12 @@ class FaultInjector:
     def _disconnect(self, fault: Fault) -> None:
         self._world.network.reset_connections(fault.targets[0])
         self._set_links()
+
+    def _reset_connections(self, fault: Fault) -> None:
+        """Reset one after the other, for as long as the fault lasts."""
+        if fault in self._active.values():
+            self._world.network.reset_one_end(fault.targets[0], self._rng)
+            self._world.loop.call_later(self._rng.expovariate(fault.value), self._reset_connections, fault)
 
     def _hang(self, fault: Fault) -> None:
         faults = self._world.host(fault.targets[0]).disk_faults
@@ -364,7 +374,7 @@ class FaultInjector:
     # -- settings -----------------------------------------------------------------------------------------------------
 
     def _apply_settings(self) -> None:
-        """As the active faults want them."""
+        """Set machines and the store as the active faults require."""
         self._set_links()
         active = self.active
         for name in sorted(self._starts):
@@ -387,6 +397,7 @@ class FaultInjector:
         cut = [fault for fault in self.active if fault.kind is FaultKind.DISCONNECT]
         slow |= {pair: fault.value for fault in cut for pair in self._around(*fault.targets)}
         network.flaky = {fault.targets[0] for fault in cut if not fault.value}
+        network.refusing = {fault.targets[0] for fault in self.active if fault.kind is FaultKind.REFUSED}
         jitter_ms = max((f.value for f in self.active if f.kind in OVERTAKING), default=0.0)
         for source, target in permutations(self._everyone, 2):
             if (source, target) in blocked:

@@ -4,8 +4,8 @@
 |-------------------------|--------------------------------------------------------------------------------------------|
 | two die                 | two brokers are killed within a second                                                     |
 | disconnect              | a live broker loses all its connections, and is hard to reach for a while                  |
-| ghost                   | a broker is killed and comes back; then its old process is heard of                        |
-| joiner dies             | brokers are killed and come back; whom a leader wants to take into the ISR then dies again |
+| ghost                   | a broker is killed and comes back; then its old process sends again                        |
+| joiner dies             | brokers are killed and come back; the one that a leader takes into the ISR then dies again |
 | replaced behind a back  | a broker is down while a topic is deleted and created again under its name                 |
 | open reassignment       | a replica is moved to a broker that is down, and controllers restart meanwhile             |
 | thin comes back         | a broker loses its disk, and leaders are moved as soon as it is in sync again              |

@@ -1,7 +1,7 @@
 """Fault schedules: what goes wrong, when, for how long. Data: generated from a seed, stored, shortened, replayed.
 
 A run has a safety phase, during which the faults of its schedule begin and end, and a liveness phase, in which nothing
-fails any more and everything must converge. Each fault ends by itself; at the end of the safety phase all are over.
+fails any longer and everything must converge. Each fault ends by itself; at the end of the safety phase all are over.
 
 | kind            | targets         | value                  | while it lasts                                         |
 |-----------------|-----------------|------------------------|--------------------------------------------------------|
@@ -11,7 +11,7 @@ fails any more and everything must converge. Each fault ends by itself; at the e
 | wipe            | node            | -                      | down; its disk is replaced by an empty one             |
 | pause           | node            | -                      | it does nothing, and knows nothing of it               |
 | partition       | one side        | -                      | no packet between these and all others                 |
-| one way         | from, to        | -                      | no packet from the one to the other                    |
+| one way         | from, to        | -                      | no packet from the first to the second                 |
 | slow link       | a, b            | latency, ms            | each packet takes that much longer                     |
 | reordering      | -               | latency, ms            | connections overtake each other by up to that          |
 | clock jump      | node            | ms, also negative      | its wall clock is that far off, then back              |
@@ -21,7 +21,7 @@ fails any more and everything must converge. Each fault ends by itself; at the e
 | lost replies    | -               | probability            | calls had their effect, and fail                       |
 | half uploads    | -               | probability            | uploads end in the middle                              |
 | hung uploads    | -               | seconds                | uploads take that much longer, and have their effect   |
-|                 |                 |                        | even if nobody waits for them any more                 |
+|                 |                 |                        | even if no caller waits for them any longer            |
 | slow disk       | node            | factor                 | each call takes that many times as long                |
 | full disk       | node            | -                      | writes fail: no space is left                          |
 | move leader     | -               | -                      | at once: another in-sync replica leads each partition  |
@@ -36,7 +36,7 @@ fails any more and everything must converge. Each fault ends by itself; at the e
 |                 |                 |                        | packets take that much longer, or connects to it are   |
 |                 |                 |                        | refused and taken in turn                              |
 | ghost           | broker          | -                      | at once: a process of its past wakes up, and says to   |
-|                 |                 |                        | the controllers what it was about to say               |
+|                 |                 |                        | controllers and leaders what it was about to say       |
 | crash joiner    | -               | latency, ms            | a replica that its leader asks into the ISR crashes,   |
 |                 |                 |                        | and what asked for it is that late                     |
 | replace topic   | -               | -                      | at once: a topic is deleted, and created under the     |
@@ -59,8 +59,26 @@ fails any more and everything must converge. Each fault ends by itself; at the e
 |                 |                 |                        | wrong                                                  |
 | rotten downloads | -              | probability            | a bit of what the store sends is wrong                 |
 | late listings   | -               | seconds                | listings do not show what was put or deleted within    |
+| resets          | host            | a second               | of its connections so many are reset, each at one end; |
+|                 |                 |                        | the other end hears of it when it sends something      |
+| refused         | node            | -                      | at its start its connections are reset; connects to it |
+|                 |                 |                        | are refused though it lives, and reaches others        |
+| impostor        | broker          | -                      | another process with its id, and an empty disk, asks   |
+|                 |                 |                        | to be registered at its address while it lives         |
+| quorum ghost    | -               | -                      | at once: a stranger sends voters each request of the   |
+|                 |                 |                        | quorum's, with epochs near 2^31                        |
+| slow store      | -               | seconds                | each call takes that much longer                       |
+| throttled store | -               | calls a second         | what is above that fails with SlowDown                 |
+| half answers    | -               | probability            | what is downloaded ends before its announced size      |
+| no bucket       | -               | -                      | every call is refused: the bucket does not exist       |
+| restart         | node            | -                      | at once: controlled shutdown, then it is started again |
+| delete records  | -               | -                      | at once: of a side topic, up to the middle             |
+| min isr         | -               | -                      | at once: `min.insync.replicas` of the main topic moves |
+| unregister      | broker          | -                      | at once, while it is down                              |
+| quota           | -               | -                      | at once: a quota of the client `throttled` is set      |
 
-Those from `disconnect` on come in scenes only (`scenes`, `log_scenes`, `quorum_scenes`), the last seven by `hardware`.
+Those from `disconnect` on come in scenes only (`scenes`, `log_scenes`, `quorum_scenes`), those from `disk errors` on
+by `hardware`, those from `resets` on by `table`.
 
 Swarm testing (Groce et al.): each seed takes a random subset of the kinds, so that rare combinations become common.
 """
@@ -75,7 +93,7 @@ from random import Random
 
 from pydantic import TypeAdapter
 
-from ...protocol.errors import OperatorError
+from ...protocol import OperatorError
 
 
 class FaultKind(StrEnum):
@@ -118,6 +136,19 @@ class FaultKind(StrEnum):
     BIT_ROT = "bit rot"
     ROTTEN_DOWNLOADS = "rotten downloads"
     LATE_LISTINGS = "late listings"
+    RESETS = "resets"
+    REFUSED = "refused"
+    IMPOSTOR = "impostor"
+    QUORUM_GHOST = "quorum ghost"
+    SLOW_STORE = "slow store"
+    THROTTLED_STORE = "throttled store"
+    HALF_ANSWERS = "half answers"
+    NO_BUCKET = "no bucket"
+    RESTART = "restart"
+    DELETE_RECORDS = "delete records"
+    MIN_ISR = "min isr"
+    UNREGISTER = "unregister"
+    QUOTA = "quota"
 
 
 STORE_KINDS = frozenset(
@@ -161,7 +192,40 @@ HARDWARE_KINDS = frozenset(
 )
 """These are drawn by `hardware`."""
 
-AT_ONCE = frozenset({FaultKind.MOVE_LEADER, FaultKind.GHOST, FaultKind.REPLACE_TOPIC, FaultKind.MOVE_REPLICA})
+TABLE_KINDS = frozenset(
+    {
+        FaultKind.RESETS,
+        FaultKind.REFUSED,
+        FaultKind.IMPOSTOR,
+        FaultKind.QUORUM_GHOST,
+        FaultKind.SLOW_STORE,
+        FaultKind.THROTTLED_STORE,
+        FaultKind.HALF_ANSWERS,
+        FaultKind.NO_BUCKET,
+        FaultKind.RESTART,
+        FaultKind.DELETE_RECORDS,
+        FaultKind.MIN_ISR,
+        FaultKind.UNREGISTER,
+        FaultKind.QUOTA,
+    }
+)
+"""These are drawn by `table`."""
+
+AT_ONCE = frozenset(
+    {
+        FaultKind.MOVE_LEADER,
+        FaultKind.GHOST,
+        FaultKind.REPLACE_TOPIC,
+        FaultKind.MOVE_REPLICA,
+        FaultKind.QUORUM_GHOST,
+        FaultKind.RESTART,
+        FaultKind.DELETE_RECORDS,
+        FaultKind.MIN_ISR,
+        FaultKind.UNREGISTER,
+        FaultKind.QUOTA,
+        FaultKind.IMPOSTOR,
+    }
+)
 """These are requests, and over when they are made."""
 
 OF_LEADER = frozenset({FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER, FaultKind.RELIEVE_LEADERS})
@@ -217,7 +281,7 @@ _VALUES: Mapping[FaultKind, Sequence[float]] = {
 _DEFAULT_DURATION_MS = (100, 6_000)
 
 
-OF_LINKS = frozenset({FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.SLOW_LINK})
+OF_LINKS = frozenset({FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.SLOW_LINK, FaultKind.RESETS})
 """These may hit clients, too."""
 
 
@@ -313,7 +377,7 @@ _LOSS_GAP_MS = 8_000
 
 
 def _swarm(rng: Random, targets: Targets) -> list[FaultKind]:
-    refused = SCENE_KINDS | HARDWARE_KINDS
+    refused = SCENE_KINDS | HARDWARE_KINDS | TABLE_KINDS
     refused |= frozenset() if targets.has_store else STORE_KINDS
     refused |= frozenset() if targets.has_quorum else QUORUM_KINDS
     refused |= frozenset() if targets.wiped else {FaultKind.WIPE}

@@ -11,7 +11,7 @@ from typing import Final
 
 from ...log.core.checkpoints import RECOVERY_POINT_CHECKPOINT, decode_offsets
 from ...log.core.file_names import parse_directory
-from ...protocol.errors import CorruptRecordError
+from ...protocol import CorruptRecordError
 from ...protocol.records import iter_batches
 from ..machine.filesystem import SimFilesystem
 from ..machine.host import Host
@@ -52,6 +52,11 @@ def set_store(store: SimObjectStore, active: Sequence[Fault]) -> None:
     faults.hung_upload_s = _largest(active, FaultKind.HUNG_UPLOADS)
     faults.corrupt_share = _largest(active, FaultKind.ROTTEN_DOWNLOADS)
     faults.list_delay_s = _largest(active, FaultKind.LATE_LISTINGS)
+    faults.slow_s = _largest(active, FaultKind.SLOW_STORE)
+    rates = [fault.value for fault in active if fault.kind is FaultKind.THROTTLED_STORE]
+    faults.calls_per_s = min(rates, default=0.0)
+    faults.short_answer_share = _largest(active, FaultKind.HALF_ANSWERS)
+    faults.is_gone = any(fault.kind is FaultKind.NO_BUCKET for fault in active)
 
 
 def corrupt(host: Host, rng: Random) -> list[str]:

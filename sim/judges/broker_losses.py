@@ -12,10 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from ...broker.cluster.view import ClusterImage, PartitionRegistration
-from ...protocol.errors import CorruptRecordError
+from ...broker.cluster import ClusterImage, PartitionRegistration
+from ...protocol import CorruptRecordError, TopicIdPartition
 from ...protocol.records import iter_batches
-from ...protocol.topics import TopicIdPartition
 from ..machine.filesystem import SimFilesystem
 from ..machine.world import World
 from .core.allowed_losses import FLUSH_NEVER, AllowedLoss, AllowedLosses, PartitionLosses
@@ -44,7 +43,7 @@ class Cluster(Protocol):
 
 
 class LossJudge:
-    """Judges the losses of the brokers in `node_ids` (by host name), whose logs lie in `directory`."""
+    """Judges the losses of the brokers in `node_ids` (by host name), whose logs are in `directory`."""
 
     def __init__(
         self,
@@ -55,7 +54,7 @@ class LossJudge:
         directory: Path,
     ) -> None:
         self._ended: dict[TopicIdPartition, list[AllowedLoss]] = {}
-        """Losses that no longer excuse what is told now."""
+        """Losses that no longer excuse what is reported now."""
         self._open: dict[TopicIdPartition, list[AllowedLoss]] = {}
         self.losses: dict[TopicIdPartition, PartitionLosses] = {}
         self._world = world
@@ -218,7 +217,7 @@ class LossJudge:
 
 
 def _registration(image: ClusterImage, name: TopicIdPartition) -> PartitionRegistration | None:
-    """None if the topic is gone, or there is another one of that name."""
+    """None if the topic was deleted, or there is another one of that name."""
     return image.partition(name.topic_partition) if image.topic_names.get(name.topic_id) == name.topic else None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from ...broker.cluster.view import ClusterImage
+from ...broker.cluster import ClusterImage
 from ...broker.node import Broker
 from ...broker.replicas.partition import Partition
 from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
@@ -15,7 +15,7 @@ from ...log.core.file_names import TRANSACTION_INDEX_SUFFIX
 from ...log.core.index import TransactionIndex
 from ...log.partition_log import PartitionLog
 from ...plugins.layout import segment_key
-from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, TopicPartition
+from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, TopicPartition
 from ...remote.core.lineage import is_within_lineage
 from ..machine.filesystem import Inode, SimFilesystem
 from ..machine.objects import SimObjectStore
@@ -64,17 +64,17 @@ def _unsettled(name: TopicPartition, brokers: Brokers, image: ClusterImage, high
         return
     if name.topic == REMOTE_LOG_METADATA_TOPIC:
         return  # it grows for as long as there is something to copy
-    start, end = led.log.log_start_offset, led.log.log_end_offset
+    start, end = led.log.state.log_start_offset, led.log.state.log_end_offset
     for node_id in registration.replicas:
         broker = brokers.get(node_id)
         replica = None if broker is None else broker.hosted.partitions.get(name)
         if replica is None:
             yield f"replica {node_id} is not hosted"
-        elif (replica.log.log_end_offset, replica.log.high_watermark) != (end, end):
-            log = replica.log
-            yield f"replica {node_id} is at {log.high_watermark}/{log.log_end_offset}, the leader's log ends at {end}"
-        elif not start <= replica.log.log_start_offset <= max(start, highest_start):
-            yield f"replica {node_id} starts at {replica.log.log_start_offset}, the leader at {start}"
+        elif (replica.log.state.log_end_offset, replica.log.state.high_watermark) != (end, end):
+            state = replica.log.state
+            yield f"replica {node_id} is at {state.high_watermark}/{state.log_end_offset}, the leader ends at {end}"
+        elif not start <= replica.log.state.log_start_offset <= max(start, highest_start):
+            yield f"replica {node_id} starts at {replica.log.state.log_start_offset}, the leader at {start}"
 
 
 def replica_anomalies(
@@ -108,13 +108,15 @@ def _replica_state(node_id: int, partition: Partition, files: SimFilesystem, dir
     log = partition.log
     return ReplicaState(
         node_id=node_id,
-        partition=str(log.topic_partition),
-        log_start_offset=log.log_start_offset,
-        local_log_start_offset=log.offsets.local_log_start_offset,
-        high_watermark=log.high_watermark,
-        log_end_offset=log.log_end_offset,
-        epochs=log.epochs.entries,
-        batches=tuple(batch for batch in _local_batches(files, directory) if batch.next_offset <= log.log_end_offset),
+        partition=str(log.state.topic_partition),
+        log_start_offset=log.state.log_start_offset,
+        local_log_start_offset=log.state.offsets.local_log_start_offset,
+        high_watermark=log.state.high_watermark,
+        log_end_offset=log.state.log_end_offset,
+        epochs=log.state.epochs.entries,
+        batches=tuple(
+            batch for batch in _local_batches(files, directory) if batch.next_offset <= log.state.log_end_offset
+        ),
         producers={
             producer_id: ProducerView(
                 entry.producer_epoch,
@@ -123,7 +125,7 @@ def _replica_state(node_id: int, partition: Partition, files: SimFilesystem, dir
                 entry.current_txn_first_offset,
                 frozenset((batch.last_sequence, batch.last_offset) for batch in entry.batches),
             )
-            for producer_id, entry in log.producers.entries.items()
+            for producer_id, entry in log.state.producers.entries.items()
         },
         aborted=tuple(_aborted(log, files, directory)),
     )
@@ -131,7 +133,7 @@ def _replica_state(node_id: int, partition: Partition, files: SimFilesystem, dir
 
 def _aborted(log: PartitionLog, files: SimFilesystem, directory: Path) -> Iterator[Aborted]:
     """Aborted transactions of all segments: as they are in memory if they were read lately, else from the files."""
-    for segment in log._state.segments:
+    for segment in log.state.segments:
         index = segment._transaction_index
         if index is None:
             found = files.find(directory / f"{segment.base_offset:020}{TRANSACTION_INDEX_SUFFIX}")
@@ -153,7 +155,7 @@ def _tier(leader: Broker, name: TopicPartition, store: SimObjectStore) -> Iterat
         return
     log = partition.log
     for segment in ledger.finished():
-        if is_within_lineage(segment, log.epochs, log.log_end_offset):
+        if is_within_lineage(segment, log.state.epochs, log.state.log_end_offset):
             data = store.objects.get(segment_key(segment, None))
             yield TieredSegment(
                 name=str(segment.segment_id.id),

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ...broker.cluster.view import PartitionRegistration
+from ...broker.cluster import PartitionRegistration
 from ...broker.node import Broker
 from ...broker.replicas.leadership import Leadership
 from ...broker.replicas.partition import Partition
-from ...fetcher.core.leader_replicas import LeaderReplicas
+from ...fetcher.core import LeaderReplicas
 from ...log.core.epochs import EpochEntry
 from ...log.partition_log import PartitionLog
-from ...protocol.topics import TopicIdPartition, TopicPartition
+from ...protocol import TopicIdPartition, TopicPartition
 from ..machine.process import Process
 from .core.events import (
     Committed,
@@ -69,7 +69,7 @@ class _Seen:
     def take(self, partition: Partition, process: Process) -> ReplicaStatus:
         """Keep what will be compared from now on; the status that it gives."""
         log, leadership, registration = partition.log, partition.leadership, partition.registration
-        state = log._state
+        state = log.state
         start, local_start = state.log_start_offset, state.segments.first_base_offset
         self.log, self.leadership, self.registration = log, leadership, registration
         self.log_start_offset, self.first_base_offset = start, local_start
@@ -126,7 +126,7 @@ class ReplicaObserver:
         for partition in hosted.values():
             seen = self._seen.get(partition) or self._begin_to_see(watched.node_id, partition)
             log, leadership = partition.log, partition.leadership
-            state = log._state
+            state = log.state
             if (
                 seen.log_end_offset != state.log_end_offset
                 or seen.high_watermark != state.high_watermark
@@ -230,15 +230,15 @@ class ReplicaObserver:
     def _look_at_cut(self, hosted: Mapping[TopicPartition, Partition]) -> None:
         """Check replicas whose truncation is over: their producer state was rebuilt."""
         for partition in [each for each in self._cut if each.partition.topic_partition in hosted]:
-            if not partition.log._state.gate.locked():
+            if not partition.log.state.gate.locked():
                 del self._cut[partition]
                 check_producers(partition)
 
 
 def check_producers(partition: Partition) -> None:
     """No producer is known beyond the end of a log that was cut, unless it failed half-way. InvariantViolationError."""
-    log, next_offset = partition.log, partition.log._state.next_offset
-    for entry in log.producers.entries.values() if log.failure is None else ():
+    log, next_offset = partition.log, partition.log.state.next_offset
+    for entry in log.state.producers.entries.values() if log.state.failure is None else ():
         seen = [batch.last_offset for batch in entry.batches]
         if entry.current_txn_first_offset is not None:
             seen.append(entry.current_txn_first_offset)

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ...protocol.topics import CLUSTER_METADATA_TOPIC
+from ...protocol import CLUSTER_METADATA_TOPIC
 from ...quorum import LeaderAndEpoch, RaftState, ReplicaKey
 from ...quorum.core.roles import Candidate, Role
 from ...quorum.node import QuorumNode
 from ..machine.process import Process
-from .core.events import Observed, ProcessEnded, QuorumEvent, QuorumLeaderElected, VoteCast
+from .core.events import Observed, ProcessEnded, QuorumEpochMoved, QuorumEvent, QuorumLeaderElected, VoteCast
 from .core.partition import InvariantViolationError, PartitionJudge, ReplicaStatus
 from .durability import DurableLogs
 
@@ -56,7 +56,7 @@ class _Seen:
 
 
 def _votes(role: Role) -> int:
-    """How many count for it; a leader's do not change any more."""
+    """How many count for it; a leader's no longer change."""
     return len(role.poll.granted) if isinstance(role, Candidate) else 0
 
 
@@ -91,7 +91,7 @@ class QuorumJudge:
         replica = self._replica_of(host)
         if replica is None:
             return
-        core, state = replica._core._replica, replica.log._log._state
+        core, state = replica._core._replica, replica.log._log.state
         before = self._seen.get(host)
         if (
             before is None
@@ -130,6 +130,8 @@ class QuorumJudge:
             text = f"{self.invariants.name} epoch={known.epoch} {status.state.value} leader={known.leader_id}"
             offsets_text = f"hw={status.high_watermark} end={log.log_end_offset}"
             self._record(host, f"{text} voted={status.voted_id} {offsets_text}")
+        if before is None or before.epoch != seen.epoch:
+            self._publish(QuorumEpochMoved(host, seen.epoch))
         is_leader = status.state is RaftState.LEADER
         if is_leader and (before is None or before.role.state is not RaftState.LEADER):
             self._publish(QuorumLeaderElected(host))
@@ -175,7 +177,7 @@ class QuorumJudge:
             self._check_one(self._counted.setdefault((voter, epoch), node_id), node_id, voter, epoch)
 
     def _check_on_disk(self, voter: int, epoch: int, candidate: int) -> None:
-        """One that has gone on to a later epoch had to forget this one."""
+        """One that has moved to a later epoch had to forget this one."""
         vote = self._disks.vote(self._hosts[voter], DIRECTORY)
         if vote is None or vote.epoch < epoch or (vote.epoch == epoch and vote.voted_id != candidate):
             detail = f"{candidate} counts the vote of {voter} in {epoch}, whose disk says {vote}"

@@ -4,7 +4,7 @@ tier.
 | invariant          | violated when                                                                                  |
 |--------------------|------------------------------------------------------------------------------------------------|
 | lawful retention   | a leader raises its log start over a record that is younger than `retention.ms` by its clock,  |
-|                    | and behind which lie fewer bytes than `retention.bytes`                                        |
+|                    | and behind which lie fewer bytes than `retention.bytes`, and that nobody had deleted           |
 | leader's log start | another replica, or one that has just started, has a log start that no leader has had          |
 | log start first    | an offset goes from the tier, and is nowhere else, that a member of the ISR counts for its log |
 
@@ -22,16 +22,16 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from ...broker.cluster.view import ClusterImage, TopicImage
+from ...broker.cluster import ClusterImage, TopicImage
 from ...plugins.layout import LOG_SUFFIX, partition_directory, partition_of
+from ...protocol import TopicIdPartition
 from ...protocol.records import BatchHeader
-from ...protocol.topics import TopicIdPartition
 from ..machine.clock import WallClock
 from ..machine.filesystem import SimFilesystem
 from ..machine.objects import SimObjectStore
 from ..machine.store_events import ObjectRemoved
 from .core.coverage import CoverageJudge
-from .core.events import FaultsChanged, LogStartMoved, MetadataChanged, Observed
+from .core.events import FaultsChanged, LogStartMoved, MetadataChanged, Observed, RecordsDeleted
 from .core.partition import InvariantViolationError, Replicas, ReplicaStatus, epoch_at
 from .core.replicas import headers_of
 
@@ -44,13 +44,13 @@ LATE_MS: Final = 8_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a topic wants to keep; -1 is no limit."""
+    """What a topic keeps; -1 is no limit."""
 
     retention_ms: int
     retention_bytes: int
 
     def breached_by(self, header: BatchHeader, behind_bytes: int, now_ms: int) -> bool:
-        """A batch that so many bytes lie behind."""
+        """Return whether a batch that so many bytes follow should have been deleted."""
         is_old = self.retention_ms >= 0 and header.max_timestamp <= now_ms - self.retention_ms
         return is_old or 0 <= self.retention_bytes <= behind_bytes
 
@@ -104,6 +104,8 @@ class RetentionJudge:
         """The highest log start that a leader has had."""
         self._limits_before: dict[UUID, tuple[float, Limits]] = {}
         """Previous limits per topic, and until when they applied."""
+        self._deleted: dict[TopicIdPartition, int] = {}
+        """The offsets below which an operator has had the records deleted."""
         self.rises = 0
         """How often a leader has raised its log start."""
 
@@ -115,6 +117,8 @@ class RetentionJudge:
                 self._changed(before_image, after_image)
             case ObjectRemoved(key):
                 self._removed(key)
+            case RecordsDeleted(partition, offset):
+                self._deleted[partition] = max(offset, self._deleted.get(partition, 0))
             case FaultsChanged():
                 self.note_clocks(self._now_s)
 
@@ -184,6 +188,8 @@ class RetentionJudge:
             if header.base_offset >= now.log_start_offset:
                 return
             behind_bytes -= header.size_bytes
+            if header.base_offset < self._deleted.get(name, 0):
+                continue
             if not any(each.breached_by(header, behind_bytes, now_ms) for each in limits):
                 where = f"{name.topic_partition}: {now.node_id} begins at {now.log_start_offset}"
                 batch = f"the batch at {header.base_offset} is {now_ms - header.max_timestamp} ms old"

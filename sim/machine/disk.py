@@ -2,7 +2,7 @@
 
 | call                    | takes effect                                                                    |
 |-------------------------|---------------------------------------------------------------------------------|
-| write, truncate         | after the file's earlier changes and a delay; not behind a sync                 |
+| write, truncate         | after the file's earlier changes and a delay; not after a sync                  |
 | read, size, send        | after the earlier changes that it overlaps; then mostly at once: the page cache |
 | sync                    | covers what has taken effect when it starts; those that wait share the next one |
 | calls that name a path  | after the earlier ones that name it, and a delay                                |
@@ -13,8 +13,8 @@ calls next in line, which the kernel may have had already.
 
 Faults (`DiskFaults`) are set from outside while it runs. A failed write leaves a part of its data, and what was queued
 behind it fails undone. A failed sync is told to each handle that the file was open by, as Linux does: to the one whose
-call it was at once, to the others by their own next sync; until then they take writes. Whoever was told refuses all
-changes, as `OsDisk` does; opened anew the file can be synced again, which does not bring back what was given up
+call it was at once, to the others by their own next sync; until then they take writes. A handle that has failed refuses
+all changes, as `OsDisk` does; reopened the file can be synced again, which does not bring back what was given up
 (`filesystem`).
 """
 
@@ -35,7 +35,7 @@ from typing import Any, Final, TypeVar
 from ...log.core.file_names import LOG_SUFFIX, parse_directory
 from ...log.disk.port import Buffer, DirectoryEntry, DiskSpace
 from ...log.disk.sending import send_copy
-from ...protocol.topics import CLUSTER_METADATA_TOPIC
+from ...protocol import CLUSTER_METADATA_TOPIC
 from .chance import exponential
 from .filesystem import Inode, SimFilesystem, os_error
 
@@ -98,7 +98,7 @@ class SimDisk:
         self.operations = 0
         """Calls so far."""
         self.errors = 0
-        """Calls that failed by a fault, or for want of space."""
+        """Calls that failed by a fault, or because there was no space."""
         self.queues: dict[Inode, FileQueue] = {}
         """The queues of the files that are open."""
         self._counters = counters
@@ -276,10 +276,10 @@ class FileQueue:
     changes: dict[int, tuple[float, int]] = field(default_factory=dict)
     """Calls that have not taken effect: (when, the first byte that may change)."""
     cuts: dict[int, int] = field(default_factory=dict)
-    """The truncations among them: what is written behind one fills the bytes from there on."""
+    """The truncations among them: what is written after one fills the bytes from there on."""
     last_change: int = 0
     skipped_up_to: int = 0
-    """Changes up to this number were queued behind one that failed."""
+    """Changes up to this number were queued after one that failed."""
     last_sync: _Sync | None = None
 
 
@@ -295,7 +295,7 @@ class SimFile:
         self._is_closed = False
         self._is_poisoned = False
         self._failed_before = inode.failed_syncs
-        """When it was opened: who opens a file now is told of nothing that somebody was told before."""
+        """When it was opened: a handle that is opened now gets no error that an earlier one got."""
 
     @property
     def path(self) -> Path:
@@ -410,7 +410,7 @@ class SimFile:
         return disk.schedule(at_s, partial(self._take_effect, number, offset, data, error), is_change=True)
 
     def _first_changed(self, offset: int) -> int:
-        """Behind a truncation, or the end, the bytes from there on are filled."""
+        """After a truncation, or past the end, the bytes from there on are filled."""
         first = len(self._inode.content)
         if offset < first:
             first = offset

@@ -11,7 +11,7 @@ one torn, or any of them, the last one torn. Of the unsynced changes to names it
 machine, as a journalling file system does. A process crash keeps everything.
 
 A failed sync does what Linux does: pages that could not be written are clean from then on. They are read as they were
-written until they leave the page cache (`evict`), no later sync writes them, and each open handle is told once.
+written until they leave the page cache (`evict`), no later sync writes them, and each open handle gets one error.
 
 Bits that rot are an overlay: reads (`Inode.read`) see them, until what is there is written again or they are healed.
 
@@ -43,9 +43,9 @@ class Inode:
     changes: int = 0
     """How many there were so far."""
     failed_syncs: int = 0
-    """How many have failed so far: who has the file open since before is told so by its own next one."""
+    """How many have failed so far: a handle that was open before gets the error at its own next one."""
     is_stale: bool = False
-    """The page cache has bytes that no sync will write any more."""
+    """The page cache has bytes that no sync will ever write."""
     is_forgetful: bool = False
     """It will have lost them by the time at which the file is opened again."""
     corrupted: dict[int, int] = field(default_factory=dict)
@@ -183,7 +183,7 @@ class SimFilesystem:
         return any(inode.corrupted for _, inode in self.walk())
 
     def heal(self) -> None:
-        """Nothing is corrupted any more."""
+        """Heal all corrupted bits."""
         for _, inode in self.walk():
             inode.corrupted.clear()
 

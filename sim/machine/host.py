@@ -4,8 +4,8 @@
 |--------------------|----------------------------------|------------------------|------------------------------------|
 | `start`            | enters, in a process of its own  | as they are            | -                                  |
 | `stop`, or it fails | leaves in order                 | as it leaves them      | as it closes them                  |
-| `crash("process")` | gone, nothing is cleaned up      | as the page cache says | closed by the kernel, at once      |
-| `crash("machine")` | gone                             | unsynced ones may lose | half open until it runs again      |
+| `crash("process")` | killed, nothing is cleaned up    | as the page cache says | closed by the kernel, at once      |
+| `crash("machine")` | killed                           | unsynced ones may lose | half open until it runs again      |
 | `pause`, `resume`  | frozen; what it missed comes late | its calls take effect | accepted and filled by the kernel  |
 | `wipe`             | must be down                     | none                   | -                                  |
 """
@@ -24,7 +24,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from ...broker.environment import NodeEnvironment
 from ...log.disk.directory_lock import LogDirectoryLockedError
-from ...protocol.errors import RetriableError
+from ...protocol import RetriableError
 from .clock import WallClock
 from .disk import DiskFaults, SimDisk
 from .filesystem import SimFilesystem
@@ -106,7 +106,8 @@ class Host:
         self._locked: set[Path] = set()
         self._stop_wanted: asyncio.Future[None] | None = None
         self._started: asyncio.Future[Any] | None = None
-        self._ended: asyncio.Future[None] | None = None
+        self._ended: asyncio.Future[bool] | None = None
+        """Done when the node has ended: whether it did so in order."""
 
     @property
     def is_up(self) -> bool:
@@ -135,14 +136,14 @@ class Host:
         node: Node = await asyncio.shield(started)
         return node
 
-    async def stop(self) -> None:
-        """Leave the node in order; returns when it has, or has crashed meanwhile."""
+    async def stop(self) -> bool:
+        """Leave the node in order; return whether it has: it may crash, or fail, meanwhile."""
         if self._stop_wanted is None or self._ended is None:
-            return
+            return False
         self._world.record(self.name, "stops")
         if not self._stop_wanted.done():
             self._stop_wanted.set_result(None)
-        await asyncio.shield(self._ended)
+        return await asyncio.shield(self._ended)
 
     def crash(self, kind: CrashKind) -> None:
         """At once. A machine may crash while nothing runs on it."""
@@ -184,12 +185,12 @@ class Host:
         self.files.wipe()
 
     def discard(self) -> None:
-        """The world ends: whatever still runs has no effect any more."""
+        """The world ends: whatever still runs no longer has any effect."""
         for disk in self._disks:
             disk.crash()
         self._down()
 
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run(self, work: Coroutine[object, None, T]) -> T:
         """Run client code on this host, in a process of its own that crashes never hit."""
         process, context = Process(self.name, 0), copy_context()
         self._world.network.machine_up(self.name)
@@ -209,24 +210,26 @@ class Host:
         started, stop_wanted = self._started, self._stop_wanted
         assert started is not None, self.name
         assert stop_wanted is not None, self.name
+        in_order = False
         try:
             async with make(self._environment(process)) as node:
                 self.node = node
                 self._world.record(self.name, "is up")
                 started.set_result(node)
                 await self._end_of(node, stop_wanted)
-        except Exception as error:  # noqa: BLE001 - the supervisor of this node: its starter is told, else the run fails
+        except Exception as error:  # noqa: BLE001 - the supervisor of this node: its starter gets the error, else the run fails
             self._world.record(self.name, f"failed: {type(error).__name__}")
             if started.done():
                 self._world.loop.call_exception_handler({"message": f"{self.name} failed", "exception": error})
             else:
                 started.set_exception(error)
         else:
+            in_order = stop_wanted.done()
             self._world.record(self.name, "is down")
         self._world.network.process_died(process)
         self._world.bury(process)
         process.kill()
-        self._down()
+        self._down(in_order=in_order)
 
     async def _end_of(self, node: object, stop_wanted: asyncio.Future[None]) -> None:
         """Until the node shall stop, or says by a future `failed` that it has to."""
@@ -266,14 +269,14 @@ class Host:
         self._locked.add(directory)
         return _Lock(self._locked, directory)
 
-    def _down(self) -> None:
+    def _down(self, *, in_order: bool = False) -> None:
         self.process = self.node = None
         self._disks = []
         self._locked = set()
         ended, self._ended = self._ended, None
         self._stop_wanted = self._started = None
         if ended is not None and not ended.done():
-            ended.set_result(None)
+            ended.set_result(in_order)
 
 
 def _coordinated_by_its_client(transactional_id: str, producer_id: int, producer_epoch: int) -> bool:

@@ -33,7 +33,7 @@ from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any, Final, NoReturn, Protocol, TypeVar, TypeVarTuple, Unpack
 
-from ...protocol.errors import InternalError
+from ...protocol import InternalError
 from .process import Process, current_process
 
 T = TypeVar("T")
@@ -52,11 +52,11 @@ class NotSimulatedError(InternalError, RuntimeError):
 
 
 class DeadlockError(InternalError, RuntimeError):
-    """Nothing is ready and no timer is set: whoever is awaited will never come."""
+    """Nothing is ready and no timer is set: what is awaited will never come."""
 
 
 class LivelockError(InternalError, RuntimeError):
-    """Callbacks go on and on without time passing."""
+    """Callbacks continue without end and without time passing."""
 
 
 class TimeLimitError(InternalError, RuntimeError):
@@ -111,7 +111,7 @@ _NOT_A_TIMER: Final = -1.0
 
 
 class SimTask(asyncio.Task[T]):
-    """A task whose place in a set, of a TaskGroup's say, does not depend on where in memory it lies."""
+    """A task whose place in a set, of a TaskGroup's say, does not depend on its address in memory."""
 
     __slots__ = ("number",)
 
@@ -219,7 +219,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def release(self, process: Process) -> None:
-        """Let a paused process go on: what it missed becomes ready, in its order."""
+        """Let a paused process continue: what it missed becomes ready, in its order."""
         assert not process.is_dead, process
         process.is_running = True
         self._ready.extend(process.held)
@@ -302,7 +302,7 @@ class SimLoop(asyncio.AbstractEventLoop):
                     handle.run_in.run(callback)
             except (SystemExit, KeyboardInterrupt):
                 raise
-            except BaseException as error:  # noqa: BLE001 - as asyncio: whoever supervises the loop is told
+            except BaseException as error:  # noqa: BLE001 - as asyncio: the supervisor of the loop is notified
                 self.call_exception_handler({"message": f"exception in {callback!r}", "exception": error})
             if self.on_event is not None:
                 self.on_event(process)
@@ -462,7 +462,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
 
 def make_loop(rng: Random) -> SimLoop:
-    """asyncio's interface has more than anybody here asks for: it is left out, which type checkers mind."""
+    """asyncio's interface has more than is used here: it is left out, which type checkers mind."""
     return SimLoop(rng)  # type: ignore[abstract]
 
 

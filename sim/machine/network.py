@@ -12,9 +12,11 @@ Every host has one address, its name. A connection belongs to the process that m
 | a name that is no host                             | OSError, as from a failed look-up                    |
 | a host in `flaky`                                  | in turn, for each pair of hosts: a refusal, and as   |
 |                                                    | above; no task is refused twice in a row             |
+| a host in `refusing`                               | ConnectionRefusedError after a round trip            |
 
 `block` is one direction; a partition is all directions between two groups. Nothing is lost for good by a block, since
-TCP sends again; what it does to connections is in `transport`. `reset_connections` ends those of a host, at both ends.
+TCP sends again; what it does to connections is in `transport`. `reset_connections` ends those of a host, at both ends;
+`reset_one_end` ends one, and its other end hears of that when it sends something.
 """
 
 from __future__ import annotations
@@ -80,7 +82,7 @@ class SimServer:
             del self._network.listeners[self._address]
 
     async def wait_closed(self) -> None:
-        """Connections go on by themselves, as asyncio's did before 3.12."""
+        """Connections continue by themselves, as asyncio's did before 3.12."""
 
     def get_loop(self) -> SimLoop:
         return self._network.loop
@@ -99,10 +101,12 @@ class Network:
         self.connections_made = 0
         self.flaky: Collection[str] = frozenset()
         """Hosts of which something in between refuses every other connect."""
+        self.refusing: Collection[str] = frozenset()
+        """The hosts of which something in between refuses every connect."""
         self._refused: set[tuple[str, str]] = set()
         """Pairs of hosts whose last connect to a flaky host was refused."""
-        self._refused_tasks: set[tuple[asyncio.Task[Any] | None, str]] = set()
-        """The same, by who dialled."""
+        self._refused_tasks: set[tuple[asyncio.Task[object] | None, str]] = set()
+        """Connections by the host that dialled."""
         self._running: set[str] = {OUTSIDE}
         self._known: set[str] = {OUTSIDE}
         self._links: dict[tuple[str, str], Link[SimTransport]] = {}
@@ -114,7 +118,7 @@ class Network:
     # Hosts.
 
     def machine_up(self, host: str) -> None:
-        """It answers from now on; what it does not know any more, with resets."""
+        """It answers from now on; what it no longer knows, with resets."""
         self._known.add(host)
         self._running.add(host)
         for transport in self._silent.pop(host, {}):
@@ -128,7 +132,7 @@ class Network:
             transport.kill(is_silent=False)
 
     def machine_died(self, host: str, process: Process | None) -> None:
-        """Nothing leaves and nothing answers any more, nor does what processes before this one left to the kernel."""
+        """Nothing leaves and nothing answers any longer, nor does what processes before this one left to the kernel."""
         self._running.discard(host)
         left = dict(self._transports.pop(process, {}) if process is not None else {})
         if process is not None:
@@ -154,6 +158,17 @@ class Network:
                 if host in (transport.link.source, transport.link.target):
                     transport.reset()
 
+    def reset_one_end(self, host: str, rng: Random) -> None:
+        """A connection of that host is gone for one of its ends."""
+        ends = [
+            transport
+            for transports in self._transports.values()
+            for transport in transports
+            if host in (transport.link.source, transport.link.target) and not transport.is_closing()
+        ]
+        if ends:
+            rng.choice(ends).reset()
+
     def forget(self, transport: SimTransport) -> None:
         """Called by a transport whose process has let go of it."""
         of_process = self._transports.get(transport.process)
@@ -178,7 +193,7 @@ class Network:
         return found is not None and found.is_blocked
 
     def block(self, source: str, target: str) -> None:
-        """Nothing gets from `source` to `target` any more."""
+        """Block everything from `source` to `target`."""
         link = self.link(source, target)
         if not link.is_blocked:
             link.is_blocked, link.blocked_at_s = True, self.loop.time()
@@ -266,7 +281,11 @@ class Network:
         return self._connect((own, self._free_port()), (target, port), process, server)
 
     def _is_refused(self, own: str, target: str) -> bool:
-        """Every other time; no task twice in a row, whatever others do meanwhile: that is proof that nobody listens."""
+        """Every other time; no task twice in a row, whatever others do meanwhile: that is proof that no process
+        listens.
+        """
+        if target in self.refusing:
+            return True
         if target not in self.flaky:
             return False
         self._refused ^= {(own, target)}
@@ -284,7 +303,7 @@ class Network:
     def _connect(
         self, dialler: tuple[str, int], listener: tuple[str, int], process: Process | None, server: SimServer
     ) -> SimTransport:
-        """Both ends; the accepting process hears of its own when it runs."""
+        """Both ends; the accepting process gets its own when it runs."""
         self.connections_made += 1
         there, back = self.link(dialler[0], listener[0]), self.link(listener[0], dialler[0])
         ours = SimTransport(self, there, process, copy_context(), (dialler, listener))

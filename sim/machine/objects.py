@@ -5,6 +5,11 @@ Each broker gets an `ObjectRemoteStorage`, as of every plugin, over its own way 
 | fault                    | what happens                                                                         |
 |--------------------------|--------------------------------------------------------------------------------------|
 | latency                  | always: a delay, plus the size at `bytes_per_s`; `slow_factor` multiplies            |
+| `slow_s`                 | each call takes about that much longer                                               |
+| `calls_per_s`            | calls above that rate fail with SlowDown, nothing happened                           |
+| `short_answer_share`     | a download ends before its announced size: the driver fails, or, of a `.log` object, |
+|                          | half of the time returns what it has                                                 |
+| no bucket (`is_gone`)    | every call is refused: the bucket does not exist                                     |
 | `error_share`            | the call fails, nothing happened                                                     |
 | `lost_reply_share`       | the call fails, and it happened                                                      |
 | `half_upload_share`      | the call fails, and leaves an unfinished part, which only `discard_unfinished` takes |
@@ -26,7 +31,13 @@ from random import Random
 from typing import Final
 
 from ...plugins.object_storage import ObjectRemoteStorage, StorageConfig
-from ...remote.storage import IndexType, RemoteResourceNotFoundError, RemoteStorageError, SegmentSource
+from ...remote.storage import (
+    IndexType,
+    RemoteResourceNotFoundError,
+    RemoteStorageError,
+    RemoteStorageRefusedError,
+    SegmentSource,
+)
 from .chance import exponential
 from .network import Network
 from .process import Process, current_process
@@ -37,6 +48,8 @@ JITTER_S: Final = 0.010
 BYTES_PER_S: Final = 100e6
 PIECE_BYTES: Final = 1024 * 1024
 HUNG_SHARE: Final = 0.5
+RESERVE_S: Final = 0.5
+LOG_SUFFIX: Final = ".log"
 UNCHECKED_SUFFIX: Final = f".{IndexType.TRANSACTION.value}"
 """The suffix of objects that are never corrupted: Kafka's format would not show a wrong producer id."""
 
@@ -52,12 +65,16 @@ class StoreFaults:
     corrupt_share: float = 0.0
     slow_factor: float = 1.0
     list_delay_s: float = 0.0
+    slow_s: float = 0.0
+    calls_per_s: float = 0.0
+    short_answer_share: float = 0.0
     is_out: bool = False
+    is_gone: bool = False
 
     def heal(self) -> None:
         self.error_share = self.lost_reply_share = self.half_upload_share = self.list_delay_s = 0.0
-        self.hung_upload_s = self.corrupt_share = 0.0
-        self.slow_factor, self.is_out = 1.0, False
+        self.hung_upload_s = self.corrupt_share = self.slow_s = self.calls_per_s = self.short_answer_share = 0.0
+        self.slow_factor, self.is_out, self.is_gone = 1.0, False, False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +86,7 @@ class _Change:
 
 
 class SimObjectStore:
-    """`objects` by key, for checkers; `unfinished` are parts that uploads left behind."""
+    """`objects` by key, for checkers; `unfinished` are parts that uploads have left."""
 
     def __init__(self, network: Network, rng: Random, counters: Counter[str]) -> None:
         self.objects: dict[str, bytes] = {}
@@ -89,6 +106,8 @@ class SimObjectStore:
         self.network = network
         self.rng = rng
         self.counters = counters
+        self._allowed_at_s = 0.0
+        """When the next call is within the rate."""
         self._listed: dict[str, int] = {}
         self._unlisted: dict[str, _Change] = {}
         """Changes that listings do not show yet."""
@@ -98,7 +117,7 @@ class SimObjectStore:
         return ObjectRemoteStorage(_Way(self, host), config or StorageConfig())
 
     def put(self, key: str, data: bytes, uploader: Process | None = None) -> None:
-        """`uploader` will be told that it is there."""
+        """`uploader` will be notified that it is there."""
         self.objects[key] = data
         self.put_ever.add(key)
         if key in self._deleted:
@@ -126,6 +145,16 @@ class SimObjectStore:
             return False
         uploader = self._late[key]
         return uploader is None or uploader.is_dead
+
+    def is_above_rate(self) -> bool:
+        """Whether a call now is one too many, with half a second's calls in reserve; it counts if it is not."""
+        if not self.faults.calls_per_s:
+            return False
+        now_s, gap_s = self.network.loop.time(), 1 / self.faults.calls_per_s
+        if self._allowed_at_s > now_s + RESERVE_S:
+            return True
+        self._allowed_at_s = max(self._allowed_at_s, now_s) + gap_s
+        return False
 
     def remove(self, key: str) -> None:
         self._deleted.add(key)
@@ -191,6 +220,11 @@ class _Way:
             raise RemoteResourceNotFoundError(f"{key}: no such object in the tier")
         found = data[start:end]
         await self._delay(len(found))
+        if found and self._hits("half answer", self._store.faults.short_answer_share):
+            short = self._store.rng.randrange(len(found))
+            if key.endswith(LOG_SUFFIX) and self._store.rng.random() < 0.5:
+                return found[:short]
+            raise RemoteStorageError(f"{key}: {short} of {len(found)} bytes, then the connection ended (injected)")
         if (
             not found
             or key.endswith(UNCHECKED_SUFFIX)
@@ -237,6 +271,12 @@ class _Way:
         if store.faults.is_out:
             store.counters["store outage"] += 1
             raise RemoteStorageError(f"{call}: the store is down (injected)")
+        if store.faults.is_gone:
+            store.counters["no bucket"] += 1
+            raise RemoteStorageRefusedError(f"{call}: NoSuchBucket (injected)")
+        if store.is_above_rate():
+            store.counters["store throttled"] += 1
+            raise RemoteStorageError(f"{call}: SlowDown (injected)")
         if self._hits("store error", store.faults.error_share):
             raise RemoteStorageError(f"{call}: the store failed (injected)")
 
@@ -258,4 +298,6 @@ class _Way:
     async def _delay(self, size: int) -> None:
         store = self._store
         delay_s = LATENCY_S + exponential(store.rng, JITTER_S) + size / BYTES_PER_S
+        if store.faults.slow_s and not size:
+            delay_s += store.faults.slow_s * store.rng.uniform(0.5, 1.0)
         await asyncio.sleep(delay_s * store.faults.slow_factor)

@@ -1,14 +1,14 @@
 """Whose callback it is: the simulated process that code runs in, carried by a context variable.
 
-A task inherits the context of its creator, and a callback that of whoever registered it, so everything a node starts
+A task inherits the context of its creator, and a callback that of its registrar, so everything a node starts
 belongs to the node's process without the node knowing. Code of the simulation itself, the scenario and its checkers
 belong to no process.
 
 | state   | its callbacks                                                                            |
 |---------|------------------------------------------------------------------------------------------|
 | running | run                                                                                      |
-| paused  | wait, in their order, until `resume` (SIGSTOP: time goes on, the process does not)       |
-| dead    | never run again, `finally` blocks included (SIGKILL: nothing is cleaned up by anybody)   |
+| paused  | wait, in their order, until `resume` (SIGSTOP: time continues, the process does not)     |
+| dead    | never run again, `finally` blocks included (SIGKILL: nothing is cleaned up)              |
 """
 
 from __future__ import annotations

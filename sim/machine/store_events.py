@@ -26,7 +26,7 @@ class Uploaded:
 
 @dataclass(frozen=True, slots=True)
 class ObjectRemoved:
-    """An object is gone from the store."""
+    """An object was deleted from the store."""
 
     key: str
 

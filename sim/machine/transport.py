@@ -5,7 +5,7 @@
 | what happens                         | what this end sees                                                          |
 |--------------------------------------|-----------------------------------------------------------------------------|
 | the peer closes, or its process dies | `eof_received` after all that was sent before; a reset if bytes were unread |
-| the peer is gone, we write           | a reset, one round trip later                                               |
+| the peer is dead, we write           | a reset, one round trip later                                               |
 | the peer's machine dies              | nothing: half open. A reset once it runs again and we have sent something   |
 | the link is blocked                  | nothing arrives; what was sent does after the link is back and a back-off   |
 | either lasts too long (below)        | the connection is lost with ETIMEDOUT                                       |
@@ -13,9 +13,9 @@
 Rules:
 
 * Bytes arrive in order, in pieces that have nothing to do with the writes: cut in two, or joined, at random.
-* At most `WINDOW_BYTES` are on their way or unread; then writes stay in the outbox, and the protocol is told to pause
+* At most `WINDOW_BYTES` are on their way or unread; then writes stay in the outbox, and the protocol is asked to pause
   once they exceed the high-water mark, as with a kernel's buffers.
-* Whoever reads does so in the context of its own process: a paused one reads nothing and its senders fill up.
+* A reader reads in the context of its own process: a paused one reads nothing and its senders fill up.
 * Closing is the process's, delivering is the kernel's: what was sent before a process died still arrives.
 """
 
@@ -79,7 +79,7 @@ class SimTransport(asyncio.Transport):
         self.link = link
         self.process = process
         self.is_gone = False
-        """No process reads here any more."""
+        """No process reads here any longer."""
         self.is_silent = False
         """The machine died: nothing leaves, nothing is taken."""
         self._network = network
@@ -183,7 +183,7 @@ class SimTransport(asyncio.Transport):
     # The kernel's part.
 
     def kill(self, *, is_silent: bool) -> None:
-        """The process died, or with `is_silent` its machine: no callback here any more."""
+        """The process died, or with `is_silent` its machine: no callback here any longer."""
         self.is_gone = True
         self._context = self._network.context
         if is_silent:
@@ -198,7 +198,7 @@ class SimTransport(asyncio.Transport):
         self._arm()
 
     def reset(self) -> None:
-        """Somebody between the two ends has ended the connection; each end is told so by itself."""
+        """A middlebox has ended the connection; each end is notified by itself."""
         if not self._is_closing:
             for pieces in (self._inbox, self._outbox):
                 pieces.clear()
@@ -206,7 +206,7 @@ class SimTransport(asyncio.Transport):
             self._lose(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
 
     def answer_with_reset(self) -> None:
-        """The machine runs again and knows nothing of this connection: the peer hears so if it has sent something."""
+        """The machine runs again and knows nothing of this connection: a peer that sends something gets a reset."""
         if not self._network.is_running(self.link.source):
             self._network.await_boot(self)
             return
@@ -381,7 +381,7 @@ class SimTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def _discard(self) -> None:
-        """Nobody reads: whoever still sends is told so, if the machine still runs."""
+        """No process reads: a peer that still sends gets a reset, if the machine still runs."""
         if not self._network.is_running(self.link.source):
             self._network.await_boot(self)
             return

@@ -86,7 +86,7 @@ class World:
         self.lines = 0
         self._sink = sink
         self._digest = blake2b(digest_size=16)
-        self._buried: list[asyncio.Task[Any]] = []
+        self._buried: list[asyncio.Task[object]] = []
         self._logs = _LogLines(self) if records_logs else logging.NullHandler()
 
     def __enter__(self) -> Self:
@@ -112,7 +112,7 @@ class World:
             found = self.hosts[name] = Host(self, name)
         return found
 
-    def run(self, scenario: Coroutine[Any, Any, T], *, limit_s: float | None = None) -> T:
+    def run(self, scenario: Coroutine[object, None, T], *, limit_s: float | None = None) -> T:
         """Its result. TimeLimitError after `limit_s` of virtual time; DeadlockError, LivelockError."""
         if limit_s is not None:
             self.loop.time_limit_s = self.now_s + limit_s
@@ -182,9 +182,9 @@ class World:
             gc.unfreeze()
 
     @staticmethod
-    def _unwind(tasks: list[asyncio.Task[Any]]) -> None:
-        """End what was cut off in the middle. Its `finally` blocks run now, and can do nothing any more: the loop, the
-        network and the disks are dead.
+    def _unwind(tasks: list[asyncio.Task[object]]) -> None:
+        """End what was cut off in the middle. Its `finally` blocks run now, and can no longer do anything: the loop,
+        the network and the disks are dead.
         """
         for task in tasks:
             if not task.done():

@@ -1,6 +1,6 @@
 """What runs: a cluster or a quorum, their clients, the administrator, and the runner of seeds.
 
-administrator    `Administrator` changes a cluster under faults, and mends what only people can.
+administrator    `Administrator` changes a cluster under faults, and repairs what only people can.
 client           `SimClient` is a client of the cluster, through the wire.
 cluster          `ClusterScenario` runs controllers, brokers, a tiered topic, clients and an administrator.
 cluster_clients  `ClusterClients` makes the producers and readers of the main topic.
@@ -11,11 +11,13 @@ combined         `CombinedProcess` is a process with both roles on a simulated h
 controller_taps  It publishes heartbeats at the controllers' listeners, and holds requests of leaders up.
 controllers      A controller's process on a simulated host, and a quorum's.
 final_reads      `FinalReads` reads the main topic once a run is over.
+operator         `Operator` does what operators do at a moment that a seed chooses.
 pipelined        `PipelinedProducer` keeps several idempotent batches of a partition in flight, as Java's does.
 quorum           `QuorumScenario` runs a quorum alone: voters, an observer, appends, snapshots.
 quorum_probes    `QuorumProbes` finds what a quorum does when nothing fails but a link.
 report           `RunReport` is what one run came to, as values; it is written as JSON and printed.
 runner           `run_seed` runs a seed, judges it, and shortens the schedule of one that failed.
+strangers/       speak in the name of brokers and voters: impostors, ghosts, zombies.
+tier_probes      `TierProbes` finds what consumers get of a tier that is slow.
 workload         The producers and readers of a run, and what they share.
-zombie_brokers   `ZombieBrokers` wakes processes of the past, which controllers have to refuse.
 """

@@ -1,4 +1,4 @@
-"""The administrator of a cluster: a client that changes it under faults, and mends what only people can.
+"""The administrator of a cluster: a client that changes it under faults, and repairs what only people can.
 
 | job              | request                                                                                          |
 |------------------|--------------------------------------------------------------------------------------------------|
@@ -13,7 +13,7 @@
 |                  | log leads, uncleanly                                                                             |
 
 What was acknowledged must hold in the end (`anomalies`). After a request whose outcome is not known nothing is said
-about its topic any more: it may still be on its way. What side topics were acknowledged must be in them
+about its topic any longer: it may still be on its way. What side topics were acknowledged must be in them
 (`lost_from`). `changed` counts what was acknowledged.
 """
 
@@ -26,10 +26,10 @@ from contextlib import suppress
 from random import Random
 from typing import Final
 
-from ...broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
+from ...broker.cluster import NO_LEADER, ClusterImage, PartitionRegistration
 from ...broker.node import Broker
-from ...controller.image.registrations import PartitionKey
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...controller import PartitionKey
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, TopicPartition
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
 from ...protocol.messages.configs import (
@@ -55,7 +55,6 @@ from ...protocol.messages.topics import (
 from ...protocol.messages.versions import SAFE_DOWNGRADE
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.records import Record, build_batch
-from ...protocol.topics import TopicIdPartition, TopicPartition
 from ...protocol.wire.config_resources import ResourceType
 from ..judges.core.acknowledged_writes import Anomaly, FinalLog
 from ..judges.core.allowed_losses import AllowedLosses
@@ -76,7 +75,7 @@ RESCUE_AFTER_S: Final = 3.0
 RESCUE_LATEST_S: Final = 12.0
 """Then without those that are still down."""
 LOSS_TO_ACCEPT: Final = "accept the loss"
-"""What a broker says of a log that has lost records, where nobody else leads (`failed_logs.obstacle`)."""
+"""What a broker says of a log that has lost records, where no other broker leads (`failed_logs.obstacle`)."""
 SIDE_BATCHES: Final = 12
 SIDE_VALUE_BYTES: Final = 400
 PREFERRED, UNCLEAN = 0, 1
@@ -153,7 +152,7 @@ class Administrator:
             self.changed["topics replaced"] += name in self._truth.image.topics
 
     async def keep_for_ever(self, name: str) -> None:
-        """Nothing of a topic expires any more, once this returns."""
+        """Nothing of a topic expires any longer, once this returns."""
         for key in ("retention.ms", "retention.bytes"):
             while self._truth.image.topics[name].configs.get(key) != "-1":
                 await self._set(ResourceType.TOPIC, name, key, "-1")
@@ -215,12 +214,16 @@ class Administrator:
         names = self._truth.image.topic_names
         return [each for each in self._produced if names.get(each.topic_id) == each.topic]
 
-    def lost_from(self, partition: TopicIdPartition, log: FinalLog, allowed: AllowedLosses) -> list[Anomaly]:
-        """Acknowledged records missing from the log of one of `filled`, less allowed losses."""
+    def lost_from(
+        self, partition: TopicIdPartition, log: FinalLog, allowed: AllowedLosses, deleted_end: int = 0
+    ) -> list[Anomaly]:
+        """Acknowledged records missing from the log of one of `filled`, less allowed losses and deleted records."""
         lost = [
             offset
             for offset, (number, sent_ms) in self._produced[partition].items()
-            if log.values.get(offset) != number and not allowed.covers(offset, sent_ms, sent_ms)
+            if log.values.get(offset) != number
+            and not min(deleted_end, log.start_offset) > offset
+            and not allowed.covers(offset, sent_ms, sent_ms)
         ]
         detail = f"offsets {lost} were acknowledged, and are not in [{log.start_offset}, {log.end_offset})"
         return [Anomaly("lost write", str(partition.topic_partition), detail)] if lost else []
@@ -326,7 +329,7 @@ class Administrator:
         return self._requests[name] if was_certain else None
 
     def _settle(self, name: str, request: int | None, *, exists: bool) -> None:
-        """As this request was answered, unless another one began meanwhile: nobody knows which of them came last."""
+        """As this request was answered, unless another one began meanwhile: it is unknown which of them came last."""
         if request == self._requests[name]:
             self._uncertain.discard(name)
             self._exists[name] = exists
@@ -341,7 +344,7 @@ class Administrator:
             self._produced.setdefault(written_to, {})[offset] = (number, sent_ms)
 
     async def _assign(self, partition: TopicIdPartition, replicas: tuple[int, ...]) -> None:
-        """One after the other, or nobody could say which came last."""
+        """One after the other, or it would be unknown which came last."""
         asked = ReassignablePartition(partition_index=partition.partition, replicas=replicas)
         topic = ReassignableTopic(name=partition.topic, partitions=(asked,))
         async with self._assigning:
@@ -396,7 +399,7 @@ class Administrator:
         if broker is None or not _is_live(self._truth.image, broker_id):
             return None
         hosted = broker.hosted.partitions.get(partition.topic_partition)
-        return None if hosted is None else (hosted.log.epochs.latest_epoch, hosted.log.log_end_offset)
+        return None if hosted is None else (hosted.log.state.epochs.latest_epoch, hosted.log.state.log_end_offset)
 
     async def _ask(self, request: Request[ResponseT]) -> ResponseT | None:
         """Return the answer of a broker, of one that serves if there is one; None if there is no answer."""

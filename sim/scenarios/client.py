@@ -11,14 +11,13 @@ it believes OFFSET_OUT_OF_RANGE only of the leader.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
-from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode, KafkaError, RetriableError
+from ...protocol import ApiKey, ErrorCode, KafkaError, RetriableError, TopicPartition
 from ...protocol.fetch.messages import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -26,6 +25,7 @@ from ...protocol.fetch.messages import (
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
+    FetchResponse,
     FetchTopic,
 )
 from ...protocol.messages.base import Request, ResponseT
@@ -38,7 +38,6 @@ from ...protocol.messages.producers import (
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.records.batch_header import has_transactional_bit
 from ...protocol.requests import metadata_of, offsets_of
-from ...protocol.topics import TopicPartition
 from ...protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)
@@ -82,12 +81,26 @@ class _Preferred:
     until_s: float
 
 
-class SimClient:
-    """The client of one process. Close it."""
+def client_ids(name: str) -> tuple[str, str]:
+    """The client ids of a client: of all requests, and of fetches."""
+    return name, f"{name}-fetch"
 
-    def __init__(self, client_id: str, bootstrap: Sequence[Address], rng: Random, rack: str = "") -> None:
-        self._client = KafkaClient(client_id=client_id, random=rng)
-        self._fetches = KafkaClient(client_id=f"{client_id}-fetch", random=rng)
+
+class SimClient:
+    """The client of one process. Close it. `on_throttled` is given each throttle time in ms that is not 0."""
+
+    def __init__(
+        self,
+        client_id: str,
+        bootstrap: Sequence[Address],
+        rng: Random,
+        rack: str = "",
+        on_throttled: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        own_id, fetch_id = client_ids(client_id)
+        self._client = KafkaClient(client_id=own_id, random=rng)
+        self._fetches = KafkaClient(client_id=fetch_id, random=rng)
+        self._on_throttled = on_throttled
         self._bootstrap = tuple(bootstrap)
         self._rng = rng
         self._rack = rack
@@ -125,6 +138,8 @@ class SimClient:
         )
         produced = await self._ask_leader(partition, self._client, request)
         assert produced is not None, "Produce with acks=0"
+        if produced.throttle_time_ms:
+            self._on_throttled(produced.throttle_time_ms)
         answer = _only(produced.topics)
         self._check_leader(partition, answer.error_code, f"produce to {partition}")
         return leader.topic_id, answer.base_offset
@@ -168,18 +183,25 @@ class SimClient:
                 del self._preferred[partition]
                 raise AttemptFailedError(f"{what} from {preferred.address}: {error}") from error
         response = await self._ask_leader(partition, self._fetches, request)
-        _check(response.error_code, what)
-        answer = _only(response.topics)
+        answer = self._answer(response, what)
         self._check_leader(partition, answer.error_code, what)
         return answer
 
     async def _fetch_from_follower(self, address: Address, request: FetchRequest, what: str) -> FetchPartitionResponse:
         response = await self._ask(self._fetches, address, request)
-        _check(response.error_code, what)
-        answer = _only(response.topics)
+        answer = self._answer(response, what)
         _check(answer.error_code, what)
         self.follower_reads += bool(answer.records)
         return answer
+
+    def _answer(self, response: FetchResponse, what: str) -> FetchPartitionResponse:
+        """The answer for the one partition; a client above its quota gets none, and asks again (KIP-219)."""
+        if response.throttle_time_ms:
+            self._on_throttled(response.throttle_time_ms)
+        _check(response.error_code, what)
+        if response.throttle_time_ms and not response.topics:
+            raise AttemptFailedError(f"{what}: throttled for {response.throttle_time_ms} ms")
+        return _only(response.topics)
 
     async def list_offset(self, partition: TopicPartition, timestamp: int) -> int:
         request = offsets_of([(partition.topic, partition.partition)], timestamp, timeout_ms=BROKER_TIMEOUT_MS)

@@ -8,7 +8,7 @@ store, clients, an administrator who changes the cluster, and the faults of a sc
 
 Nothing stands in for a node: who leads, who is in sync and who is fenced is decided by the production controllers. What
 differs from seed to seed beside the faults is `ClusterOptions`. Segments are small and local retention short, so that
-most of a log lies in the tier soon. Where the main topic expires, its retention ends with the faults: every record that
+most of a log is in the tier soon. Where the main topic expires, its retention ends with the faults: every record that
 no retention was allowed to take (`judges.core.retention`) must be found.
 """
 
@@ -16,16 +16,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextvars import copy_context
 from dataclasses import asdict
 from functools import partial
 from typing import Final
 
-from ...controller.core.config import WarmingPolicy
+from ...controller import WarmingPolicy
 from ...controller.service import ControllerService
+from ...protocol import TopicIdPartition, TopicPartition
 from ...protocol.net.client import Address
-from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..faults.injector import FaultInjector
 from ..faults.schedule import Fault, FaultKind, Schedule
 from ..judges.broker_losses import LossJudge
@@ -33,8 +33,17 @@ from ..judges.core.acknowledged_writes import Anomaly, FinalLog, check_history
 from ..judges.core.allowed_losses import AllowedLosses
 from ..judges.core.client_answers import ClientAnswersJudge
 from ..judges.core.coverage import CoverageJudge
-from ..judges.core.events import DamageRead, DiskWiped, MetadataChanged, Observed, ProcessEnded, SecondPassed
+from ..judges.core.events import (
+    DamageRead,
+    DiskWiped,
+    MetadataChanged,
+    NodeStopped,
+    Observed,
+    ProcessEnded,
+    SecondPassed,
+)
 from ..judges.core.fencing import FencingJudge
+from ..judges.core.hand_overs import HandOversJudge
 from ..judges.core.heartbeats import HeartbeatJudge
 from ..judges.core.history import History
 from ..judges.core.isr_leavers import IsrLeaversJudge
@@ -42,7 +51,9 @@ from ..judges.core.isr_members import IsrMembersJudge
 from ..judges.core.judge import Judge, Judges
 from ..judges.core.pace import PaceJudge
 from ..judges.core.partition import InvariantViolationError
+from ..judges.core.quorum_epochs import QuorumEpochsJudge
 from ..judges.core.thin_leaders import ThinLeadersJudge
+from ..judges.core.throttles import ThrottlesJudge
 from ..judges.core.tiered_records import TieredRecordsJudge
 from ..judges.core.truth import ClusterTruth
 from ..judges.durability import DurableLogs
@@ -61,9 +72,13 @@ from .cluster_state import metadata_changes, unsettled
 from .controller_taps import tap_heartbeats, tap_isr_changes
 from .controllers import CLUSTER_ID
 from .final_reads import FinalReads
+from .operator import Operator
 from .report import Tallies
+from .strangers.impostors import Impostors
+from .strangers.quorum_ghost import QuorumGhost
+from .strangers.zombie_brokers import ZombieBrokers
+from .tier_probes import TierProbes
 from .workload import Shared
-from .zombie_brokers import ZombieBrokers
 
 TOPIC: Final = "orders"
 LISTENER: Final = "PLAINTEXT"
@@ -73,7 +88,7 @@ RUN_LIMIT_S: Final = 600.0
 CATCH_UP_FACTOR: Final = 5.0
 IDLE_S: Final = 2.0
 IDLE_EVENTS_MAX: Final = 600
-"""A second of one host, when nothing is to be done."""
+"""A second of one host, when there is nothing to do."""
 
 
 class ClusterScenario:
@@ -120,7 +135,20 @@ class ClusterScenario:
             pace_s=self.options.administrator_pace_ms / 1000,
             record=self.world.record,
         )
-        self._zombies = ZombieBrokers(self.nodes.controller_ids, self.world.rng("ghosts"))
+        self.operator = Operator(
+            self.truth,
+            self.nodes.brokers,
+            self.world.rng("operator"),
+            main_topic=TOPIC,
+            replication_factor=self.options.replication_factor,
+            may_delete_from_main=self.options.expires,
+            publish=self._judges.on,
+            record=self.world.record,
+        )
+        controllers = self.nodes.controller_ids
+        self._zombies = ZombieBrokers(controllers, self.world.rng("ghosts"), self.nodes.brokers)
+        self._ghost = QuorumGhost(controllers, self.world.rng("quorum ghost"))
+        self._impostors = Impostors(controllers, self.truth, self._is_heard, self.world.rng("impostors"))
         self.injector.immediate_faults |= self._immediate_faults()
 
     def _make_judges(self) -> list[Judge]:
@@ -149,7 +177,13 @@ class ClusterScenario:
             logs_of=answers.logs_of,
             were_clocks_set=lambda: self.injector.injected[FaultKind.CLOCK_JUMP] > 0,
         )
-        self.clients = ClusterClients(self.world, self.options, self._addresses, self._shared)
+        self.clients = ClusterClients(
+            self.world,
+            self.options,
+            self._addresses,
+            self._shared,
+            has_throttled=str(FaultKind.QUOTA) in self.schedule.kinds,
+        )
         return [
             self.losses,
             IsrMembersJudge(
@@ -165,6 +199,9 @@ class ClusterScenario:
             answers,
             self.quorum,
             PaceJudge(),
+            QuorumEpochsJudge(),
+            ThrottlesJudge(),
+            HandOversJudge(lambda: self.truth.image, BROKERS),
             self._zombies,
         ]
 
@@ -197,7 +234,7 @@ class ClusterScenario:
         )
 
     def _may_lose_logs(self, host: str) -> bool:
-        """Whether anything has ever kept a broker there from a log: a call that failed, a full disk, rot."""
+        """Whether anything has ever kept a broker there from a log: a call that failed, a full disk, corruption."""
         injected = self.injector.injected
         return (
             DIRECTORY in self.world.host(host).disk_faults.failed_at_s
@@ -207,13 +244,43 @@ class ClusterScenario:
 
     def _immediate_faults(self) -> dict[FaultKind, Callable[[Fault], None]]:
         """Faults that are requests to the cluster."""
-        return {
-            FaultKind.GHOST: lambda fault: self._do(lambda: self._zombies.wake(BROKERS[fault.targets[0]])),
-            FaultKind.REPLACE_TOPIC: lambda _: self._do(self.administrator.replace),
-            FaultKind.MOVE_REPLICA: lambda fault: self._do(
-                lambda: self.administrator.move_replica(BROKERS[fault.targets[0]])
-            ),
+        of_cluster: dict[FaultKind, Work] = {
+            FaultKind.REPLACE_TOPIC: self.administrator.replace,
+            FaultKind.QUORUM_GHOST: self._ghost.haunt,
+            FaultKind.DELETE_RECORDS: self.operator.delete_records,
+            FaultKind.MIN_ISR: self.operator.set_min_isr,
+            FaultKind.QUOTA: self.operator.set_quota,
         }
+        of_broker: dict[FaultKind, Callable[[int], Coroutine[None, None, None]]] = {
+            FaultKind.GHOST: self._zombies.wake,
+            FaultKind.MOVE_REPLICA: self.administrator.move_replica,
+            FaultKind.IMPOSTOR: self._impostors.knock,
+            FaultKind.UNREGISTER: self.operator.unregister,
+        }
+        return {
+            **{kind: partial(self._request, work) for kind, work in of_cluster.items()},
+            **{kind: partial(self._request_of, work) for kind, work in of_broker.items()},
+            FaultKind.RESTART: lambda fault: self._do(partial(self._restart, fault.targets[0])),
+        }
+
+    def _request(self, work: Work, fault: Fault) -> None:
+        self._do(work)
+
+    def _request_of(self, work: Callable[[int], Coroutine[None, None, None]], fault: Fault) -> None:
+        self._do(partial(work, BROKERS[fault.targets[0]]))
+
+    async def _restart(self, name: str) -> None:
+        """Have a node shut down in order; its keeper starts it again."""
+        host, began_s = self.world.host(name), self.world.now_s
+        if host.node is not None and await host.stop():
+            self._judges.on(NodeStopped(name, self.world.now_s - began_s))
+
+    def _is_heard(self, broker_id: int) -> bool:
+        """Whether a broker lives, and controllers have heard of it so lately that it cannot be replaced."""
+        host, broker = self.world.host(self._hosts[broker_id]), self.truth.image.brokers.get(broker_id)
+        heard_s = self._heartbeats.last_s(broker_id)
+        is_recent = self.world.now_s - heard_s < self.options.session_timeout_ms / 2000
+        return host.node is not None and not host.is_paused and broker is not None and not broker.fenced and is_recent
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -233,7 +300,7 @@ class ClusterScenario:
             self.history.acknowledged,
             self.records_checked,
             self.records_excused,
-            dict(+self.administrator.changed),
+            dict(+self.administrator.changed + self.operator.changed),
         )
 
     def option_texts(self) -> dict[str, str]:
@@ -319,12 +386,15 @@ class ClusterScenario:
             await self._rest()
         if not self.anomalies and self.options.newcomer:
             await self._welcome_newcomer()
+        if not self.anomalies and self.options.slow_tier:
+            await self._administer(self._probe_tier)
         if not self.anomalies:
             await self._judge()
         await self.administrator.close()
+        await self.operator.close()
 
     async def _calm_down(self, clients: Sequence[asyncio.Task[None]]) -> None:
-        """Clients go on for a moment without faults, end, and everything converges. Nothing expires any more, or
+        """Clients continue for a moment without faults, end, and everything converges. Nothing expires any longer, or
         there would be nothing left to judge; until then clients leave the tier time to catch up with them.
         """
         if self.options.expires:
@@ -381,6 +451,27 @@ class ClusterScenario:
             await self.nodes.start(name)
             await self._converge(self.world.now_s + CONVERGE_S)
 
+    async def _probe_tier(self) -> None:
+        """See how a tier that is slow is felt. Brokers restart first: their caches are empty then."""
+        for name in BROKERS:
+            if name not in self.nodes.controller_ids:
+                await self._restart(name)
+                await self.nodes.start(name)
+        await self._converge(self.world.now_s + CONVERGE_S)
+        if self.anomalies:
+            return
+        reads = FinalReads(self.world, self._addresses, self._shared, CONVERGE_S)
+        probes = TierProbes(
+            self.world.store,
+            self.world.rng("tier probes"),
+            image=lambda: self.truth.image,
+            brokers=self.nodes.brokers,
+            read_stable=reads.comes_to_the_end,
+        )
+        self.anomalies += await probes.fetches()
+        whole = [each for each in self.partitions if not self.losses.allowed_losses_of(self._name(each))]
+        self.anomalies += await probes.committed(whole)
+
     async def _judge(self) -> None:
         reads = FinalReads(self.world, self._addresses, self._shared, CONVERGE_S)
         logs: dict[str, FinalLog] = {}
@@ -396,7 +487,9 @@ class ClusterScenario:
         self.anomalies += self.administrator.anomalies()
         for filled in self.administrator.filled:
             log = await reads.everything(filled.topic_partition)
-            self.anomalies += self.administrator.lost_from(filled, log, self.losses.allowed_losses_of(filled))
+            lost = self.losses.allowed_losses_of(filled)
+            self.anomalies += self.administrator.lost_from(filled, log, lost, self.operator.deleted.get(filled, 0))
+        self.anomalies += self.operator.anomalies(lambda name: bool(self.losses.allowed_losses_of(name)))
         await self._converge(self.world.now_s + CONVERGE_S)
         self._look_at_files()
 

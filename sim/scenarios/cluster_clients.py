@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from random import Random
+from typing import Final
 
+from ...protocol import TopicPartition
 from ...protocol.net.client import Address
-from ...protocol.topics import TopicPartition
+from ..judges.core.events import Throttled
 from ..judges.core.history import ACKS_ALL
+from ..judges.core.throttles import THROTTLED
 from ..machine.world import World
 from .client import SimClient
 from .cluster_options import READERS_RACK, ClusterOptions
 from .pipelined import PipelinedProducer
 from .workload import Pace, Producer, Reader, Shared
 
+THROTTLED_GAP_S: Final = 0.3
 Work = Callable[[], Coroutine[None, None, None]]
 
 
 class ClusterClients:
-    """As `options` wants them."""
+    """The clients that `options` asks for."""
 
-    def __init__(self, world: World, options: ClusterOptions, addresses: Sequence[Address], shared: Shared) -> None:
+    def __init__(
+        self,
+        world: World,
+        options: ClusterOptions,
+        addresses: Sequence[Address],
+        shared: Shared,
+        *,
+        has_throttled: bool = False,
+    ) -> None:
         self._world = world
         self._options = options
         self._addresses = addresses
         self._shared = shared
+        self._has_throttled = has_throttled
         self._readers: list[SimClient] = []
 
     @property
@@ -48,15 +63,35 @@ class ClusterClients:
         works.append((committed, "readers", self._reader(committed, partition, committed=True).run))
         sweeper = f"sweeper-{partition}"
         works.append((sweeper, "readers", self._reader(sweeper, partition).sweep))
+        if self._has_throttled:
+            works.append((f"throttled-producer-{partition}", "producers", self._throttled_producer(partition).run))
+            works.append((f"throttled-reader-{partition}", "readers", self._throttled_reader(partition).run))
         return works
+
+    def _throttled_producer(self, partition: TopicPartition) -> Producer:
+        name = f"throttled-producer-{partition}"
+        rng = self._world.rng(name)
+        pace = Pace(gap_s=THROTTLED_GAP_S)
+        return Producer(name, partition, ACKS_ALL, self._client(THROTTLED, rng), self._shared, rng, pace)
+
+    def _throttled_reader(self, partition: TopicPartition) -> Reader:
+        name = f"throttled-reader-{partition}"
+        rng = self._world.rng(name)
+        return Reader(name, partition, self._client(THROTTLED, rng), self._shared, rng)
+
+    def _client(self, client_id: str, rng: Random, rack: str = "") -> SimClient:
+        return SimClient(client_id, self._addresses, rng, rack, partial(self._throttled, client_id))
+
+    def _throttled(self, client_id: str, throttle_ms: int) -> None:
+        self._shared.publish(Throttled(client_id, throttle_ms))
 
     def _producer(self, kind: type[Producer], name: str, partition: TopicPartition, acks: int) -> Producer:
         rng = self._world.rng(name)
         pace = Pace(gap_s=self._options.gap_ms / 1000)
-        return kind(name, partition, acks, SimClient(name, self._addresses, rng), self._shared, rng, pace)
+        return kind(name, partition, acks, self._client(name, rng), self._shared, rng, pace)
 
     def _reader(self, name: str, partition: TopicPartition, *, committed: bool = False) -> Reader:
         rng = self._world.rng(name)
-        client = SimClient(name, self._addresses, rng, READERS_RACK if self._options.racks else "")
+        client = self._client(name, rng, READERS_RACK if self._options.racks else "")
         self._readers.append(client)
         return Reader(name, partition, client, self._shared, rng, is_read_committed=committed)

@@ -8,7 +8,7 @@ from ...broker.environment import NodeEnvironment
 from ...broker.node import Broker, open_broker
 from ...controller.service import ControllerService
 from ...plugins.layout import segment_key
-from ...protocol.topics import TopicIdPartition
+from ...protocol import TopicIdPartition
 from ...quorum import RaftState
 from ...quorum.node import QuorumNode
 from ..judges.core.truth import Tap
@@ -16,11 +16,11 @@ from ..machine.process import Process
 from ..machine.world import World
 from .cluster_options import BROKERS, PORT, ClusterOptions
 from .combined import CombinedProcess, broker_in
-from .controllers import ControllerProcess
+from .controllers import ControllerProcess, open_controller_process
 
 
 class ClusterNodes:
-    """The nodes as `options` wants them. `tap` gives a listener for each run of a controller, by host; `on_controller`
+    """The nodes that `options` asks for. `tap` gives a listener for each run of a controller, by host; `on_controller`
     is called with each controller that was made.
     """
 
@@ -54,7 +54,7 @@ class ClusterNodes:
             await host.start(lambda machine: self._combine(name, machine, tap))
         else:
             controller = options.controller_config(name)
-            node = await host.start(lambda machine: ControllerProcess(controller, machine, listeners=[tap]))
+            node = await host.start(lambda machine: open_controller_process(controller, machine, listeners=[tap]))
             self._on_controller(node.service)
 
     def _combine(self, name: str, machine: NodeEnvironment, tap: Tap) -> CombinedProcess:
@@ -119,7 +119,7 @@ class ClusterNodes:
         hosted = None if broker is None else broker.hosted.partitions.get(name.topic_partition)
         if hosted is None or hosted.partition != name:
             return None
-        return min(hosted.log.offsets.last_stable_offset, hosted.log.high_watermark)
+        return min(hosted.log.state.offsets.last_stable_offset, hosted.log.state.high_watermark)
 
     def finished_in(self, host: str, name: TopicIdPartition) -> list[str]:
         """Keys of the records of the segments that are finished, as the ledger of the broker there says."""

@@ -14,6 +14,7 @@ from ..faults.hardware import hardware
 from ..faults.log_scenes import log_scene
 from ..faults.scenes import Stage, scenes
 from ..faults.schedule import Schedule, Targets, generate
+from ..faults.table import Cast, beside
 from ..machine.chance import Chance
 from .controllers import CONTROLLER_PORT, controller_host
 
@@ -35,6 +36,8 @@ FREQUENT_BYTES: Final = 300
 FREQUENT_SHARE: Final = 0.25
 NEWCOMER_SHARE: Final = 0.5
 """The share of seeds in which a broker gets an empty disk once everything is at rest."""
+SLOW_TIER_SHARE: Final = 0.1
+"""The share of seeds in which the tier is slow for a while once everything is at rest."""
 PIPELINED_SHARE: Final = 0.4
 """The share of seeds whose producers keep several batches in flight."""
 RETENTION_SHARE: Final = 0.4
@@ -79,6 +82,7 @@ class ClusterOptions:
     racks: bool = False
     combined: int = 0
     newcomer: bool = False
+    slow_tier: bool = False
     pipelined: bool = False
     retention_ms: int = NO_LIMIT
     retention_bytes: int = NO_LIMIT
@@ -92,6 +96,7 @@ class ClusterOptions:
             racks=rng.random() < 0.3,
             combined=rng.choice((0, 0, 0, 1, 3)),
             newcomer=chance("newcomer").random() < NEWCOMER_SHARE,
+            slow_tier=chance("slow tier").random() < SLOW_TIER_SHARE,
             pipelined=chance("pipelined").random() < PIPELINED_SHARE,
         )
         warms = rng.random() < WARMS_SHARE
@@ -163,10 +168,12 @@ class ClusterOptions:
             session_timeout_ms=self.session_timeout_ms,
             safety_ms=SAFETY_MS,
         )
+        cast = Cast(nodes=nodes, brokers=tuple(BROKERS), clients=CLIENTS, has_store=True)
         more = [
             *scenes(chance("scenes"), stage),
             *log_scene(chance("log scenes"), stage),
             *hardware(chance("hardware"), nodes, SAFETY_MS, has_store=True),
+            *beside(chance("table"), cast, SAFETY_MS),
         ]
         return generate(chance("faults"), targets, SAFETY_MS).with_more(more)
 

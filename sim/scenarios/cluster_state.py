@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ...broker.cluster.view import ClusterImage
+from ...broker.cluster import ClusterImage
 from ...broker.node import Broker
 from ...broker.tier import manager_config
-from ...controller.image.snapshot import snapshot_records
+from ...controller import snapshot_records
 from ...controller.service import ControllerService
 from ...log.partition_log import PartitionLog
 from ...plugins.layout import partition_directory, segment_keys
-from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
+from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...quorum import RaftState
 from ...remote.core.ledger import RemoteLogLedger
 from ...remote.core.lineage import covering
@@ -91,8 +91,8 @@ def _of_metadata(truth: ClusterTruth) -> Iterator[tuple[str, str]]:
 def _of_tier(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, str]]:
     """Everything that is closed and stable is copied, or has expired."""
     for name, _, log, ledger in _ledgers(truth, brokers):
-        tiered_end = max([log.log_start_offset, *(each.end_offset + 1 for each in ledger.finished())])
-        wanted = min(log.active_segment.base_offset, log.offsets.last_stable_offset)
+        tiered_end = max([log.state.log_start_offset, *(each.end_offset + 1 for each in ledger.finished())])
+        wanted = min(log.state.segments.active.base_offset, log.state.offsets.last_stable_offset)
         if tiered_end < wanted:
             yield str(name.topic_partition), f"is tiered up to {tiered_end}, closed segments end at {wanted}"
 
@@ -118,19 +118,19 @@ def _of_leftovers(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) 
 def _leftover(
     segment: RemoteLogSegmentMetadata, leader: Broker, log: PartitionLog, ledger: RemoteLogLedger, now_ms: int
 ) -> str | None:
-    """Return why the segment should be gone."""
+    """Return why the segment should have been deleted."""
     if segment.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
         return "is still being deleted"
     if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
-        is_expired = segment.end_offset < log.log_start_offset
-        return f"ends at {segment.end_offset}, the log starts at {log.log_start_offset}" if is_expired else None
+        is_expired = segment.end_offset < log.state.log_start_offset
+        return f"ends at {segment.end_offset}, the log starts at {log.state.log_start_offset}" if is_expired else None
     age_ms = now_ms - segment.event_timestamp_ms
     deadline_ms = manager_config(leader.config).copy_deadline.of_size_ms(segment.segment_size_in_bytes)
     if segment.broker_id != leader.config.node_id:
         # Another broker's attempt stays until its upload must have ended, and other copies hold its offsets.
-        start = max(segment.start_offset, log.log_start_offset)
-        end = min(segment.end_offset + 1, log.log_end_offset)
-        if age_ms <= deadline_ms or covering(ledger, log.epochs, start, end).gap is not None:
+        start = max(segment.start_offset, log.state.log_start_offset)
+        end = min(segment.end_offset + 1, log.state.log_end_offset)
+        if age_ms <= deadline_ms or covering(ledger, log.state.epochs, start, end).gap is not None:
             return None
     return f"is a copy that was begun {age_ms} ms ago by {segment.broker_id}"
 
@@ -154,13 +154,13 @@ def _of_configs(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, st
         for name, partition in () if broker is None else broker.hosted.partitions.items():
             topic = truth.image.topics.get(name.topic)
             wanted = None if topic is None else topic.configs.get("retention.ms")
-            found = partition.log.config.retention_ms
+            found = partition.log.state.config.retention_ms
             if wanted is not None and int(wanted) != found:
                 yield str(name), f"retention.ms is {wanted}, broker {node_id} goes by {found}"
 
 
 def _of_deleted_topics(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) -> Iterator[tuple[str, str]]:
-    """Their local replicas and remote segments are gone."""
+    """Their local replicas and remote segments are deleted."""
     for topic_id, name in truth.topics.items():
         if topic_id in truth.image.topic_names:
             continue
@@ -177,5 +177,5 @@ def _of_deleted_topics(truth: ClusterTruth, brokers: Brokers, store: SimObjectSt
 
 
 def _left(store: SimObjectStore, prefix: str) -> list[str]:
-    """What somebody should have deleted, if it has no name any more."""
+    """What should have been deleted, if its name no longer exists."""
     return [key for key in store.objects if key.startswith(prefix) and not store.is_orphan(key)]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator
 
-from ...controller.image.image import MetadataImage
-from ...controller.image.registrations import PartitionKey
+from ...controller import MetadataImage, PartitionKey
 from ...controller.service import ControllerService
-from ...protocol.api import ApiKey
+from ...protocol import ApiKey
 from ...protocol.messages.brokers import (
     AlterPartitionRequest,
     AlterPartitionResponse,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from ...broker.config.dynamic_configs import check_dynamic_configs
 from ...broker.environment import NodeEnvironment
 from ...controller.service import ControllerService, open_controller
-from ...protocol.net.service import Service
 from ...quorum import QuorumListener, ReplicaKey
 from ...quorum.controller_config import ControllerConfig, parse
 from ...quorum.node import QuorumNode, open_replica
@@ -43,76 +44,69 @@ def controller_config(
     return config
 
 
-class QuorumProcess(Service):
-    """A replica of the quorum alone, for `Host.start`. `service` is there once it has started; `failed` is done when
-    the replica stops by itself.
-    """
+@dataclass(frozen=True, slots=True)
+class QuorumProcess:
+    """A replica of the quorum alone. `failed` is done when the replica stops by itself."""
 
+    config: ControllerConfig
     service: QuorumService
     failed: asyncio.Future[str]
-
-    def __init__(
-        self, config: ControllerConfig, machine: NodeEnvironment, *, listeners: Sequence[QuorumListener] = ()
-    ) -> None:
-        super().__init__()
-        self.config = config
-        self._machine = machine
-        self._listeners = listeners
-
-    async def _start(self) -> None:
-        await format_new(self.config, self._machine)
-        self.service = await self._stack.enter_async_context(open_quorum(self.config, self._machine))
-        await self.service.begin(self._listeners)
-        self.failed = self.service.node.failed
 
     @property
     def replica(self) -> QuorumNode:
         return self.service.node
 
 
-class ObserverProcess(Service):
-    """A replica that nobody can ask for its vote, as that of a broker, for `Host.start`. `config` is a voter's."""
+@asynccontextmanager
+async def open_quorum_process(
+    config: ControllerConfig, machine: NodeEnvironment, *, listeners: Sequence[QuorumListener] = ()
+) -> AsyncIterator[QuorumProcess]:
+    """Run a voter, for `Host.start`."""
+    await format_new(config, machine)
+    async with open_quorum(config, machine) as service:
+        await service.begin(listeners)
+        yield QuorumProcess(config, service, service.node.failed)
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverProcess:
+    """A replica that no voter can ask for its vote, like a broker's. `failed` is done when it stops by itself."""
 
     replica: QuorumNode
     failed: asyncio.Future[str]
 
-    def __init__(
-        self, config: ControllerConfig, node_id: int, machine: NodeEnvironment, *, listeners: Sequence[QuorumListener]
-    ) -> None:
-        super().__init__()
-        self._config = config.model_copy(update={"node_id": node_id})
-        self._machine = machine
-        self._listeners = listeners
 
-    async def _start(self) -> None:
-        await format_new(self._config, self._machine)
-        config = self._config.replica_config(self._config.node_id, self._config.metadata_directory, ())
-        self.replica = await self._stack.enter_async_context(open_replica(config, self._machine))
-        self.replica.start(self._listeners)
-        self.failed = self.replica.failed
+@asynccontextmanager
+async def open_observer_process(
+    config: ControllerConfig, node_id: int, machine: NodeEnvironment, *, listeners: Sequence[QuorumListener]
+) -> AsyncIterator[ObserverProcess]:
+    """Run an observer, for `Host.start`. `config` is a voter's."""
+    own = config.model_copy(update={"node_id": node_id})
+    await format_new(own, machine)
+    async with open_replica(own.replica_config(node_id, own.metadata_directory, ()), machine) as replica:
+        replica.start(listeners)
+        yield ObserverProcess(replica, replica.failed)
 
 
-class ControllerProcess(Service):
-    """A whole controller, for `Host.start`; `service` and `failed` as above."""
+@dataclass(frozen=True, slots=True)
+class ControllerProcess:
+    """A whole controller. `failed` is done when one of its parts stops by itself."""
 
+    config: ControllerConfig
     service: ControllerService
     failed: asyncio.Future[str]
 
-    def __init__(
-        self, config: ControllerConfig, machine: NodeEnvironment, *, listeners: Sequence[QuorumListener] = ()
-    ) -> None:
-        super().__init__()
-        self.config = config
-        self._machine = machine
-        self._listeners = listeners
 
-    async def _start(self) -> None:
-        await format_new(self.config, self._machine)
-        opening = open_controller(
-            self.config, self._machine, check_broker_configs=check_dynamic_configs, listeners=self._listeners
-        )
-        self.service = await self._stack.enter_async_context(opening)
-        self.failed = first_failure((self.service.node.failed, self.service.controller.failed))
+@asynccontextmanager
+async def open_controller_process(
+    config: ControllerConfig, machine: NodeEnvironment, *, listeners: Sequence[QuorumListener] = ()
+) -> AsyncIterator[ControllerProcess]:
+    """Run a controller, for `Host.start`."""
+    await format_new(config, machine)
+    async with open_controller(
+        config, machine, check_broker_configs=check_dynamic_configs, listeners=listeners
+    ) as service:
+        yield ControllerProcess(config, service, first_failure((service.node.failed, service.controller.failed)))
 
 
 def first_failure(failures: Iterable[asyncio.Future[str] | None]) -> asyncio.Future[str]:

@@ -21,7 +21,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from ...protocol.errors import KafkaError
+from ...protocol import KafkaError
 from ..judges.core.history import Send
 from .client import AttemptFailedError
 from .workload import SEQUENCE_LOST, Producer, Retries

@@ -10,7 +10,7 @@ After every event, over the tables of `judges.quorum_replicas`:
 | same state machine    | two nodes apply different records at one offset, or one applies an offset twice           |
 
 The quorum flushes before it acknowledges: no crash allowed a loss. Voters are never wiped here, for a static quorum
-does not survive that (KIP-853 tells why); the observer is.
+does not survive that (KIP-853 says why); the observer is.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ from ...quorum.node import QuorumNode
 from ..faults.hardware import hardware
 from ..faults.injector import FaultInjector
 from ..faults.quorum_scenes import quorum_scene
-from ..faults.schedule import Schedule, Targets, generate
+from ..faults.schedule import FaultKind, Schedule, Targets, generate
+from ..faults.table import Cast, beside
 from ..judges.core.acknowledged_writes import Anomaly, FinalLog, check_history
 from ..judges.core.events import SecondPassed
 from ..judges.core.history import ACKS_ALL, History, Poll, Send
 from ..judges.core.judge import Judges
 from ..judges.core.pace import PaceJudge
 from ..judges.core.partition import InvariantViolationError
+from ..judges.core.quorum_epochs import QuorumEpochsJudge
 from ..judges.core.replicas import ReplicaState, batches_of, check_partition
 from ..judges.durability import DurableLogs
 from ..judges.quorum_replicas import DIRECTORY, PARTITION, QuorumJudge
@@ -49,9 +51,18 @@ from ..machine.chance import Chance
 from ..machine.process import Process, current_process
 from ..machine.tasks import every_second, first_error
 from ..machine.world import World
-from .controllers import ObserverProcess, QuorumProcess, controller_config, controller_host
+from .controllers import (
+    ObserverProcess,
+    QuorumProcess,
+    controller_config,
+    controller_host,
+    open_observer_process,
+    open_quorum_process,
+)
 from .quorum_probes import QuorumProbes
 from .report import Tallies
+from .strangers.quorum_ghost import HOST as GHOST_HOST
+from .strangers.quorum_ghost import QuorumGhost
 
 T = TypeVar("T")
 
@@ -110,7 +121,8 @@ class QuorumOptions:
         voters = [controller_host(node_id) for node_id in self.voter_ids]
         scene = quorum_scene(chance("scenes"), voters, SAFETY_MS)
         broken = hardware(chance("hardware"), tuple(self.nodes), SAFETY_MS, has_store=False)
-        return generate(chance("faults"), targets, SAFETY_MS).with_more([*scene, *broken])
+        more = beside(chance("table"), Cast(nodes=tuple(self.nodes)), SAFETY_MS)
+        return generate(chance("faults"), targets, SAFETY_MS).with_more([*scene, *broken, *more])
 
     @property
     def overrides(self) -> dict[str, str]:
@@ -124,7 +136,7 @@ class QuorumOptions:
 
 @dataclass(slots=True)
 class _StateMachine:
-    """What one run of a node has applied: value by offset. Tells `run` of every batch."""
+    """What one run of a node has applied: value by offset. Reports every batch to `run`."""
 
     run: QuorumScenario
     process: str
@@ -168,10 +180,15 @@ class QuorumScenario:
         self._judges = judges = Judges()
         starters = {name: self._starter(name) for name in self._nodes}
         self.injector = FaultInjector(world, starters, tuple(self._nodes), self, judges.on)
+        self._ghost = QuorumGhost(
+            {name: node_id for name, node_id in self._nodes.items() if node_id != OBSERVER}, world.rng("quorum ghost")
+        )
+        self._haunting: dict[asyncio.Task[None], None] = {}
+        self.injector.immediate_faults[FaultKind.QUORUM_GHOST] = lambda _: self._haunt()
         self.injector.check(self.schedule)
         disks = DurableLogs(lambda host: world.host(host).files)
         self._replicas_judge = QuorumJudge(self._nodes, self._replica, disks, world.record, judges.on)
-        judges.add(self._replicas_judge, PaceJudge(), self.injector)
+        judges.add(self._replicas_judge, PaceJudge(), QuorumEpochsJudge(), self.injector)
         self._probes = QuorumProbes(
             world.network,
             world.rng("probes"),
@@ -356,9 +373,11 @@ class QuorumScenario:
         self._starts += 1
         machine = self._machines[node_id] = _StateMachine(self, f"{name}/{self._starts}")
         if node_id in voters:
-            await host.start(lambda environment: QuorumProcess(config, environment, listeners=[machine]))
+            await host.start(lambda environment: open_quorum_process(config, environment, listeners=[machine]))
         else:
-            await host.start(lambda environment: ObserverProcess(config, node_id, environment, listeners=[machine]))
+            await host.start(
+                lambda environment: open_observer_process(config, node_id, environment, listeners=[machine])
+            )
 
     def _replica(self, name: str) -> QuorumNode | None:
         node = self.world.host(name).node
@@ -401,6 +420,11 @@ class QuorumScenario:
             context.run(current_process.set, self.world.host(name).process)
             epoch = replica.status.leader_and_epoch.epoch
             self.world.loop.call_soon(replica.resign, epoch, "asked by the simulation", context=context)
+
+    def _haunt(self) -> None:
+        task = self.world.loop.create_task(self.world.host(GHOST_HOST).run(self._ghost.haunt()))
+        self._haunting[task] = None
+        task.add_done_callback(self._haunting.pop)
 
     # -- clients ------------------------------------------------------------------------------------------------------
 

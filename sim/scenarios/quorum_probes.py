@@ -23,7 +23,7 @@ from ..machine.network import Network
 
 IDLE_S: Final = 2.0
 IDLE_EVENTS_MAX: Final = 600
-"""A second of one host, when nothing is to be done."""
+"""A second of one host, when there is nothing to do."""
 UNHEARD_TIMEOUTS: Final = (1.3, 2.5)
 """Fetch timeouts that the first probe lasts."""
 RESIGNS_S: Final = 0.25

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from ...protocol.errors import KafkaError
+from ...protocol import KafkaError
 from ..faults.schedule import Schedule
 from ..faults.shrink import Shrunk, shrink
 from ..judges.core.partition import InvariantViolationError
@@ -19,6 +19,8 @@ from .report import RunReport, Tallies
 from .workload import UnexpectedError
 
 Sink = Callable[[str], None]
+HITS: Final = ("disk ", "rotten ", "store throttled", "half answer", "no bucket")
+"""How the counters begin that a report names."""
 OURS: Final = (AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError)
 """Exceptions that no disk causes in a sound program."""
 
@@ -86,8 +88,8 @@ def run_seed(
         )
 
 
-def _faults(world: World) -> list[dict[str, Any]]:
-    """What nobody awaited; but a process may end because its disk fails, and says so as its last word."""
+def _faults(world: World) -> list[dict[str, object]]:
+    """What was never awaited; but a process may end because its disk fails, and says so as its last word."""
     ends = {f"{name} failed" for name in world.hosts}
     return [
         each
@@ -97,8 +99,8 @@ def _faults(world: World) -> list[dict[str, Any]]:
 
 
 def _hits(world: World) -> dict[str, int]:
-    """How often a disk, or what was downloaded, was at fault while such a fault lasted."""
-    return {kind: number for kind, number in sorted(world.counters.items()) if kind.startswith(("disk ", "rotten "))}
+    """How often a disk, or the store, was at fault while such a fault lasted."""
+    return {kind: number for kind, number in sorted(world.counters.items()) if kind.startswith(HITS)}
 
 
 def _stopped(world: World) -> list[Stopped]:

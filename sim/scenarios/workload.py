@@ -1,14 +1,14 @@
 """What clients do during a run: producers, transactional producers, readers; all of it goes into the history.
 
-| client                 | does, until it is told to stop                                                            |
+| client                 | does, until it is asked to stop                                                           |
 |------------------------|-------------------------------------------------------------------------------------------|
 | producer               | one idempotent batch after the other to one partition, each until it is known what became |
-|                        | of it; its sequences begin anew, with a new producer id, where the broker lost some; in   |
+|                        | of it; its sequences restart, with    a new producer id, where the broker lost some; in   |
 |                        | some seeds several at a time (`pipelined`)                                                |
 | transactional producer | the same in transactions of a few batches, each committed or aborted                      |
 | reader                 | follows one partition from its start, read committed or not                               |
 | sweeper                | reads all of a partition from its start, again and again, read committed every other      |
-|                        | time: what lies in the tier, too                                                          |
+|                        | time: what is in the tier, too                                                            |
 
 A send that is answered with an error that may mean "it was appended" is repeated under the same sequence until the
 answer is certain. A reader whose offset is out of range goes to the nearest one that is in it. Error codes that no
@@ -30,10 +30,9 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from ...protocol.errors import CorruptRecordError, ErrorCode, KafkaError
+from ...protocol import CorruptRecordError, ErrorCode, KafkaError, TopicPartition
 from ...protocol.records import Record, build_batch, iter_batches, iter_records
 from ...protocol.records.control import ControlType, control_type
-from ...protocol.topics import TopicPartition
 from ..judges.core.acknowledged_writes import FinalLog
 from ..judges.core.events import (
     ClientEvent,
@@ -102,11 +101,11 @@ class Shared:
     def take_producer_id(self, producer_id: int) -> None:
         """InvariantViolationError if it was given out before."""
         if producer_id in self.producer_ids:
-            raise InvariantViolationError("new producer id", f"{producer_id} is somebody's already")
+            raise InvariantViolationError("new producer id", f"{producer_id} is another's already")
         self.producer_ids.add(producer_id)
 
     async def pause(self, seconds: float) -> None:
-        """Or until the clients are told to stop."""
+        """Or until the clients are asked to stop."""
         try:
             async with asyncio.timeout(seconds):
                 await self.stopping.wait()
@@ -434,7 +433,7 @@ def decode_value(data: bytes) -> int:
 
 
 def records_of(fetched: Fetched, position: int, *, is_read_committed: bool) -> tuple[list[tuple[int, int]], int]:
-    """(offset, value) from `position` on, as a consumer gives them out, and where it goes on."""
+    """(offset, value) from `position` on, as a consumer gives them out, and where it continues."""
     records: list[tuple[int, int]] = []
     aborted = sorted(fetched.aborted, key=lambda each: each.first_offset, reverse=True)
     ongoing: set[int] = set()

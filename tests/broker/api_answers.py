@@ -20,6 +20,10 @@ from tierfetch.tests.broker.api_scene import Scene
 from tierfetch.tests.protocol.entities import read_entity
 
 CLOSED = "the connection was closed"
+OF_A_CONNECTION = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+"""They begin a connection, and are no questions in the middle of one. Apache Kafka offers them without SASL too, and
+answers ILLEGAL_SASL_STATE.
+"""
 
 
 class Asked(NamedTuple):
@@ -44,6 +48,7 @@ async def answers_of(scene: Scene, *, controller: bool, only: Iterable[Asked] | 
     wanted = [
         Asked(api, version)
         for api, theirs in sorted(ranges.items())
+        if api not in OF_A_CONNECTION
         for version in range(max(api.min_version, theirs.min_version), min(api.max_version, theirs.max_version) + 1)
     ]
     return {asked: (await answers_to(scene, scene, asked, controller=controller))[1] for asked in only or wanted}

@@ -34,6 +34,19 @@ class IdleKeeper:
 
     def __init__(self) -> None:
         self.accepts_clients = True
+        self.accepts_replicas = True
+
+    def note_written(self, size_bytes: int) -> None: ...
+
+
+class Unheard:
+    """A `ReplicaListener` that does nothing."""
+
+    def low_watermark_raised(self, partition: Partition) -> None: ...
+
+    def log_failed(self, partition: Partition) -> None: ...
+
+    def log_replaced(self, partition: Partition) -> None: ...
 
 
 class Host:
@@ -69,7 +82,7 @@ class Host:
                 is_clean=True,
             )
         )
-        hosted = Partition(partition, log, self._services)
+        hosted = Partition(partition, log, self._services, Unheard())
         self.hosted.add(partition.topic_partition, hosted)
         if replicas[0] == 1:
             await hosted.lead(topic.partitions[0])

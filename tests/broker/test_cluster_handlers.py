@@ -145,3 +145,31 @@ async def test_fenced_broker_is_not_offered_to_clients(handlers: ClusterHandlers
     assert listed == {False: [(1, False), (3, False)], True: [(1, False), (2, True), (3, False)]}
     created = await view.create_topic(NewTopic("new", 2, 2))
     assert all(set(entry.replicas) == {1, 3} for entry in created.partitions.values())
+
+
+async def test_what_was_answered_of_a_partition_is_given_again_until_it_changes(view: FakeClusterView) -> None:
+    led: set[int] = {0, 1}
+    handlers = ClusterHandlers(view, node_id=1, leads=lambda name, _: name.partition in led)
+    await view.create_topic(NewTopic("t", -1, -1, ((1, 2), (1, 2), (2, 3))))
+
+    async def partitions() -> tuple[object, ...]:
+        return (
+            (await handlers.metadata(SimpleNamespace(api_version=12, listener="PLAINTEXT"), asked)).topics[0].partitions
+        )
+
+    asked = metadata_request(("t", None))
+    first = await partitions()
+    assert [id(each) for each in await partitions()] == [id(each) for each in first]
+    led.remove(1)
+    second = await partitions()
+    assert [now is before for now, before in zip(second, first, strict=True)] == [True, False, True]
+    assert second[1].error_code is ErrorCode.leader_not_available
+    await view.fence_broker(3)
+    third = await partitions()
+    assert not any(now is before for now, before in zip(third, second, strict=True))
+    assert third[2].offline_replicas == (3,)
+    await view.delete_topic("t")
+    await view.create_topic(NewTopic("u", -1, -1, ((1, 2),)))
+    asked = metadata_request(("u", None))
+    await partitions()
+    assert len(handlers._answered) == 1

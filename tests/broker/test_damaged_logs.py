@@ -58,7 +58,7 @@ async def hurt_while_up(nodes: Nodes, number: int) -> bytes:
     await log.flush()
     await nodes[number].logs.upkeep.save_checkpoints()
     data = hurt(nodes.directory(number))
-    log._state.fail(OSError(5, "Input/output error"))
+    log.state.fail(OSError(5, "Input/output error"))
     return data
 
 
@@ -68,7 +68,7 @@ def put_aside(nodes: Nodes, number: int) -> list[bytes]:
 
 async def in_sync(nodes: Nodes, *numbers: int) -> None:
     await until(lambda: sorted(nodes.registration("t").isr) == sorted(numbers))
-    await until(lambda: len({nodes.partition(number, "t").log.log_end_offset for number in numbers}) == 1)
+    await until(lambda: len({nodes.partition(number, "t").log.state.log_end_offset for number in numbers}) == 1)
     assert len({nodes.log_bytes(number, "t") for number in numbers}) == 1
 
 
@@ -82,7 +82,7 @@ async def test_replica_out_of_the_isr_is_fetched_anew_and_its_bytes_are_kept(nod
     await produce(nodes, 1, b"c")
     await nodes.start(2)
     await in_sync(nodes, 1, 2)
-    assert nodes.partition(2, "t").log.log_end_offset == 3
+    assert nodes.partition(2, "t").log.state.log_end_offset == 3
     assert put_aside(nodes, 2) == [data]
 
 
@@ -104,8 +104,8 @@ async def test_last_member_of_the_isr_is_left_as_it_is_and_opened_once_it_is_men
     assert put_aside(nodes, 1) == []
     (nodes.directory(1) / "t-0" / SEGMENT).write_bytes(whole)
     await until(lambda: nodes.hosts(1, "t") and nodes.partition(1, "t").leadership is not None)
-    assert nodes.partition(1, "t").log.log_end_offset == 2
-    assert topic.topic_id == nodes.partition(1, "t").log.topic_id
+    assert nodes.partition(1, "t").log.state.log_end_offset == 2
+    assert topic.topic_id == nodes.partition(1, "t").log.state.topic_id
 
 
 async def test_a_damaged_log_of_a_topic_that_was_replaced_stands_in_nobodys_way(nodes: Nodes) -> None:
@@ -119,7 +119,7 @@ async def test_a_damaged_log_of_a_topic_that_was_replaced_stands_in_nobodys_way(
     await nodes.operator.delete_topic("t")
     await nodes.start(1)
     await nodes.topic("t", 1)
-    assert nodes.partition(1, "t").log.log_end_offset == 0
+    assert nodes.partition(1, "t").log.state.log_end_offset == 0
     assert put_aside(nodes, 1) in ([], [data])
 
 
@@ -198,7 +198,7 @@ async def test_replica_that_its_leader_may_be_about_to_take_in_is_left_as_it_is_
     await produce(nodes, 1, b"b")
     await until(lambda: nodes.registration("t").isr == (1,))
     await nodes.operator.alter_topic_configs("t", {"retention.ms": "1234"})
-    await until(lambda: nodes.partition(1, "t").log.config.retention_ms == 1234)
+    await until(lambda: nodes.partition(1, "t").log.state.config.retention_ms == 1234)
     assert not nodes.hosts(2, "t")
     assert put_aside(nodes, 2) == []
     await nodes.operator.elect_leader(topic.id_partition(0), 1)

@@ -44,14 +44,14 @@ async def test_up_to_an_offset_and_up_to_the_high_watermark(host: Host, version:
     assert await delete(host, 2, version=version) == (ErrorCode.none, 2)
     assert await delete(host, 1, version=version) == (ErrorCode.none, 2)
     assert await delete(host, -1, version=version) == (ErrorCode.none, 3)
-    assert partition.log.log_start_offset == 3
+    assert partition.log.state.log_start_offset == 3
 
 
 async def test_remote_log_metadata_are_never_deleted(host: Host) -> None:
     partition = await host.topic(REMOTE_LOG_METADATA_TOPIC, 1)
     await append(partition, 3)
     assert await delete(host, 2, topic=REMOTE_LOG_METADATA_TOPIC) == (ErrorCode.policy_violation, -1)
-    assert partition.log.log_start_offset == 0
+    assert partition.log.state.log_start_offset == 0
 
 
 async def test_waits_for_the_in_sync_replicas(host: Host) -> None:
@@ -60,7 +60,7 @@ async def test_waits_for_the_in_sync_replicas(host: Host) -> None:
     leader = partition.leader()
     leader.record_fetch(2, FollowerFetch(3, log_start_offset=0))
     waiting = asyncio.create_task(delete(host, 2))
-    await until(lambda: partition.log.log_start_offset == 2 and len(partition.low_watermark_news) == 1)
+    await until(lambda: partition.log.state.log_start_offset == 2 and len(partition.low_watermark_news) == 1)
     assert not waiting.done()
     leader.record_fetch(2, FollowerFetch(3, log_start_offset=2))
     assert await waiting == (ErrorCode.none, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
@@ -11,8 +12,10 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.broker.replicas import directory_moves
 from tierfetch.broker.replicas.directory_moves import DirectoryMoves
 from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.keeper.future_logs import advance
 from tierfetch.log.keeper.log_directory import LogDirectory
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.errors import ErrorCode
@@ -129,7 +132,9 @@ async def test_D4_a_replica_moves_while_its_partition_is_produced_to(nodes: TwoD
     await nodes.produce(leader, 5)
     assert nodes.registration("t").isr == (leader, 3 - leader)
     assert not [path for path in home.path.iterdir() if path.name == "t-0"]
-    await until(lambda: nodes.partition(1, "t").log.log_end_offset == nodes.partition(2, "t").log.log_end_offset)
+    await until(
+        lambda: nodes.partition(1, "t").log.state.log_end_offset == nodes.partition(2, "t").log.state.log_end_offset
+    )
 
 
 async def test_D4_the_controller_knows_the_directory_before_the_switch_and_only_copied_records_count(
@@ -141,20 +146,20 @@ async def test_D4_the_controller_knows_the_directory_before_the_switch_and_only_
     home, other, view = nodes.home, nodes.other, cast(FakeClusterView, nodes[1].view)
     view.is_reachable = False
     assert await nodes.alter(other.path) is ErrorCode.none
-    await until(lambda: bool(nodes.moves.promised))
+    await until(lambda: bool(nodes.moves.directories.promised))
     assert nodes.home is home
     assert await nodes.described() == sorted([(home.path.name, False, 0), (other.path.name, True, 0)])
     await nodes.produce(1, 3)
     assert nodes.home is home, "the controller does not know the destination yet"
     future = other.futures[NAME]
-    await until(lambda: future.log_end_offset == 6)
+    await until(lambda: future.state.log_end_offset == 6)
     future.hold_at(2)
-    assert future.offsets.settled_end_offset == 2
+    assert future.state.offsets.settled_end_offset == 2
     nodes.log.hold_at(6)
     appended = await nodes.partition(1, "t").append(batch(b"held"), AppendOrigin.CLIENT, acks_all=True)
-    assert nodes.log.high_watermark == 6, "the future log does not have it"
+    assert nodes.log.state.high_watermark == 6, "the future log does not have it"
     future.hold_at(None)
-    await until(lambda: nodes.log.high_watermark == appended.last_offset + 1)
+    await until(lambda: nodes.log.state.high_watermark == appended.last_offset + 1)
     view.reach()
     await until(lambda: nodes.moves.count == 0)
     assert nodes.home is other
@@ -200,6 +205,71 @@ async def test_D4_a_copy_that_fails_ends_the_move_and_nothing_else(
     assert nodes.home is home
     await nodes.produce(1, 5)
     assert "t-0 is not moved to" in caplog.text
+
+
+async def test_D4_a_copy_that_fails_is_tried_again_and_the_log_serves_meanwhile(
+    nodes: TwoDirectories, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [OSError(errno.EIO, "no block")] * 3
+
+    async def failing(current: PartitionLog, future: PartitionLog) -> int | None:
+        if failures:
+            raise failures.pop()
+        return await advance(current, future)
+
+    monkeypatch.setattr(directory_moves, "RETRY_S_MIN", 0.01)
+    monkeypatch.setattr(directory_moves, "advance", failing)
+    await nodes.begin()
+    await nodes.known_topic(1)
+    await nodes.produce(1, 3)
+    other = nodes.other
+    assert await nodes.alter(other.path) is ErrorCode.none
+    while nodes.moves.count:
+        await nodes.produce(1, 1)
+    assert nodes.home is other
+    assert nodes.moves.failed == 3
+    assert not list(other.path.glob("t-0.*-future"))
+    assert caplog.text.count("stays where it is, its move to") == 1, "each reason is logged once"
+
+
+async def test_D4_a_move_without_room_waits_for_it_before_anything_is_copied(
+    nodes: TwoDirectories, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory_moves, "RETRY_S_MIN", 0.01)
+    monkeypatch.setattr(directory_moves, "RETRY_S_MAX", 0.01)
+    await nodes.begin()
+    await nodes.known_topic(1)
+    await nodes.produce(1, 3)
+    home, other = nodes.home, nodes.other
+    other.free_space.min_bytes = 2**60
+    assert await nodes.alter(other.path) is ErrorCode.none
+    await until(lambda: nodes.moves.stalled == 1)
+    assert not list(other.path.glob("t-0.*-future"))
+    assert nodes.home is home
+    assert caplog.text.count("bytes free and") == 1
+    other.free_space.min_bytes = 0
+    await until(lambda: nodes.moves.count == 0)
+    assert nodes.home is other
+    assert nodes.moves.failed == 0
+
+
+async def test_D4_a_destination_that_fills_gets_its_room_back(
+    nodes: TwoDirectories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory_moves, "RETRY_S_MIN", 0.01)
+    await nodes.begin(replica_alter_log_dirs_io_max_bytes_per_second="1")
+    await nodes.known_topic(1)
+    await nodes.produce(1, 30, 100_000)
+    home, other = nodes.home, nodes.other
+    assert await nodes.alter(other.path) is ErrorCode.none
+    await until(lambda: NAME in other.futures)
+    other.free_space.min_bytes = 2**60
+    await other.measure_space()
+    await until(lambda: nodes.moves.stalled == 1)
+    assert not other.futures
+    assert not list(other.path.glob("t-0.*-future"))
+    assert nodes.home is home
+    await nodes.produce(1, 1)
 
 
 async def test_D4_a_move_continues_after_a_restart_and_another_destination_ends_it(nodes: TwoDirectories) -> None:

@@ -83,7 +83,7 @@ async def until_committed(nodes: Nodes, leader: int, end_offset: int, topic: str
 async def until_in_sync(nodes: Nodes, *numbers: int, topic: str = "t") -> None:
     await until(lambda: sorted(nodes.registration(topic).isr) == sorted(numbers))
     await until(lambda: all(nodes.hosts(number, topic) for number in numbers))
-    await until(lambda: len({nodes.partition(number, topic).log.log_end_offset for number in numbers}) == 1)
+    await until(lambda: len({nodes.partition(number, topic).log.state.log_end_offset for number in numbers}) == 1)
     assert len({nodes.log_bytes(number, topic) for number in numbers}) == 1
 
 
@@ -197,7 +197,7 @@ async def test_D2_a_log_that_cannot_begin_a_segment_has_failed(nodes: Nodes, mon
     await nodes.topic("t", 1, 2, segment_bytes="1048576")
     await until_committed(nodes, 1, await produce(nodes, 1, b"a"))
     log = nodes.partition(2, "t").log
-    log.update_config(replace(log.config, segment_bytes=20))
+    log.update_config(replace(log.state.config, segment_bytes=20))
     open_file = nodes[2].logs.services.disk.open
 
     async def refuse(path: Path, *, create: bool = False) -> object:
@@ -219,7 +219,7 @@ async def test_C9_a_replica_is_not_served_before_the_controller_counts_it_as_los
     await produce(nodes, 1, b"a")
     await until_in_sync(nodes, 1, 2)
     nodes[1].view.is_reachable = False
-    nodes.partition(1, "t").log._state.fail(OSError(errno.ENOSPC, "No space left on device"))
+    nodes.partition(1, "t").log.state.fail(OSError(errno.ENOSPC, "No space left on device"))
     name = TopicPartition("t", 0)
     await until(lambda: "has not taken the replica out of the ISR" in nodes[1].hosted.failures.get(name, ""))
     await nodes.operator.alter_topic_configs("t", {"retention.ms": "1234"})
@@ -247,7 +247,7 @@ async def test_C1_replica_whose_log_cannot_be_opened_counts_as_lost_until_it_can
 
     with monkeypatch.context() as patch:
         patch.setattr(PartitionLog, "open", full)
-        nodes.partition(broken, "t").log._state.fail(OSError(28, "No space left on device"))
+        nodes.partition(broken, "t").log.state.fail(OSError(28, "No space left on device"))
         await until(lambda: len(refused) >= 3)
         assert told[key] == LOST_DIRECTORY
         assert nodes.registration("t").isr == (3 - broken,)
@@ -304,7 +304,7 @@ async def test_D3_a_log_that_comes_back_shorter_is_not_electable(
     fetching = nodes[2].fetchers.add
     monkeypatch.setattr(nodes[2].fetchers, "add", lambda *_: None)  # the leader dies before it can send them again
     await fail_sync(nodes, 2)
-    await until(lambda: nodes.hosts(2, "t") and nodes.partition(2, "t").log.log_end_offset == 0)
+    await until(lambda: nodes.hosts(2, "t") and nodes.partition(2, "t").log.state.log_end_offset == 0)
     assert nodes.registration("t").isr == (1,)
     assert "its disk has lost 20 records (offsets 0 to 19)" in caplog.text
     await nodes.operator.fence_broker(1)
@@ -326,7 +326,7 @@ async def test_D3_the_last_in_sync_replica_that_comes_back_shorter_is_left_to_th
     assert (nodes.registration("t").leader, nodes.registration("t").leader_epoch) == (NO_LEADER, 1)
     await nodes.operator.elect_leader(nodes[1].view.image.topics["t"].id_partition(0), 1, unclean=True)
     await until(lambda: nodes.hosts(1, "t") and nodes.partition(1, "t").leadership is not None)
-    assert nodes.partition(1, "t").log.log_end_offset == 0
+    assert nodes.partition(1, "t").log.state.log_end_offset == 0
 
 
 async def test_a_log_that_refuses_appends_is_not_read_again_for_each_trial(

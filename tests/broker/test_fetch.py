@@ -15,7 +15,6 @@ from tierfetch.broker.replicas.partition import Partition
 from tierfetch.log.core import index
 from tierfetch.log.core.config import LogConfig
 from tierfetch.log.core.producer_state import AppendOrigin
-from tierfetch.log.partition_log import PartitionLog
 from tierfetch.log.segment.slices import LogSlice
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -120,7 +119,7 @@ async def test_followers_see_the_whole_log_and_move_the_high_watermark(host: Hos
     answer, offsets = await fetched(handler, from_follower(0))
     assert (answer.high_watermark, offsets) == (0, [0, 1])
     answer, offsets = await fetched(handler, from_follower(2))
-    assert (answer.high_watermark, offsets, partition.log.high_watermark) == (2, [], 2)
+    assert (answer.high_watermark, offsets, partition.log.state.high_watermark) == (2, [], 2)
 
 
 async def test_follower_joins_the_isr_when_it_has_caught_up(host: Host, handler: FetchHandler) -> None:
@@ -148,7 +147,7 @@ async def test_C7_laggard_leaves_the_isr_and_the_high_watermark_goes_on(host: Ho
     leadership.check_lag()
     async with asyncio.timeout(5):
         await changed.wait()
-    await until(lambda: partition.log.high_watermark == 1)
+    await until(lambda: partition.log.state.high_watermark == 1)
     assert leadership.isr == {1}
 
 
@@ -242,7 +241,7 @@ async def test_a_cancelled_wait_leaves_nothing_behind(host: Host, handler: Fetch
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert len(partition.high_watermark_news) == 0
-    assert all(segment.pins == 0 for segment in partition.log.segments)
+    assert all(segment.pins == 0 for segment in partition.log.state.segments)
 
 
 async def test_leadership_that_ends_wakes_everybody(host: Host, handler: FetchHandler) -> None:
@@ -330,7 +329,7 @@ async def tiered(host: Host) -> Partition:
     await append(partition, *(batch(b"a" * 30) for _ in range(4)))
     await partition.log.increment_log_start_offset(1)
     await partition.log.delete_local_segments(3)
-    assert (partition.log.log_start_offset, partition.log.offsets.local_log_start_offset) == (1, 3)
+    assert (partition.log.state.log_start_offset, partition.log.state.offsets.local_log_start_offset) == (1, 3)
     return partition
 
 
@@ -434,7 +433,7 @@ async def test_read_that_fails_on_disk_is_an_error_of_the_partition(
         raise OSError(5, "Input/output error")
 
     await append(partition, batch(b"a"))
-    monkeypatch.setattr(type(partition.log), "read", broken)
+    monkeypatch.setattr(partition.log, "read", broken)
     answer, _ = await fetched(handler, request())
     assert answer.error_code is ErrorCode.kafka_storage_error
 
@@ -479,11 +478,12 @@ async def test_news_of_a_partition_while_another_one_is_read_is_not_missed(
 
     async def overtaken(*_: Any, **__: Any) -> LogSlice:
         monkeypatch.undo()
-        second.log._state.high_watermark = 0
+        second.log.state.high_watermark = 0
         await append(first, batch(b"y"))
         raise KafkaError(ErrorCode.offset_out_of_range, "retention was faster")
 
-    monkeypatch.setattr(PartitionLog, "read", overtaken)
+    for each in (first, second):
+        monkeypatch.setattr(each.log, "read", overtaken)
     topics = tuple(FetchTopic((FetchPartition(0, fetch_offset=0),), name) for name in ("a", "b"))
     async with asyncio.timeout(5):
         response = await handler.fetch(CONTEXT, FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics))
@@ -537,13 +537,13 @@ async def test_bootstrap_rule_12_retention_between_the_decision_and_the_read_lea
         await append(partition, batch(name))
         await partition.log.roll()
     partition.log.update_config(LogConfig(remote_storage_enable=True))
-    read = PartitionLog.read
+    read = partition.log.read
 
-    async def overtaken(log: PartitionLog, offset: int, **limits: Any) -> LogSlice:
-        await log.delete_local_segments(2)
-        return await read(log, offset, **limits)
+    async def overtaken(offset: int, **limits: Any) -> LogSlice:
+        await partition.log.delete_local_segments(2)
+        return await read(offset, **limits)
 
-    monkeypatch.setattr(PartitionLog, "read", overtaken)
+    monkeypatch.setattr(partition.log, "read", overtaken)
     tier = Tier(RemoteRecords(memoryview(b"tiered"), 2))
     answer, _ = await fetched(with_tier(host, tier), request(offset=1))
     assert tier.asked == [(1, 2, False)]
@@ -568,22 +568,22 @@ async def test_bootstrap_rule_12_a_consumer_misses_nothing_whenever_local_retent
 
     async def retain() -> None:
         if rng.random() < 0.5:
-            await log.delete_local_segments(min(log.offsets.local_log_start_offset + 1, 11))
+            await log.delete_local_segments(min(log.state.offsets.local_log_start_offset + 1, 11))
 
     class MovingTier:
         async def read(self, asked: RemoteRead) -> RemoteRecords | None:
             await retain()
-            if asked.offset >= log.offsets.local_log_start_offset:
+            if asked.offset >= log.state.offsets.local_log_start_offset:
                 return None
             return RemoteRecords(memoryview(stored[asked.offset]), asked.offset + 1)
 
-    read = PartitionLog.read
+    read = log.read
 
-    async def moving(log: PartitionLog, offset: int, **limits: Any) -> LogSlice:
+    async def moving(offset: int, **limits: Any) -> LogSlice:
         await retain()
-        return await read(log, offset, **limits)
+        return await read(offset, **limits)
 
-    monkeypatch.setattr(PartitionLog, "read", moving)
+    monkeypatch.setattr(log, "read", moving)
     handler = FetchHandler(host.hosted, sessions(), MovingTier(), max_bytes=1 << 20)
     consumed: list[int] = []
     while len(consumed) < 12:
@@ -591,4 +591,4 @@ async def test_bootstrap_rule_12_a_consumer_misses_nothing_whenever_local_retent
         assert answer.error_code in (ErrorCode.none, ErrorCode.not_leader_or_follower)
         consumed += offsets
     assert consumed == list(range(12))
-    assert log.offsets.local_log_start_offset > 0
+    assert log.state.offsets.local_log_start_offset > 0

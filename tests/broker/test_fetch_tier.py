@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Collection
 
 import pytest
 
-from tierfetch.broker.handlers import fetch_reads
+from tierfetch.broker.handlers import tier_reads
 from tierfetch.broker.handlers.fetch import FetchHandler
 from tierfetch.log.core.config import LogConfig
 from tierfetch.log.segment.slices import LogSlice
@@ -194,7 +194,7 @@ async def test_R4_a_request_that_is_cancelled_leaves_no_read(host: Host) -> None
 
 
 async def test_R4_one_request_has_so_many_reads_under_way(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch_reads, "TIER_READS_MAX", 2)
+    monkeypatch.setattr(tier_reads, "TIER_READS_MAX", 2)
     await topics(host, ["a", "b", "c"])
     tier = SlowTier()
     fetching = fetch(host, tier, "a", "b", "c")

@@ -223,7 +223,7 @@ class TestFollower:
     async def test_R4_gives_what_is_in_the_tier(self, host: Host, handler: FetchHandler) -> None:
         partition = await followed(host, 4, 4)
         await partition.log.delete_local_segments(3)
-        assert partition.log.offsets.local_log_start_offset == 3
+        assert partition.log.state.offsets.local_log_start_offset == 3
         assert (await fetched(handler, 1)).records == b"tiered"
         assert await offsets_of(await fetched(handler, 3, isolation=READ_COMMITTED)) == [3]
 
@@ -258,7 +258,11 @@ class TestThinReplicas:
         assert thin.local_start_of(partition) == 3
         clock[0] += 4_999
         (report,) = thin.report()
-        assert (report.local_start_offset, report.local_bytes, report.age_ms) == (3, partition.log.size_bytes, 4_999)
+        assert (report.local_start_offset, report.local_bytes, report.age_ms) == (
+            3,
+            partition.log.state.segments.size_bytes,
+            4_999,
+        )
         clock[0] += 1
         assert thin.local_start_of(partition) is None
 
@@ -271,16 +275,17 @@ class TestThinReplicas:
 
     async def test_F11_a_heartbeat_before_the_warmer_has_said_what_came_changes_nothing(self, host: Host) -> None:
         partition = await followed(host, 4, 4)
-        log, clock = SimpleNamespace(log_start_offset=0, offsets=local_from(30), size_bytes=9, is_adopted=False), [0]
-        replica: Any = SimpleNamespace(partition=partition.partition, log=log)
+        segments, clock = SimpleNamespace(size_bytes=9), [0]
+        state = SimpleNamespace(log_start_offset=0, offsets=local_from(30), segments=segments, is_adopted=False)
+        replica: Any = SimpleNamespace(partition=partition.partition, log=SimpleNamespace(state=state))
         thin = ThinReplicas(lambda: clock[0], {partition.partition.topic_partition: replica}, self.LIMITS)
         thin.joined(replica)
-        log.offsets = local_from(20)  # a segment came in
+        state.offsets = local_from(20)  # a segment came in
         assert [each.local_start_offset for each in thin.report()] == [20]
         assert thin.local_start_of(replica) == 20
         thin.warmed(replica, is_full=False)
         assert thin.partitions() == [replica]
-        log.offsets = local_from(0)
+        state.offsets = local_from(0)
         assert thin.local_start_of(replica) is None, "nothing is missing"
         assert thin.report() == []
 
@@ -295,9 +300,9 @@ class TestThinReplicas:
             told.append("warmed")
 
         clock = [0]
-        log = SimpleNamespace(
-            log_start_offset=0, offsets=local_from(30), size_bytes=9, is_adopted=False, confirm_warmed=confirm_warmed
-        )
+        segments = SimpleNamespace(size_bytes=9)
+        state = SimpleNamespace(log_start_offset=0, offsets=local_from(30), segments=segments, is_adopted=False)
+        log = SimpleNamespace(state=state, confirm_warmed=confirm_warmed)
         replica: Any = SimpleNamespace(partition=partition.partition, log=log)
         hosted = {partition.partition.topic_partition: replica}
         thin = ThinReplicas(lambda: clock[0], hosted, self.LIMITS)

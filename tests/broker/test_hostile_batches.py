@@ -26,7 +26,7 @@ async def test_a_batch_that_claims_more_records_than_it_can_hold_is_rejected(hos
     partition = await host.topic("t", 1)
     with pytest.raises(CorruptRecordError, match="2147483647 records in a batch of"):
         await partition.append(memoryview(bytearray(batch_of(b"", 2**31 - 1))), AppendOrigin.CLIENT, acks_all=False)
-    assert partition.log.log_end_offset == 0
+    assert partition.log.state.log_end_offset == 0
 
 
 async def test_the_size_is_checked_before_a_batch_is_recompressed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ async def test_headers_beyond_the_budget_are_not_decompressed_for_a_compacted_to
     await partition.append(memoryview(bytearray(header_bomb(8 * MIB))), AppendOrigin.CLIENT, acks_all=False)
     with pytest.raises(CorruptRecordError, match="holds more than the limit of 33554"):
         await partition.append(memoryview(bytearray(header_bomb(24 * MIB))), AppendOrigin.CLIENT, acks_all=False)
-    assert partition.log.log_end_offset == 1
+    assert partition.log.state.log_end_offset == 1
 
 
 async def test_a_search_by_time_names_the_partition_whose_batch_it_rejects(host: Host) -> None:
@@ -61,7 +61,7 @@ async def test_batches_for_a_compacted_topic_keep_their_order_while_keys_are_che
     async with asyncio.TaskGroup() as group:
         for data in (large, small):
             group.create_task(partition.append(memoryview(bytearray(data)), AppendOrigin.CLIENT, acks_all=False))
-    assert partition.log.log_end_offset == len(many) + 1
+    assert partition.log.state.log_end_offset == len(many) + 1
 
 
 async def test_groups_come_back_over_a_batch_that_cannot_be_read(caplog: pytest.LogCaptureFixture) -> None:

@@ -74,7 +74,7 @@ async def test_a_deposed_leader_tells_its_log_end_only_once_it_is_flushed_as_wan
     host = Host(view, MemoryDisk(before_effect=hold_sync), tmp_path)
     partition = await host.topic("t", 1, 2, config=LogConfig(flush_messages=1))
     appending = asyncio.create_task(partition.append(batch(b"a"), AppendOrigin.CLIENT, acks_all=False))
-    await until(lambda: partition.log.log_end_offset == 1)
+    await until(lambda: partition.log.state.log_end_offset == 1)
     appending.cancel()
     await view.elect_leader(partition.partition, 2)
     stepping_down = asyncio.create_task(partition.step_down(view.image.topics["t"].partitions[0]))
@@ -82,7 +82,7 @@ async def test_a_deposed_leader_tells_its_log_end_only_once_it_is_flushed_as_wan
     assert not stepping_down.done(), "its fetcher would tell the new leader of a record that a crash may take"
     may_sync.set()
     await stepping_down
-    assert partition.log.offsets.settled_end_offset == 1
+    assert partition.log.state.offsets.settled_end_offset == 1
     await host.close()
 
 
@@ -91,7 +91,7 @@ def grow(led: Partition, monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Leade
     leadership = led.leader()
     monkeypatch.setattr(leadership._services.view, "alter_partition", asked)
     leadership.replicas.set_eligible({1: -1, 2: -1})
-    leadership.record_fetch(2, FollowerFetch(led.log.log_end_offset))
+    leadership.record_fetch(2, FollowerFetch(led.log.state.log_end_offset))
     assert leadership.replicas.pending_isr == GROWN
     return leadership
 
@@ -153,13 +153,13 @@ async def test_R3_a_member_that_may_be_in_the_isr_by_now_keeps_what_it_names(
     await led.log.increment_log_start_offset(2)
     assert (leadership.replicas.pending_isr, leadership.low_watermark()) == (GROWN, 1)
     await led.append(batch(b"c"), AppendOrigin.CLIENT, acks_all=False)
-    assert led.log.high_watermark == 2
+    assert led.log.state.high_watermark == 2
     waiting = Wakeup()
     led.low_watermark_news.add(waiting)
     follower.last_caught_up_time_ms = None
     refused.set()
     assert await waiting.wait(5), "whoever deletes records looks again"
-    await until(lambda: led.log.high_watermark == 3)
+    await until(lambda: led.log.state.high_watermark == 3)
     assert leadership.low_watermark() == 2
 
 
@@ -233,7 +233,7 @@ async def test_C9_a_retry_asks_for_the_incarnation_that_was_caught_up(
     leadership = led.leader()
     monkeypatch.setattr(leadership._services.view, "alter_partition", asked)
     leadership.replicas.set_eligible({1: 10, 2: 11})
-    leadership.record_fetch(2, FollowerFetch(led.log.log_end_offset, broker_epoch=11))
+    leadership.record_fetch(2, FollowerFetch(led.log.state.log_end_offset, broker_epoch=11))
     leadership.replicas.set_eligible({1: 10, 2: 20})
     leadership.record_fetch(2, FollowerFetch(0, broker_epoch=20))
     await until(lambda: leadership.replicas.pending_isr is None)
@@ -248,9 +248,9 @@ async def test_C7_what_the_leader_has_not_flushed_as_it_should_is_not_committed(
     with monkeypatch.context() as flushing:
         flushing.setattr(LogState, "settled_end_offset", property(lambda log: log.log_end_offset - 1))
         await partition.append(batch(b"a", b"b"), AppendOrigin.CLIENT, acks_all=True)
-        assert partition.log.high_watermark == 1
+        assert partition.log.state.high_watermark == 1
     partition.leader().advance_high_watermark()
-    assert partition.log.high_watermark == 2
+    assert partition.log.state.high_watermark == 2
 
 
 async def test_D3_a_member_that_fetches_below_the_high_watermark_leaves_the_isr(host: Host) -> None:
@@ -259,7 +259,7 @@ async def test_D3_a_member_that_fetches_below_the_high_watermark_leaves_the_isr(
     await append(partition, batch(b"a"), batch(b"b"))
     leadership = partition.leader()
     leadership.record_fetch(2, FollowerFetch(2, broker_epoch=5))
-    assert partition.log.high_watermark == 2
+    assert partition.log.state.high_watermark == 2
     leadership.record_fetch(2, FollowerFetch(2, broker_epoch=5))
     assert leadership.isr == {1, 2}
     leadership.record_fetch(2, FollowerFetch(1, broker_epoch=5))
@@ -277,5 +277,5 @@ async def test_D3_a_replica_that_is_lost_is_not_taken_into_the_isr(
     assert registration is not None
     for directory, is_asked in ((LOST_DIRECTORY, False), (UUID(int=1 << 100), True)):
         led.note_registration(replace(registration, directories=(None, directory)))
-        leadership.record_fetch(2, FollowerFetch(led.log.log_end_offset))
+        leadership.record_fetch(2, FollowerFetch(led.log.state.log_end_offset))
         assert (leadership.replicas.pending_isr is not None) is is_asked

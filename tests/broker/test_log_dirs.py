@@ -14,6 +14,13 @@ from tierfetch.tests.broker.requests import ask_message
 from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
 
 
+def log(*, size_bytes: int, high_watermark: int, log_end_offset: int) -> SimpleNamespace:
+    segments = SimpleNamespace(size_bytes=size_bytes)
+    return SimpleNamespace(
+        state=SimpleNamespace(segments=segments, high_watermark=high_watermark, log_end_offset=log_end_offset)
+    )
+
+
 def handler(
     offline: str | None = None,
     disk: MemoryDisk | None = None,
@@ -21,9 +28,9 @@ def handler(
     **conditions: Any,
 ) -> LogDirHandler:
     logs = {
-        TopicPartition("b", 0): SimpleNamespace(size_bytes=30, high_watermark=5, log_end_offset=9),
-        TopicPartition("a", 1): SimpleNamespace(size_bytes=20, high_watermark=9, log_end_offset=5),
-        TopicPartition("a", 0): SimpleNamespace(size_bytes=10, high_watermark=5, log_end_offset=5),
+        TopicPartition("b", 0): log(size_bytes=30, high_watermark=5, log_end_offset=9),
+        TopicPartition("a", 1): log(size_bytes=20, high_watermark=9, log_end_offset=5),
+        TopicPartition("a", 0): log(size_bytes=10, high_watermark=5, log_end_offset=5),
     }
     directory = SimpleNamespace(path=Path("/d"), logs=logs, futures={}, failures=failures or {}, offline=offline)
     return LogDirHandler(SimpleNamespace(directories=(directory,)), disk or MemoryDisk(), **conditions)

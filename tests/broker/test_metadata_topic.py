@@ -184,7 +184,7 @@ async def test_an_append_that_waits_for_followers_holds_up_no_question(
 ) -> None:
     partition = await host.topic(REMOTE_LOG_METADATA_TOPIC, 1, 2)
     waiting = asyncio.create_task(topic.append(0, b"a"))
-    await until(lambda: partition.log.log_end_offset == 1)
+    await until(lambda: partition.log.state.log_end_offset == 1)
     async with asyncio.timeout(1.0):
         assert await topic.bounds(0) == (0, 0)
     assert not waiting.done()
@@ -220,7 +220,7 @@ async def test_bootstrap_rule_11_nothing_that_is_not_committed_is_read(
     monkeypatch.setattr(metadata_topic, "READ_WAIT_MS", 20)
     partition = await host.topic(REMOTE_LOG_METADATA_TOPIC, 1, 2)
     waiting = asyncio.create_task(topic.append(0, b"a"))
-    await until(lambda: partition.log.log_end_offset == 1)
+    await until(lambda: partition.log.state.log_end_offset == 1)
     assert list((await topic.read(0, 0)).records) == []
     assert await topic.bounds(0) == (0, 0)
     waiting.cancel()
@@ -241,9 +241,9 @@ async def test_another_record_before_the_offset_than_was_read(
     for value in (b"a", b"b", b"c"):
         await topic.append(0, value)
     read = await topic.read(0, 0)
-    assert read.last_epoch == partition.log.epochs.latest_epoch
+    assert read.last_epoch == partition.log.state.epochs.latest_epoch
     assert list((await topic.read(0, 2, read.last_epoch)).records) == [(2, b"c")]
-    partition.log.epochs.assign(read.last_epoch + 2, 1)
+    partition.log.state.epochs.assign(read.last_epoch + 2, 1)
     for lost_epoch in (read.last_epoch, read.last_epoch + 1, read.last_epoch + 3):
         with pytest.raises(KafkaError) as raised:
             await topic.read(0, 2, lost_epoch)

@@ -164,6 +164,15 @@ def test_C4_the_image_changes_at_once_when_the_last_step_is_done() -> None:
     assert sorted(view.cluster.topics["t"].partitions) == list(range(9))
 
 
+def test_the_end_of_a_transaction_takes_as_many_steps_as_its_records() -> None:
+    view = view_of(registered())
+    records = [r.BeginTransactionRecord(), topic(), *(partition(number) for number in range(9))]
+    assert not view.apply([encode_record(record) for record in records])
+    steps = view.apply_steps([encode_record(r.EndTransactionRecord())], size=3)
+    assert [len(view.cluster.topics) for _ in steps] == [0, 0, 0, 0]
+    assert sorted(view.cluster.topics["t"].partitions) == list(range(9))
+
+
 def test_C4_a_snapshot_that_is_loaded_in_steps_leaves_what_was_there_until_the_end() -> None:
     view = view_of(registered(), topic(), partition(0))
     before, metadata = view.cluster, view.metadata

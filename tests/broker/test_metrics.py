@@ -22,8 +22,11 @@ from tierfetch.broker.metrics import (
     Quantity,
     RequestTimes,
     _per_partition,
+    copy_lag_metrics,
+    fetcher_metrics,
     follower_metrics,
     group_metrics,
+    hosting_metrics,
     log_metrics,
     partition_metrics,
     process_metrics,
@@ -109,10 +112,13 @@ class Subject:
         return Scrape(self._families)
 
     def _families(self) -> Iterator[Metric]:
+        yield from hosting_metrics(self._hosted)
+        yield from fetcher_metrics(self.fetchers)
         yield from partition_metrics(self._hosted)
         yield from follower_metrics(self.fetchers)
         if self._tier is not None:
             yield from tier_metrics(self._tier, self._hosted)
+            yield from copy_lag_metrics(self._tier, self._hosted)
         yield from group_metrics(self._groups)
         yield from log_metrics(self._logs, self._disk)
         yield from server_metrics(self._server)
@@ -153,7 +159,7 @@ async def test_offsets_and_role_of_a_partition(subject: Subject, host: Host) -> 
         "log_end_offset": 2,
         "high_watermark": 2,
         "last_stable_offset": 2,
-        "log_size_bytes": partition.log.size_bytes,
+        "log_size_bytes": partition.log.state.segments.size_bytes,
         "leader_epoch": 0,
         "is_leader": 1,
     }
@@ -170,6 +176,28 @@ async def test_only_a_leader_tells_of_the_isr(subject: Subject, host: Host) -> N
         assert scrape.value(f"tierfetch_{name}", topic="led", partition="0") == expected, name
         assert scrape.value(f"tierfetch_{name}", topic="followed", partition="0") is None, name
     assert scrape.value("tierfetch_is_leader", topic="followed", partition="0") == 0
+
+
+async def test_totals_over_all_partitions(subject: Subject, host: Host, tier: Tier) -> None:
+    led = await host.topic("led", 1, 2)
+    other = await host.topic("other", 1)
+    await host.topic("followed", 2, 1)
+    await other.append(batch(b"a", b"b"), AppendOrigin.CLIENT, acks_all=False)
+    assert led.leadership is not None
+    led.leadership.replicas.commit_isr([1], partition_epoch=1)
+    led.leadership.replicas.min_insync_replicas = 2
+    scrape = subject.scrape()
+    values = {
+        name: scrape.value(f"tierfetch_{name}")
+        for name in ("partitions", "leaders", "under_replicated_partitions", "under_min_isr_partitions")
+    }
+    assert values == {
+        "partitions": 3,
+        "leaders": 2,
+        "under_replicated_partitions": 1,
+        "under_min_isr_partitions": 1,
+    }
+    assert scrape.value("tierfetch_local_log_bytes") == other.log.state.segments.size_bytes
 
 
 async def test_replicas_that_cannot_serve(subject: Subject, host: Host) -> None:
@@ -189,6 +217,7 @@ async def test_what_followed_replicas_cost(subject: Subject, host: Host) -> None
     new = (await host.topic("new", 2, 1)).partition
     old = (await host.topic("old", 2, 1)).partition
     subject.fetchers.follow(new, ReplicaState.BOOTSTRAPPING, ReplicaProgress(added_at=5.0))
+    subject.fetchers.followed[new].is_tier_outage_reported = True
     progress = ReplicaProgress(5.0, 7.5, 8.25, bytes_from_leader=100, bytes_from_tier=30)
     subject.fetchers.follow(old, ReplicaState.FETCHING, progress)
     scrape = subject.scrape()
@@ -201,6 +230,7 @@ async def test_what_followed_replicas_cost(subject: Subject, host: Host) -> None
     assert scrape.value("tierfetch_replicas", state="bootstrapping") == 1
     assert scrape.value("tierfetch_replicas", state="fetching") == 1
     assert scrape.value("tierfetch_replicas", state="failed") == 0
+    assert scrape.value("tierfetch_bootstraps_waiting") == 1
 
 
 async def test_the_tier(subject: Subject, host: Host, tier: Tier) -> None:

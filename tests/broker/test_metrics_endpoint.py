@@ -9,12 +9,14 @@ import urllib.request
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from tierfetch.broker import metrics_endpoint
-from tierfetch.broker.metrics_endpoint import MetricsEndpoint
+from tierfetch.broker import http_endpoint
+from tierfetch.broker.http_endpoint import HttpEndpoint
+from tierfetch.broker.metrics_endpoint import metrics_endpoint
 from tierfetch.cli.certificates import make_authority, make_certificate
 from tierfetch.security.core.node import metrics_settings
 from tierfetch.security.core.settings import SecurityConfigError
@@ -32,14 +34,14 @@ def two_families() -> Iterator[Metric]:
 
 
 @pytest.fixture
-async def endpoint() -> AsyncIterator[MetricsEndpoint]:
-    endpoint = MetricsEndpoint(two_families)
+async def endpoint() -> AsyncIterator[HttpEndpoint]:
+    endpoint = metrics_endpoint(two_families)
     await endpoint.start(HOST, 0)
     yield endpoint
     await endpoint.close()
 
 
-async def exchange(endpoint: MetricsEndpoint, request: bytes) -> bytes:
+async def exchange(endpoint: HttpEndpoint, request: bytes) -> bytes:
     """Everything that comes back until the connection ends, which may be by a reset."""
     reader, writer = await asyncio.open_connection(HOST, endpoint.port)
     writer.write(request)
@@ -51,7 +53,7 @@ async def exchange(endpoint: MetricsEndpoint, request: bytes) -> bytes:
         writer.close()
 
 
-async def test_a_scrape(endpoint: MetricsEndpoint) -> None:
+async def test_a_scrape(endpoint: HttpEndpoint) -> None:
     head, _, body = (await exchange(endpoint, REQUEST)).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200 OK\r\n")
     assert b"Content-Type: text/plain; version=0.0.4" in head
@@ -70,53 +72,85 @@ async def test_a_scrape(endpoint: MetricsEndpoint) -> None:
     ("request_line", "status"),
     [
         (b"GET /metrics?name=x HTTP/1.0", b"200 OK"),
-        (b"GET / HTTP/1.1", b"404 Not Found"),
-        (b"GET /metrics/x HTTP/1.1", b"404 Not Found"),
-        (b"POST /metrics HTTP/1.1", b"405 Method Not Allowed"),
+        (b"GET / HTTP/1.1\r\nHost: x", b"404 Not Found"),
+        (b"GET /metrics/x HTTP/1.1\r\nHost: x", b"404 Not Found"),
+        (b"POST /metrics HTTP/1.1\r\nHost: x", b"405 Method Not Allowed"),
+        (b"GET /metrics HTTP/1.1", b"400 Bad Request"),
         (b"GET /metrics", b"400 Bad Request"),
         (b"\x00\x00\x00\x1a\x00\x12", b"400 Bad Request"),
     ],
 )
-async def test_other_requests(endpoint: MetricsEndpoint, request_line: bytes, status: bytes) -> None:
+async def test_other_requests(endpoint: HttpEndpoint, request_line: bytes, status: bytes) -> None:
     answer = await exchange(endpoint, request_line + b"\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 " + status + b"\r\n")
 
 
-async def test_a_request_without_an_end_is_cut_off(endpoint: MetricsEndpoint) -> None:
-    assert await exchange(endpoint, b"x" * (3 * metrics_endpoint.REQUEST_HEAD_MAX)) == b""
+async def test_a_request_without_an_end_is_cut_off(endpoint: HttpEndpoint) -> None:
+    answer = await exchange(endpoint, b"GET /" + b"x" * (3 * http_endpoint.REQUEST_HEAD_MAX))
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
 
 
-async def test_a_peer_that_says_nothing_is_cut_off(endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_endpoint, "SILENCE_TIMEOUT_S", 0.02)
+async def test_a_head_request_has_the_length_and_no_body(endpoint: HttpEndpoint) -> None:
+    head, _, body = (await exchange(endpoint, b"HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n")).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"Content-Length: 97" in head
+    assert body == b""
+
+
+async def get(endpoint: HttpEndpoint, path: bytes) -> tuple[bytes, bytes]:
+    """Return status line and body."""
+    answer = await exchange(endpoint, b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return head.partition(b"\r\n")[0], body
+
+
+async def test_a_node_that_waits_is_healthy_and_not_ready() -> None:
+    waits: list[str | None] = ["its registration", None]
+    endpoint = metrics_endpoint(two_families, lambda: waits[0])
+    await endpoint.start(HOST, 0)
+    try:
+        assert await get(endpoint, b"/health") == (b"HTTP/1.1 200 OK", b'{"alive": true}\n')
+        assert await get(endpoint, b"/ready") == (
+            b"HTTP/1.1 503 Service Unavailable",
+            b'{"ready": false, "waiting_for": "its registration"}\n',
+        )
+        waits.pop(0)
+        assert await get(endpoint, b"/ready") == (b"HTTP/1.1 200 OK", b'{"ready": true}\n')
+    finally:
+        await endpoint.close()
+
+
+async def test_a_peer_that_says_nothing_is_cut_off(endpoint: HttpEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_endpoint, "SILENCE_TIMEOUT_S", 0.02)
     assert await exchange(endpoint, b"GET /me") == b""
 
 
-async def test_silent_peers_keep_no_scrape_out(endpoint: MetricsEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_endpoint, "SCRAPES_MAX", 2)
+async def test_silent_peers_keep_no_scrape_out(endpoint: HttpEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_endpoint, "REQUESTS_MAX", 2)
     silent = [await asyncio.open_connection(HOST, endpoint.port) for _ in range(3)]
     assert (await exchange(endpoint, REQUEST)).startswith(b"HTTP/1.1 200 OK")
     closed = [reader.at_eof() or reader.exception() is not None for reader, _ in silent]
     assert closed[:2] == [True, True], "the oldest are closed first"
     for _, writer in silent:
         writer.close()
-    await until(lambda: not endpoint._scrapes)
+    await until(lambda: not endpoint._requests)
 
 
 async def test_a_peer_that_reads_nothing_counts_as_a_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_endpoint, "SCRAPES_MAX", 1)
-    endpoint = MetricsEndpoint(lambda: [GaugeMetricFamily("large", "x" * BEYOND_SOCKETS, value=1)])
+    monkeypatch.setattr(http_endpoint, "REQUESTS_MAX", 1)
+    endpoint = metrics_endpoint(lambda: [GaugeMetricFamily("large", "x" * BEYOND_SOCKETS, value=1)])
     await endpoint.start(HOST, 0)
     _, writer = await asyncio.open_connection(HOST, endpoint.port)
     writer.write(REQUEST)
-    await until(lambda: bool(endpoint._scrapes) and not endpoint._silent)
+    await until(lambda: bool(endpoint._requests) and not endpoint._silent)
     assert await exchange(endpoint, REQUEST) == b"", "refused: it is being answered"
     writer.transport.abort()
     await endpoint.close()
 
 
-async def test_closing_cuts_off_what_is_under_way(endpoint: MetricsEndpoint) -> None:
+async def test_closing_cuts_off_what_is_under_way(endpoint: HttpEndpoint) -> None:
     reader, writer = await asyncio.open_connection(HOST, endpoint.port)
-    await until(lambda: bool(endpoint._scrapes))
+    await until(lambda: bool(endpoint._requests))
     await endpoint.close()
     with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
         await reader.readexactly(1)
@@ -128,10 +162,10 @@ async def test_a_fault_of_a_family_ends_its_scrape_alone(caplog: pytest.LogCaptu
         raise RuntimeError("a broken gauge")
         yield
 
-    endpoint = MetricsEndpoint(families)
+    endpoint = metrics_endpoint(families)
     await endpoint.start(HOST, 0)
     assert await exchange(endpoint, REQUEST) == b""
-    assert "internal error in a metrics scrape" in caplog.text
+    assert "internal error in an HTTP request" in caplog.text
     assert "a broken gauge" in caplog.text
     await endpoint.close()
 
@@ -154,9 +188,9 @@ SCRAM = {"listener.name.metrics.sasl.enabled.mechanisms": "SCRAM-SHA-256"}
 
 
 @asynccontextmanager
-async def secured(protocol: str, properties: Mapping[str, str]) -> AsyncIterator[MetricsEndpoint]:
+async def secured(protocol: str, properties: Mapping[str, str]) -> AsyncIterator[HttpEndpoint]:
     settings = metrics_settings({"listener.security.protocol.map": f"METRICS:{protocol}", **properties})
-    endpoint = MetricsEndpoint(two_families)
+    endpoint = metrics_endpoint(two_families)
     await endpoint.start(HOST, 0, settings)
     try:
         yield endpoint
@@ -164,7 +198,7 @@ async def secured(protocol: str, properties: Mapping[str, str]) -> AsyncIterator
         await endpoint.close()
 
 
-def scraped(endpoint: MetricsEndpoint, user: str | None = None) -> tuple[int, bytes]:
+def scraped(endpoint: HttpEndpoint, user: str | None = None) -> tuple[int, bytes]:
     """What Python's own HTTP client gets, over TLS with the authority's certificate."""
     context = ssl.create_default_context(cadata=AUTHORITY.pem)
     headers = {} if user is None else {"Authorization": f"Basic {b64encode(user.encode()).decode()}"}
@@ -203,11 +237,34 @@ async def test_scrapes_with_a_password(user: str | None, status: int) -> None:
         assert b"first 1.0" in said if status == 200 else said == b'Basic realm="metrics", charset="UTF-8"'
 
 
+def _has_refused(endpoint: HttpEndpoint, count: int) -> bool:
+    return len(endpoint._refused) == count
+
+
+async def test_wrong_passwords_keep_no_scrape_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_endpoint, "REFUSED_MAX", 10)
+    slow = {**BASIC, "connection.failed.authentication.delay.ms": "60000"}
+    wrong = b"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YTpi\r\n\r\n"
+    right = b64encode(b"prometheus:scrape:me")
+    async with secured("SASL_PLAINTEXT", slow) as endpoint:
+        guesses = []
+        for number in range(1, 11):
+            guesses.append(asyncio.create_task(exchange(endpoint, wrong)))
+            await until(partial(_has_refused, endpoint, number))
+        assert await exchange(endpoint, wrong) == b"", "one too many is cut off"
+        answer = await exchange(endpoint, REQUEST[:-2] + b"Authorization: Basic " + right + b"\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        assert (await get(endpoint, b"/ready"))[0] == b"HTTP/1.1 200 OK", "which needs no password"
+        for guess in guesses:
+            guess.cancel()
+        await asyncio.gather(*guesses, return_exceptions=True)
+
+
 async def test_silent_peers_keep_no_scrape_over_tls_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """They have not even begun the handshake."""
-    monkeypatch.setattr(metrics_endpoint, "SILENCE_TIMEOUT_S", 60.0)
+    monkeypatch.setattr(http_endpoint, "SILENCE_TIMEOUT_S", 60.0)
     async with secured("SSL", TLS) as endpoint:
-        silent = [await asyncio.open_connection(HOST, endpoint.port) for _ in range(2 * metrics_endpoint.SCRAPES_MAX)]
+        silent = [await asyncio.open_connection(HOST, endpoint.port) for _ in range(2 * http_endpoint.REQUESTS_MAX)]
         status, _ = await asyncio.to_thread(scraped, endpoint)
         assert status == 200
         for _, writer in silent:
@@ -223,7 +280,7 @@ def test_other_mechanisms_are_refused() -> None:
 
 @pytest.mark.parametrize(("host", "is_open"), [("127.0.0.1", False), ("0.0.0.0", True)])
 async def test_an_open_endpoint_says_so(host: str, is_open: bool, caplog: pytest.LogCaptureFixture) -> None:
-    endpoint = MetricsEndpoint(two_families)
+    endpoint = metrics_endpoint(two_families)
     await endpoint.start(host, 0)
     await endpoint.close()
     assert ("are open" in caplog.text) is is_open
@@ -237,7 +294,7 @@ async def test_the_parts_of_a_family_are_one_family() -> None:
             yield part
         yield CounterMetricFamily("asked", "How often.", value=1)
 
-    endpoint = MetricsEndpoint(families)
+    endpoint = metrics_endpoint(families)
     await endpoint.start(HOST, 0)
     try:
         answer = await exchange(endpoint, REQUEST)

@@ -167,16 +167,16 @@ async def test_bootstrap_rule_12_what_local_retention_takes_during_a_search_is_s
     partition = await host.topic("t", 1, config=LogConfig(segment_bytes=100, remote_storage_enable=True))
     await append(partition, *(batch(b"a" * 30) for _ in range(3)))
     await partition.log.flush()
-    search_local = getattr(PartitionLog, search)
+    search_local = getattr(partition.log, search)
 
-    async def overtaken(log: PartitionLog, *arguments: int) -> TimestampAndOffset | None:
-        await log.delete_local_segments(2)
-        return await search_local(log, *arguments)
+    async def overtaken(*arguments: int) -> TimestampAndOffset | None:
+        await partition.log.delete_local_segments(2)
+        return await search_local(*arguments)
 
     async def in_the_tier(*_: object) -> TimestampAndOffset | None:
         return TimestampAndOffset(NOW_MS, 1, 0)
 
-    monkeypatch.setattr(PartitionLog, search, overtaken)
+    monkeypatch.setattr(partition.log, search, overtaken)
     monkeypatch.setattr(NoTimes, search, in_the_tier)
     assert (await listed(handlers(host), timestamp)).offset == 1
 

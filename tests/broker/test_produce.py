@@ -69,22 +69,22 @@ async def test_an_almost_full_disk_refuses_clients_alone(host: Host, acks: int) 
 async def test_C7_acks_all_waits_for_the_isr_and_acks_1_does_not(host: Host) -> None:
     partition = await host.topic("t", 1, 2)
     first = await produce(host, request("t", batch(b"a"), acks=1))
-    assert (first.base_offset, partition.log.high_watermark) == (0, 0)
+    assert (first.base_offset, partition.log.state.high_watermark) == (0, 0)
     waiting = asyncio.create_task(produce(host, request("t", batch(b"b"))))
-    await until(lambda: partition.log.log_end_offset == 2)
+    await until(lambda: partition.log.state.log_end_offset == 2)
     await follow(partition, 1)
     await asyncio.sleep(0)
     assert not waiting.done()
     await follow(partition, 2)
     assert (await waiting).error_code is ErrorCode.none
-    assert partition.log.high_watermark == 2
+    assert partition.log.state.high_watermark == 2
 
 
 async def test_not_committed_in_time(host: Host) -> None:
     partition = await host.topic("t", 1, 2)
     answer = await produce(host, request("t", batch(b"a"), timeout_ms=10))
     assert answer.error_code is ErrorCode.request_timed_out
-    assert partition.log.log_end_offset == 1
+    assert partition.log.state.log_end_offset == 1
 
 
 async def test_C7_too_small_an_isr_refuses_acks_all_only(host: Host) -> None:
@@ -95,13 +95,13 @@ async def test_C7_too_small_an_isr_refuses_acks_all_only(host: Host) -> None:
     assert refused.error_code is ErrorCode.not_enough_replicas
     assert "min.insync.replicas is 2" in (refused.error_message or "")
     assert (await produce(host, request("t", batch(b"a"), acks=1))).error_code is ErrorCode.none
-    assert partition.log.high_watermark == 0
+    assert partition.log.state.high_watermark == 0
 
 
 async def test_leadership_lost_while_waiting(host: Host) -> None:
     partition = await host.topic("t", 1, 2)
     waiting = asyncio.create_task(produce(host, request("t", batch(b"a"))))
-    await until(lambda: partition.log.log_end_offset == 1)
+    await until(lambda: partition.log.state.log_end_offset == 1)
     await host.view.elect_leader(partition.partition, 2)
     await partition.step_down(host.view.image.topics["t"].partitions[0])
     answer = await waiting
@@ -111,13 +111,13 @@ async def test_leadership_lost_while_waiting(host: Host) -> None:
 
 async def test_C9_append_that_waits_for_its_turn_is_refused_when_leadership_moved(host: Host) -> None:
     partition = await host.topic("t", 1, 2)
-    async with partition.log._state.gate:
+    async with partition.log.state.gate:
         waiting = asyncio.create_task(produce(host, request("t", batch(b"a"), acks=1)))
         await turns()
         await host.view.elect_leader(partition.partition, 2)
         await partition.step_down(host.view.image.topics["t"].partitions[0])
     assert (await waiting).error_code is ErrorCode.not_leader_or_follower
-    assert partition.log.log_end_offset == 0
+    assert partition.log.state.log_end_offset == 0
 
 
 async def test_C9_append_of_an_earlier_epoch_is_never_acknowledged_by_a_later_one(
@@ -183,7 +183,7 @@ async def test_acks_0_is_not_answered_and_its_refusal_closes_the_connection(host
     partition = await host.topic("t", 1)
     handler = ProduceHandler(host.hosted)
     assert await handler.produce(CONTEXT, request("t", batch(b"a"), acks=0)) is None
-    assert partition.log.log_end_offset == 1
+    assert partition.log.state.log_end_offset == 1
     with pytest.raises(KafkaError, match="absent-0: there is no partition"):
         await handler.produce(CONTEXT, request("absent", batch(b"a"), acks=0))
 
@@ -202,7 +202,7 @@ async def test_idempotent_duplicates_get_the_first_offsets(host: Host) -> None:
         (ErrorCode.out_of_order_sequence_number, -1),
         (ErrorCode.none, 2),
     ]
-    assert partition.log.log_end_offset == 3
+    assert partition.log.state.log_end_offset == 3
 
 
 async def test_requests_of_one_connection_keep_their_order(host: Host) -> None:

@@ -43,7 +43,7 @@ async def test_a_second_batch_is_refused_with_the_first(host: Host) -> None:
     two = memoryview(bytearray(bytes(batch(b"a")) + bytes(batch(b"b"))))
     with pytest.raises(KafkaError, match="expected exactly one record batch"):
         await partition.append(two, AppendOrigin.CLIENT, acks_all=False)
-    assert partition.log.log_end_offset == 0
+    assert partition.log.state.log_end_offset == 0
 
 
 async def test_topic_is_written_in_its_codec_and_in_order(host: Host) -> None:
@@ -55,4 +55,4 @@ async def test_topic_is_written_in_its_codec_and_in_order(host: Host) -> None:
     with await partition.log.read(0, max_bytes=10_000, max_offset=5) as found:
         data = await found.read()
     assert parse_header(data).compression is Compression.ZSTD
-    assert partition.log.log_end_offset == 5
+    assert partition.log.state.log_end_offset == 5

@@ -27,10 +27,9 @@ class Reports:
 
     def __init__(self) -> None:
         self.made: list[UUID] = []
-        self.promised: dict[TopicIdPartition, UUID] = {}
         view = SimpleNamespace(assign_directory=lambda _, directory_id: self.made.append(directory_id))
         logs: Any = SimpleNamespace(offline_directory_ids=(OFFLINE,), directory_id_of=lambda _: HOME)
-        self.directories = ReplicaDirectories(cast(ClusterView, view), cast(LogManager, logs), 2, self.promised)
+        self.directories = ReplicaDirectories(cast(ClusterView, view), cast(LogManager, logs), 2)
 
 
 @pytest.fixture
@@ -89,9 +88,9 @@ def test_what_is_not_hosted_is_forgotten(reports: Reports) -> None:
 
 
 def test_D4_a_replica_that_moves_is_reported_where_it_is_about_to_be(reports: Reports) -> None:
-    reports.promised[KEY] = OTHER
+    reports.directories.promised[KEY] = OTHER
     for _ in range(2):
         reports.directories.report_in_use(KEY, registered(HOME))
-    reports.promised.clear()
+    reports.directories.promised.clear()
     reports.directories.report_in_use(KEY, registered(OTHER))
     assert reports.made == [OTHER, HOME]

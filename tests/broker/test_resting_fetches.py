@@ -45,7 +45,7 @@ Told = list[tuple[str, FetchPartitionResponse, int]]
 class NeverResting(FetchSessionCache):
     """All is looked at every time."""
 
-    def is_told(self, context: FetchContext) -> LeaderSession | None:
+    def continued_session(self, context: FetchContext) -> LeaderSession | None:
         return None
 
 
@@ -122,7 +122,12 @@ class Broker:
             if leadership is not None:
                 leadership.resting.note_positions()
                 followers = dict(leadership.replicas.followers)
-                found[topic] = (partition.log.high_watermark, leadership.isr, leadership.low_watermark(), followers)
+                found[topic] = (
+                    partition.log.state.high_watermark,
+                    leadership.isr,
+                    leadership.low_watermark(),
+                    followers,
+                )
         return found
 
 
@@ -210,7 +215,7 @@ class Scene:
     async def raise_log_start(self, topic: str) -> None:
         for broker in self.brokers:
             log = broker.partition(topic).log
-            await log.increment_log_start_offset(log.high_watermark)
+            await log.increment_log_start_offset(log.state.high_watermark)
 
     async def change_isr(self, topic: str) -> None:
         """By somebody else; the follower comes back by its fetches."""

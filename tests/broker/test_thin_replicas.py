@@ -26,6 +26,14 @@ class Log:
     size_bytes: int = 10
 
     @property
+    def state(self) -> Log:
+        return self
+
+    @property
+    def segments(self) -> Log:
+        return self
+
+    @property
     def offsets(self) -> LogOffsets:
         start, local_start, end = self.log_start_offset, self.local_log_start_offset, 200
         return LogOffsets(start, local_start, None, end, end, end, end, end)

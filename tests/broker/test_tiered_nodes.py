@@ -89,8 +89,8 @@ def pending(nodes: Nodes, number: int) -> int:
 
 async def all_closed_segments_tiered(nodes: Nodes, number: int) -> int:
     log = nodes.partition(number, "t").log
-    await until(lambda: pending(nodes, number) == log.active_segment.base_offset)
-    return log.active_segment.base_offset
+    await until(lambda: pending(nodes, number) == log.state.segments.active.base_offset)
+    return log.state.segments.active.base_offset
 
 
 async def replace(nodes: Nodes, number: int) -> None:
@@ -101,8 +101,8 @@ async def replace(nodes: Nodes, number: int) -> None:
     leader = 3 - number
     topics = nodes[leader].view.image.topics
     await until(lambda: all(number in nodes.registration(name).isr for name in topics))
-    end = nodes.partition(leader, "t").log.log_end_offset
-    await until(lambda: nodes.partition(number, "t").log.log_end_offset == end)
+    end = nodes.partition(leader, "t").log.state.log_end_offset
+    await until(lambda: nodes.partition(number, "t").log.state.log_end_offset == end)
 
 
 async def consume(nodes: Nodes, number: int) -> list[int]:
@@ -111,7 +111,7 @@ async def consume(nodes: Nodes, number: int) -> list[int]:
     partition = nodes.partition(number, "t")
     offsets: list[int] = []
     try:
-        while len(offsets) < partition.log.high_watermark:
+        while len(offsets) < partition.log.state.high_watermark:
             wanted = FetchPartition(0, fetch_offset=len(offsets))
             topics = (FetchTopic((wanted,), "t", partition.partition.topic_id),)
             request = FetchRequest(max_wait_ms=100, min_bytes=1, topics=topics)
@@ -133,9 +133,9 @@ async def test_F6_empty_follower_begins_at_the_next_upload_and_holds_the_leaders
     assert start > 20
     await replace(nodes, 2)
     log = nodes.partition(2, "t").log
-    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (0, start)
+    assert (log.state.log_start_offset, log.state.offsets.local_log_start_offset) == (0, start)
     assert nodes.log_bytes(1, "t").endswith(nodes.log_bytes(2, "t"))
-    assert log.epochs.entries == nodes.partition(1, "t").log.epochs.entries
+    assert log.state.epochs.entries == nodes.partition(1, "t").log.state.epochs.entries
 
 
 async def test_bootstrap_rule_7_replica_that_restarts_before_it_was_in_the_isr_counts_as_empty(nodes: Nodes) -> None:
@@ -153,7 +153,7 @@ async def test_bootstrap_rule_7_replica_that_restarts_before_it_was_in_the_isr_c
     tiered_to = await all_closed_segments_tiered(nodes, 1)
     await nodes.start(2)
     await until(lambda: nodes.registration("t").isr == (1, 2))
-    assert nodes.partition(2, "t").log.offsets.local_log_start_offset == tiered_to
+    assert nodes.partition(2, "t").log.state.offsets.local_log_start_offset == tiered_to
     await until(lambda: not marker.exists())
 
 
@@ -211,8 +211,12 @@ async def test_bootstrap_rule_4_a_broker_whose_metadata_log_lost_its_end_forgets
     nodes.views[2] = LateView(nodes.cluster, old)
     await nodes.start(2)
     log = nodes.partition(2, "t").log
-    assert (log.log_start_offset, log.log_start_known, log.offsets.local_log_start_offset) == (0, True, begin)
-    assert log.config.remote_storage_enable
+    assert (log.state.log_start_offset, log.state.log_start_known, log.state.offsets.local_log_start_offset) == (
+        0,
+        True,
+        begin,
+    )
+    assert log.state.config.remote_storage_enable
 
 
 @pytest.mark.parametrize("scheme", ["memory", "file"])
@@ -223,7 +227,7 @@ async def test_R5_a_filesystem_of_fsspec_carries_a_bootstrap(tmp_path: Path, sch
     await produce(nodes, 1, 40)
     start = await all_closed_segments_tiered(nodes, 1)
     await replace(nodes, 2)
-    assert nodes.partition(2, "t").log.offsets.local_log_start_offset == start
+    assert nodes.partition(2, "t").log.state.offsets.local_log_start_offset == start
     assert nodes.log_bytes(1, "t").endswith(nodes.log_bytes(2, "t"))
     assert await consume(nodes, 1) == list(range(40))
     await nodes.close()
@@ -235,7 +239,7 @@ async def test_F1_option_off_copies_all_that_is_local(nodes: Nodes) -> None:
     await all_closed_segments_tiered(nodes, 1)
     await nodes.operator.alter_broker_configs("default", {OPTION: "false"})
     await replace(nodes, 2)
-    assert nodes.partition(2, "t").log.offsets.local_log_start_offset == 0
+    assert nodes.partition(2, "t").log.state.offsets.local_log_start_offset == 0
     assert nodes.log_bytes(1, "t") == nodes.log_bytes(2, "t")
 
 
@@ -247,7 +251,7 @@ async def test_F3_where_all_is_local_only_tier_first_asks_before_it_fetches(node
     await produce(nodes, 1, 40)
     assert await all_closed_segments_tiered(nodes, 1) > 20
     await replace(nodes, 2)
-    assert nodes.partition(2, "t").log.offsets.local_log_start_offset == 0
+    assert nodes.partition(2, "t").log.state.offsets.local_log_start_offset == 0
     assert nodes.log_bytes(1, "t") == nodes.log_bytes(2, "t")
 
 
@@ -255,12 +259,14 @@ async def test_F3_replica_that_restarts_with_its_log_goes_on_where_it_was(nodes:
     await nodes.topic("t", 1, 2, **TIERED)
     await produce(nodes, 1, 40)
     await all_closed_segments_tiered(nodes, 1)
-    await until(lambda: nodes.partition(2, "t").log.log_end_offset == 40)
+    await until(lambda: nodes.partition(2, "t").log.state.log_end_offset == 40)
     await nodes.stop(2)
     await produce(nodes, 1, 40)
     await nodes.start(2)
-    await until(lambda: nodes.registration("t").isr == (1, 2) and nodes.partition(2, "t").log.log_end_offset == 80)
-    assert nodes.partition(2, "t").log.offsets.local_log_start_offset == 0
+    await until(
+        lambda: nodes.registration("t").isr == (1, 2) and nodes.partition(2, "t").log.state.log_end_offset == 80
+    )
+    assert nodes.partition(2, "t").log.state.offsets.local_log_start_offset == 0
     assert nodes.log_bytes(1, "t") == nodes.log_bytes(2, "t")
 
 
@@ -268,22 +274,22 @@ async def test_F8_tiering_off_and_on_again_leaves_a_newcomer_the_local_log(nodes
     await nodes.topic("t", 1, 2, **TIERED, local_retention_bytes="2000")
     await produce(nodes, 1, 40)
     leader = nodes.partition(1, "t").log
-    await until(lambda: leader.offsets.local_log_start_offset > 10)
+    await until(lambda: leader.state.offsets.local_log_start_offset > 10)
     off = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
     await nodes.operator.alter_topic_configs("t", off)
-    await until(lambda: leader.log_start_offset == leader.offsets.local_log_start_offset > 0)
+    await until(lambda: leader.state.log_start_offset == leader.state.offsets.local_log_start_offset > 0)
     await until(lambda: not list((nodes.base / "tier").rglob("*.log")))
     await nodes.operator.alter_topic_configs(
         "t", {"remote.storage.enable": "true", "remote.log.copy.disable": "true", "local.retention.bytes": None}
     )
-    await until(lambda: leader.config.remote_storage_enable)
-    start = leader.log_start_offset
+    await until(lambda: leader.state.config.remote_storage_enable)
+    start = leader.state.log_start_offset
     assert pending(nodes, 1) == start
     await replace(nodes, 2)
     log = nodes.partition(2, "t").log
-    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (start, start)
+    assert (log.state.log_start_offset, log.state.offsets.local_log_start_offset) == (start, start)
     assert nodes.log_bytes(1, "t").endswith(nodes.log_bytes(2, "t"))
-    assert log.log_end_offset == 40
+    assert log.state.log_end_offset == 40
 
 
 async def test_F5_option_off_and_moved_to_the_tier_begins_at_the_local_log_start(nodes: Nodes) -> None:
@@ -291,12 +297,12 @@ async def test_F5_option_off_and_moved_to_the_tier_begins_at_the_local_log_start
     await produce(nodes, 1, 40)
     await all_closed_segments_tiered(nodes, 1)
     leader = nodes.partition(1, "t").log
-    await until(lambda: leader.offsets.local_log_start_offset > 0 and leader.size_bytes < 3000)
+    await until(lambda: leader.state.offsets.local_log_start_offset > 0 and leader.state.segments.size_bytes < 3000)
     await nodes.operator.alter_broker_configs("default", {OPTION: "false"})
-    local_start = leader.offsets.local_log_start_offset
+    local_start = leader.state.offsets.local_log_start_offset
     await replace(nodes, 2)
     log = nodes.partition(2, "t").log
-    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (0, local_start)
+    assert (log.state.log_start_offset, log.state.offsets.local_log_start_offset) == (0, local_start)
 
 
 async def test_idle_partition_that_is_wholly_tiered_gets_its_replica_back(nodes: Nodes) -> None:
@@ -308,7 +314,11 @@ async def test_idle_partition_that_is_wholly_tiered_gets_its_replica_back(nodes:
     await until(lambda: pending(nodes, 1) == 10)
     await replace(nodes, 2)
     log = nodes.partition(2, "t").log
-    assert (log.log_start_offset, log.offsets.local_log_start_offset, log.log_end_offset) == (0, 10, 10)
+    assert (log.state.log_start_offset, log.state.offsets.local_log_start_offset, log.state.log_end_offset) == (
+        0,
+        10,
+        10,
+    )
 
 
 async def test_R1_new_leader_goes_on_uploading_and_serves_what_it_never_had(nodes: Nodes) -> None:
@@ -318,10 +328,10 @@ async def test_R1_new_leader_goes_on_uploading_and_serves_what_it_never_had(node
     await replace(nodes, 2)
     await nodes[1].view.elect_leader(topic.id_partition(0), 2)
     await until(lambda: nodes.partition(2, "t").leadership is not None)
-    assert nodes.partition(2, "t").log.offsets.local_log_start_offset == start
+    assert nodes.partition(2, "t").log.state.offsets.local_log_start_offset == start
     await produce(nodes, 2, 40)
     assert await all_closed_segments_tiered(nodes, 2) > start
-    await until(lambda: nodes.partition(2, "t").log.high_watermark == 80)
+    await until(lambda: nodes.partition(2, "t").log.state.high_watermark == 80)
     assert await consume(nodes, 2) == list(range(80))
 
 
@@ -333,7 +343,7 @@ async def test_F10_duplicate_of_a_batch_that_is_in_the_tier_only_is_refused_by_t
     await replace(nodes, 2)
     await nodes[1].view.elect_leader(topic.id_partition(0), 2)
     await until(lambda: nodes.partition(2, "t").leadership is not None)
-    assert nodes.partition(2, "t").log.offsets.local_log_start_offset == 5
+    assert nodes.partition(2, "t").log.state.offsets.local_log_start_offset == 5
     handler = ProduceHandler(nodes[2].hosted)
     answers = []
     for sequence in (4, 7, 5):
@@ -344,7 +354,7 @@ async def test_F10_duplicate_of_a_batch_that_is_in_the_tier_only_is_refused_by_t
         answer = response.topics[0].partitions[0]
         answers.append((answer.error_code, answer.base_offset))
     assert answers == [(ErrorCode.none, 4), (ErrorCode.out_of_order_sequence_number, -1), (ErrorCode.none, 5)]
-    assert nodes.partition(2, "t").log.log_end_offset == 6
+    assert nodes.partition(2, "t").log.state.log_end_offset == 6
 
 
 async def test_C3_deleted_topic_leaves_nothing_in_the_tier(nodes: Nodes) -> None:
@@ -408,7 +418,7 @@ async def test_C3_topic_that_was_made_anew_while_its_only_broker_was_down_leaves
     await nodes.operator.create_topic(NewTopic("t", -1, -1, ((1,),)))
     assert list(directory.rglob("*.log"))
     await nodes.start(1)
-    assert nodes.partition(1, "t").log.log_end_offset == 0
+    assert nodes.partition(1, "t").log.state.log_end_offset == 0
     await until(lambda: not list(directory.rglob("*.log")))
 
 
@@ -445,7 +455,7 @@ async def test_R6_tiering_is_switched_off_and_on_again(nodes: Nodes) -> None:
     await produce(nodes, 1, 20)
     first = await all_closed_segments_tiered(nodes, 1)
     await nodes.operator.alter_topic_configs("t", {"remote.log.copy.disable": "true"})
-    await until(lambda: nodes.partition(1, "t").log.config.remote_log_copy_disable)
+    await until(lambda: nodes.partition(1, "t").log.state.config.remote_log_copy_disable)
     await produce(nodes, 1, 20)
     assert pending(nodes, 1) == first
     await nodes.operator.alter_topic_configs("t", {"remote.log.copy.disable": None})
@@ -458,14 +468,14 @@ async def test_F11_a_thin_replica_is_thin_also_after_a_restart_until_it_has_warm
     await produce(nodes, 1, 40)
     begin = await all_closed_segments_tiered(nodes, 1)
     await replace(nodes, 2)
-    await until(lambda: nodes.partition(2, "t").log.is_thin)
+    await until(lambda: nodes.partition(2, "t").log.state.is_thin)
     await nodes.stop(2)
     await nodes.start(2)
     (report,) = nodes[2].thin.report()
     assert (report.local_start_offset, report.partition_index) == (begin, 0)
     await nodes.stop(2)
     await nodes.start(2, thin_replica_warm_ms="1")
-    await until(lambda: not nodes.partition(2, "t").log.is_thin)
+    await until(lambda: not nodes.partition(2, "t").log.state.is_thin)
     await nodes.stop(2)
     await nodes.start(2)
     assert nodes[2].thin.report() == []
@@ -477,11 +487,11 @@ async def test_F11_the_warmer_fills_a_thin_replica_from_the_tier_until_it_is_ful
     begin = await all_closed_segments_tiered(nodes, 1)
     await replace(nodes, 2)
     replica, thin = nodes.partition(2, "t"), nodes[2].thin
-    await until(lambda: thin.local_start_of(replica) == begin and not replica.log.is_adopted)
+    await until(lambda: thin.local_start_of(replica) == begin and not replica.log.state.is_adopted)
     (report,) = thin.report()
-    assert (report.local_start_offset, replica.log.offsets.local_log_start_offset) == (begin, begin)
+    assert (report.local_start_offset, replica.log.state.offsets.local_log_start_offset) == (begin, begin)
     await nodes.operator.alter_broker_configs("2", {"thin.replica.warmer.enable": "true"})
-    await until(lambda: replica.log.offsets.local_log_start_offset == 0)
+    await until(lambda: replica.log.state.offsets.local_log_start_offset == 0)
     await until(lambda: (thin.local_start_of(replica), thin.report()) == (None, []))
     assert nodes.log_bytes(2, "t") == nodes.log_bytes(1, "t")
-    assert await consume(nodes, 2) == list(range(replica.log.high_watermark))
+    assert await consume(nodes, 2) == list(range(replica.log.state.high_watermark))

@@ -43,7 +43,7 @@ async def begin(host: Host, name: str) -> Any:
     partition = await host.topic(name, 1)
     data = batch(b"a", producer_id=PRODUCER_ID, sequence=0, transactional=True)
     await partition.append(data, AppendOrigin.CLIENT, acks_all=False)
-    assert partition.log.offsets.last_stable_offset == 0
+    assert partition.log.state.offsets.last_stable_offset == 0
     return partition
 
 
@@ -52,7 +52,7 @@ async def begin(host: Host, name: str) -> Any:
 async def test_marker_ends_the_transaction(host: Host, version: int, commit: bool) -> None:
     partition = await begin(host, "t")
     assert await write(host, "t", commit=commit, version=version) == {"t": ErrorCode.none}
-    assert partition.log.offsets.last_stable_offset == 2
+    assert partition.log.state.offsets.last_stable_offset == 2
     aborted = await partition.log.aborted_transactions(0, 2)
     assert aborted == ([] if commit else [AbortedTransaction(PRODUCER_ID, 0, 1, 2)])
 

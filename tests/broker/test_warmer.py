@@ -39,6 +39,7 @@ class Log:
         self.size_bytes = 10
         self.failures: list[Exception] = []
         self.taken: list[SegmentToWarm] = []
+        self.state = self.segments = self
 
     @property
     def offsets(self) -> LogOffsets:

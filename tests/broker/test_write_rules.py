@@ -38,7 +38,7 @@ async def test_internal_topics_are_closed_to_every_producer(host: Host, topic: s
     handler = ProduceHandler(host.hosted, broker_listener="PLAINTEXT")
     asked, context = request(topic, batch(b"a")), replace(CONTEXT, client_id=client_id)
     assert await error_of(handler, asked, context) is ErrorCode.invalid_topic_exception
-    assert partition.log.log_end_offset == 0
+    assert partition.log.state.log_end_offset == 0
 
 
 async def test_remote_log_metadata_come_by_the_inter_broker_listener(host: Host) -> None:
@@ -87,7 +87,7 @@ async def test_a_forged_transactional_batch_does_not_hold_up_its_partition(
     handler = ProduceHandler(host.hosted)
     assert await error_of(handler, request("t", TRANSACTIONAL, transactional_id)) is expected
     assert await error_of(handler, request("t", batch(b"b"))) is ErrorCode.none
-    assert (partition.log.log_end_offset, partition.log.offsets.last_stable_offset) == (1, 1)
+    assert (partition.log.state.log_end_offset, partition.log.state.offsets.last_stable_offset) == (1, 1)
 
 
 async def test_a_transaction_that_its_coordinator_knows_is_appended(host: Host) -> None:
@@ -95,7 +95,7 @@ async def test_a_transaction_that_its_coordinator_knows_is_appended(host: Host) 
     handler = ProduceHandler(host.hosted, is_ongoing=lambda *given: given == ("tx", 4242, 0))
     assert await error_of(handler, request("t", TRANSACTIONAL, "tx")) is ErrorCode.none
     assert await error_of(handler, request("t", TRANSACTIONAL, "other")) is ErrorCode.invalid_txn_state
-    assert (partition.log.log_end_offset, partition.log.offsets.last_stable_offset) == (1, 0)
+    assert (partition.log.state.log_end_offset, partition.log.state.offsets.last_stable_offset) == (1, 0)
 
 
 async def test_control_batches_of_clients_are_refused(host: Host) -> None:
@@ -107,4 +107,4 @@ async def test_control_batches_of_clients_are_refused(host: Host) -> None:
     assert await error_of(handler, request("t", marker, "tx")) is ErrorCode.invalid_record
     plain = build_batch([Record(0, NOW_MS, b"\0\0\0\1", b"\0\0", ())], base_offset=0, is_control=True)
     assert await error_of(handler, request("t", plain)) is ErrorCode.invalid_record
-    assert partition.log.log_end_offset == 0
+    assert partition.log.state.log_end_offset == 0

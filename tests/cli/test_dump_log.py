@@ -279,7 +279,7 @@ def test_names(name: str, kind: str, base_offset: int | None) -> None:
 def test_foreign_name_is_a_usage_error(tmp_path: Path, name: str) -> None:
     result = run(write_log(tmp_path / name, b""))
     assert result.exit_code == 2
-    assert "cannot tell what this is" in result.stderr
+    assert "unknown kind of file" in result.stderr
 
 
 def test_index_without_a_base_offset_is_refused(tmp_path: Path) -> None:

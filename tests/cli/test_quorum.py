@@ -68,7 +68,7 @@ async def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("describe", "--status", "--bootstrap-controller", ","), "--bootstrap-controller names nobody"),
+        (("describe", "--status", "--bootstrap-controller", ","), "--bootstrap-controller names no controller"),
         (("describe", "--status", "--bootstrap-controller", "here"), "expected host:port, found 'here'"),
         (("remove", "--controller-id", "1", "--controller-directory-id", "x"), "--controller-directory-id: 'x' is not"),
     ],

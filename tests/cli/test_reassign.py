@@ -410,7 +410,7 @@ def test_a_plan_does_not_begin_beside_another(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(PlanCluster, "state", state)
     said = invoke("execute", plan, code=1)
-    assert "nothing was begun:\nu-7: somebody else moves them on brokers [3], which this plan uses" in said
+    assert "nothing was begun:\nu-7: another plan moves them on brokers [3], which this plan uses" in said
     assert "--share-brokers" in said
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
 

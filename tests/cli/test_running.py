@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
+from pathlib import Path
 
 import pytest
 
 from tierfetch.cli import running
-from tierfetch.cli.running import StopError, serving
+from tierfetch.cli.running import StopError, run_node, serving
 from tierfetch.protocol.net.service import Service
 
 
@@ -62,3 +64,18 @@ async def test_waits_are_reported_while_they_last(
     async with running.reporting(line), asyncio.timeout(10):
         await asked_again.wait()
     assert caplog.messages == ["waiting for one", "waiting for two"]
+
+
+def test_a_node_that_has_ended_leaves_its_objects_to_the_process(tmp_path: Path) -> None:
+    async def node(_: str) -> int:
+        return 3
+
+    config = tmp_path / "node.properties"
+    config.write_text("node.id=1\n")
+    try:
+        with pytest.raises(SystemExit) as ended:
+            run_node(config, "error", lambda _: ("config", []), node)
+        assert ended.value.code == 3
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()

@@ -122,9 +122,9 @@ def test_a_stranger_neither_switches_it_on_nor_off() -> None:
     assert harness.core.knows(1, epoch)
     assert harness.core.connection_lost(1, epoch + 1) is Verdict.WAIT
     assert lose(harness, 1) is Verdict.PROBE
-    assert not harness.core.hears(1)
+    assert not harness.core.is_in_contact(1)
     assert harness.heartbeat(1, broker_epoch=epoch + 1)["error_code"] is ErrorCode.stale_broker_epoch
-    assert not harness.core.hears(1)
+    assert not harness.core.is_in_contact(1)
     assert probe(harness, 1, REFUSED, REFUSED) is Verdict.FENCE
 
 

@@ -11,7 +11,7 @@ from tierfetch.controller.core.machine import batches
 from tierfetch.controller.core.placement import ReplicaPlacer
 from tierfetch.controller.core.state import ControllerResult
 from tierfetch.controller.image.delta import ConfigResource, ImageDelta
-from tierfetch.controller.image.image import MetadataImage
+from tierfetch.controller.image.image import MetadataImage, taken_up_in_steps
 from tierfetch.controller.image.registrations import BrokerRegistration
 from tierfetch.controller.image.snapshot import snapshot_records
 from tierfetch.controller.records import (
@@ -84,6 +84,16 @@ def test_records_of_a_transaction_count_from_its_end() -> None:
     assert list(image.topic_ids) == ["t"]
     image.replay_all([BeginTransactionRecord(), RemoveTopicRecord(topic_id=ID), AbortTransactionRecord()])
     assert list(image.topic_ids) == ["t"]
+
+
+def test_the_end_of_a_transaction_is_taken_up_in_steps() -> None:
+    image, topics = MetadataImage(), 10
+    waiting = [TopicRecord(name=f"t{number}", topic_id=UUID(int=number + 1)) for number in range(topics)]
+    opened = [BeginTransactionRecord(), *waiting]
+    assert [len(image.topics) for _ in taken_up_in_steps(image, opened, image.take_up, 4)] == [0, 0]
+    seen = [len(image.topics) for _ in taken_up_in_steps(image, [EndTransactionRecord()], image.take_up, 4)]
+    assert seen == [4, 8]
+    assert len(image.topics) == topics
 
 
 def test_what_nobody_acts_on_is_kept_for_the_next_snapshot() -> None:

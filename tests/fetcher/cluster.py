@@ -74,7 +74,7 @@ class Cluster:
     async def until_caught_up(self, follower: ModelFollower | None = None) -> None:
         follower = follower or self.follower
         log = self.leader.logs[follower.topic_id_partition]
-        await until(lambda: follower.log_end_offset == log.log_end_offset)
+        await until(lambda: follower.offsets.log_end_offset == log.log_end_offset)
 
     def state(self) -> str:
         return self.fetcher.replicas[PARTITION].state.value

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from tierfetch.log.core.epochs import LeaderEpochCache
 from tierfetch.log.keeper.side_directories import AdoptedState
+from tierfetch.log.replica.state import LogOffsets
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicIdPartition
@@ -27,25 +28,18 @@ class ModelFollower:
         self.is_compacted = False
         self.is_never_in_isr = False
         self.has_failed = False
+        self.has_room = True
         self.producer_snapshot: bytes | None = None
         self.effects: list[str] = []
         self.before_effect: Callable[[str], Awaitable[None] | None] = lambda effect: None
 
     @property
-    def log_start_offset(self) -> int:
-        return self.log.log_start_offset
-
-    @property
-    def local_log_start_offset(self) -> int:
-        return max(self.log.local_log_start_offset, self.log.log_start_offset)
-
-    @property
-    def log_end_offset(self) -> int:
-        return self.log.log_end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        return self.log.high_watermark
+    def offsets(self) -> LogOffsets:
+        log = self.log
+        start, end = log.log_start_offset, log.log_end_offset
+        return LogOffsets(
+            start, max(log.local_log_start_offset, start), None, log.high_watermark, log.high_watermark, end, end, end
+        )
 
     @property
     def epochs(self) -> LeaderEpochCache:
@@ -55,12 +49,13 @@ class ModelFollower:
         headers = [header for _, header in iter_batches(records)]
         await self._effect(f"append {headers[0].base_offset}-{headers[-1].last_offset}")
         for header in headers:
-            if header.base_offset != self.log_end_offset:
-                raise KafkaError(ErrorCode.invalid_record, f"{header.base_offset} where {self.log_end_offset} is next")
+            end_offset = self.offsets.log_end_offset
+            if header.base_offset != end_offset:
+                raise KafkaError(ErrorCode.invalid_record, f"{header.base_offset} where {end_offset} is next")
             self.log.append(header.partition_leader_epoch)
 
     async def truncate_to(self, offset: int) -> None:
-        assert offset >= self.local_log_start_offset, (offset, self.local_log_start_offset)
+        assert offset >= self.offsets.local_log_start_offset, (offset, self.offsets.local_log_start_offset)
         await self._effect(f"truncate to {offset}")
         self.log.truncate_to(offset)
 
@@ -88,8 +83,8 @@ class ModelFollower:
         self.log.high_watermark = max(self.log.high_watermark, offset)
 
     async def follow_log_start_offset(self, offset: int) -> None:
-        assert offset <= self.log_end_offset, (offset, self.log_end_offset)
-        if offset <= self.log_start_offset:
+        assert offset <= self.offsets.log_end_offset, (offset, self.offsets.log_end_offset)
+        if offset <= self.offsets.log_start_offset:
             return
         await self._effect(f"log start {offset}")
         del self.log.records[: offset - self.log.log_start_offset]

@@ -29,6 +29,7 @@ from tierfetch.log.keeper.manager import LogManager
 from tierfetch.log.keeper.replace_replica import adopt
 from tierfetch.log.keeper.side_directories import AdoptedState
 from tierfetch.log.partition_log import LogAppendInfo, PartitionLog
+from tierfetch.log.replica.state import LogOffsets
 from tierfetch.log.segment.segment import LogSegment
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.records import Record, build_batch
@@ -110,13 +111,13 @@ class RealLeader:
         info = await self.log.append_as_leader(
             bytearray(batch), leader_epoch=self.leader_epoch, now_ms=NOW_MS, origin=origin
         )
-        self.log.update_high_watermark(self.log.log_end_offset)
+        self.log.update_high_watermark(self.log.state.log_end_offset)
         return info
 
     async def upload(self, closed: LogSegment) -> None:
         """Copy a closed segment into the tier as a leader's log manager does."""
         last_offset = closed.next_offset - 1
-        held = self.log.epochs.range(closed.base_offset, last_offset + 1)
+        held = self.log.state.epochs.range(closed.base_offset, last_offset + 1)
         epochs = [(entry.epoch, entry.start_offset) for entry in held]
         metadata: RemoteLogSegmentMetadata = segment(closed.base_offset, last_offset, *epochs, size=closed.size_bytes)
         with await self.log.segment_files(closed) as files:
@@ -125,7 +126,7 @@ class RealLeader:
         self.tier.finish(metadata)
 
     async def upload_closed_segments(self) -> None:
-        for closed in self.log.segments:
+        for closed in self.log.state.segments:
             if not closed.is_active:
                 await self.upload(closed)
 
@@ -133,12 +134,12 @@ class RealLeader:
         log = self.log
         return LeaderView(
             leader_epoch=self.leader_epoch,
-            epochs=log.epochs,
-            log_start_offset=log.log_start_offset,
-            local_log_start_offset=log.offsets.local_log_start_offset,
-            last_stable_offset=log.offsets.last_stable_offset,
-            high_watermark=log.high_watermark,
-            log_end_offset=log.log_end_offset,
+            epochs=log.state.epochs,
+            log_start_offset=log.state.log_start_offset,
+            local_log_start_offset=log.state.offsets.local_log_start_offset,
+            last_stable_offset=log.state.offsets.last_stable_offset,
+            high_watermark=log.state.high_watermark,
+            log_end_offset=log.state.log_end_offset,
             epoch_start_offset=0,
             followers={FOLLOWER_ID: -1},
         )
@@ -152,7 +153,7 @@ class RealLeader:
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
         (asked,) = partitions.values()
         self.calls.append(f"fetch {asked.fetch_offset}")
-        await asyncio.sleep(0.001 if asked.fetch_offset == self.log.log_end_offset else 0)
+        await asyncio.sleep(0.001 if asked.fetch_offset == self.log.state.log_end_offset else 0)
         view = self.view()
         position = FetchPosition(
             fetch_offset=asked.fetch_offset,
@@ -208,6 +209,7 @@ class RealReplica:
         self.is_compacted = False
         self.is_never_in_isr = False
         self.has_failed = False
+        self.has_room = True
         self._last_log: PartitionLog | None = None
 
     @property
@@ -218,24 +220,12 @@ class RealReplica:
         return self._last_log
 
     @property
-    def log_start_offset(self) -> int:
-        return self.log.log_start_offset
-
-    @property
-    def local_log_start_offset(self) -> int:
-        return self.log.offsets.local_log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        return self.log.log_end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        return self.log.high_watermark
+    def offsets(self) -> LogOffsets:
+        return self.log.state.offsets
 
     @property
     def epochs(self) -> LeaderEpochCache:
-        return self.log.epochs
+        return self.log.state.epochs
 
     async def append(self, records: memoryview) -> None:
         await (await self._usable_log()).append_as_follower(records)
@@ -257,7 +247,7 @@ class RealReplica:
         await (await self._usable_log()).follow_log_start_offset(offset)
 
     async def _usable_log(self) -> PartitionLog:
-        if self.log.failure is not None:
+        if self.log.state.failure is not None:
             await self.logs.reopen(PARTITION.topic_partition)
         return self.log
 
@@ -266,8 +256,8 @@ async def local_bytes(log: PartitionLog, start: int) -> bytes:
     """The batches of the local log from `start` on."""
     data = b""
     offset = start
-    while offset < log.log_end_offset:
-        with await log.read(offset, max_bytes=1 << 20, max_offset=log.log_end_offset) as piece:
+    while offset < log.state.log_end_offset:
+        with await log.read(offset, max_bytes=1 << 20, max_offset=log.state.log_end_offset) as piece:
             data += await piece.read()
             offset = piece.end_offset
     return data

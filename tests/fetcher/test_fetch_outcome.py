@@ -99,8 +99,8 @@ async def test_a_torn_batch_at_the_end_is_fetched_again() -> None:
     cluster = Cluster(model_log((0, 0), end=20))
     cluster.leader.torn_bytes = 10
     async with cluster.running():
-        await until(lambda: cluster.follower.log_end_offset >= 18)
-    assert cluster.follower.log.records == cluster.log.records[: cluster.follower.log_end_offset]
+        await until(lambda: cluster.follower.offsets.log_end_offset >= 18)
+    assert cluster.follower.log.records == cluster.log.records[: cluster.follower.offsets.log_end_offset]
 
 
 async def test_a_log_that_starts_in_the_middle_of_a_batch_has_that_batch_whole() -> None:
@@ -112,5 +112,7 @@ async def test_a_log_that_starts_in_the_middle_of_a_batch_has_that_batch_whole()
     log.log_start_offset = log.local_log_start_offset = 5
     del log.records[:5]
     async with cluster.running():
-        await until(lambda: cluster.follower.log_start_offset == 5 and cluster.follower.log_end_offset == 20)
+        await until(
+            lambda: cluster.follower.offsets.log_start_offset == 5 and cluster.follower.offsets.log_end_offset == 20
+        )
     assert cluster.follower.effects[:4] == ["start at 5", "start at 3", "append 3-19", "log start 5"]

@@ -142,6 +142,14 @@ class TestIsrChanges:
         fetch(replicas, 3, 100, leader_end=100, now_ms=1)
         assert replicas.expanded_isr(3, 50, 0) is None
 
+    def test_C9_a_new_leader_takes_no_position_from_an_incarnation_before_the_registered_one(self) -> None:
+        replicas = led()
+        replicas.set_eligible({2: 8})
+        assert not replicas.record_fetch(2, FollowerFetch(100, broker_epoch=7), 100, 1)
+        assert replicas.followers[2].log_end_offset == -1
+        assert replicas.record_fetch(2, FollowerFetch(50, broker_epoch=8), 100, 2)
+        assert replicas.record_fetch(2, FollowerFetch(60, broker_epoch=9), 100, 3), "the image of this leader is behind"
+
     def test_C9_a_broker_epoch_other_than_the_registered_one_may_not_join(self) -> None:
         replicas = led(isr=(1, 2))
         replicas.set_eligible({3: 8})

@@ -86,7 +86,7 @@ class Node:
 
     async def catch_up(self, leader: RealLeader) -> None:
         async with self.following(leader):
-            await until(lambda: self.log_end_offset() == leader.log.log_end_offset)
+            await until(lambda: self.log_end_offset() == leader.log.state.log_end_offset)
 
     async def follow_until_equal(self, leader: RealLeader) -> None:
         """Until the replica's local bytes are the leader's."""
@@ -95,7 +95,7 @@ class Node:
             await until(
                 lambda: (
                     (self.replica.epochs.entries, self.log_end_offset())
-                    == (theirs.epochs.entries, theirs.log_end_offset)
+                    == (theirs.state.epochs.entries, theirs.state.log_end_offset)
                 )
             )
         assert await local_bytes(self.replica.log, 0) == await local_bytes(theirs, 0)
@@ -104,20 +104,23 @@ class Node:
         """Until the machine stops, or the replica has everything."""
         with suppress(BaseExceptionGroup):
             async with self.following(leader):
-                await until(lambda: self.disk.crashed or self.log_end_offset() == leader.log.log_end_offset)
+                await until(lambda: self.disk.crashed or self.log_end_offset() == leader.log.state.log_end_offset)
 
     def log_end_offset(self) -> int:
         log = self.replica.logs.logs.get(TP)
-        return -1 if log is None else log.log_end_offset
+        return -1 if log is None else log.state.log_end_offset
 
 
 async def check_equal(node: Node, leader: RealLeader) -> None:
     """The replica has what the leader has; what lies below its local start is in the tier."""
     mine, theirs = node.replica.log, leader.log
-    assert (mine.log_start_offset, mine.log_end_offset) == (theirs.log_start_offset, theirs.log_end_offset)
-    assert mine.epochs.entries == theirs.epochs.entries == EPOCHS
-    assert mine.producers.snapshot() == theirs.producers.snapshot()
-    start = mine.offsets.local_log_start_offset
+    assert (mine.state.log_start_offset, mine.state.log_end_offset) == (
+        theirs.state.log_start_offset,
+        theirs.state.log_end_offset,
+    )
+    assert mine.state.epochs.entries == theirs.state.epochs.entries == EPOCHS
+    assert mine.state.producers.snapshot() == theirs.state.producers.snapshot()
+    start = mine.state.offsets.local_log_start_offset
     assert await local_bytes(mine, start) == await local_bytes(theirs, start)
 
 
@@ -125,7 +128,7 @@ async def test_F9_the_worked_scenario_on_real_logs() -> None:
     leader = await leader_with_tier()
     node = await Node.start(MemoryDisk(), leader)
     await node.catch_up(leader)
-    assert node.replica.log.offsets.local_log_start_offset == 6
+    assert node.replica.log.state.offsets.local_log_start_offset == 6
     await check_equal(node, leader)
     assert next(call for call in leader.calls if call.startswith("fetch")) == "fetch 6"
 
@@ -137,8 +140,8 @@ async def test_F9_what_was_adopted_survives_a_crash() -> None:
     node.disk.crashed = True
     restarted = await Node.start(node.disk.restart(), leader)
     log = restarted.replica.log
-    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (0, 6)
-    assert log.epochs.entries[:3] == EPOCHS[:3]
+    assert (log.state.log_start_offset, log.state.offsets.local_log_start_offset) == (0, 6)
+    assert log.state.epochs.entries[:3] == EPOCHS[:3]
     await restarted.catch_up(leader)
     await check_equal(restarted, leader)
 
@@ -152,7 +155,7 @@ async def test_F10_a_duplicate_that_lives_only_in_the_tier_is_refused_after_the_
     again = await promoted.append(b"msg 4", producer_id=104, sequence=0)
     assert again.duplicate
     assert again.first_offset == 4
-    assert promoted.log.log_end_offset == 8
+    assert promoted.log.state.log_end_offset == 8
     assert not (await promoted.append(b"new", producer_id=104, sequence=1)).duplicate
 
 
@@ -167,14 +170,14 @@ async def test_bootstrap_rule_6_a_transaction_open_below_the_start_stays_open_un
     node = await Node.start(MemoryDisk(), leader)
     await node.catch_up(leader)
     log = node.replica.log
-    assert log.offsets.local_log_start_offset == 2
-    assert log.offsets.last_stable_offset == 0
+    assert log.state.offsets.local_log_start_offset == 2
+    assert log.state.offsets.last_stable_offset == 0
 
     marker = await leader.abort(7)
     async with node.following(leader):
-        await until(lambda: log.high_watermark > marker.last_offset)
-    assert log.offsets.last_stable_offset == log.log_end_offset
-    aborted = await log.aborted_transactions(0, log.log_end_offset)
+        await until(lambda: log.state.high_watermark > marker.last_offset)
+    assert log.state.offsets.last_stable_offset == log.state.log_end_offset
+    aborted = await log.aborted_transactions(0, log.state.log_end_offset)
     assert [(each.producer_id, each.first_offset) for each in aborted] == [(7, 0)]
 
 
@@ -203,12 +206,12 @@ class TestDivergence:
         await new_leader.append(b"m1", producer_id=1, sequence=0)
         await new_leader.lead(1)
         await new_leader.append(b"m3", producer_id=1, sequence=1)
-        assert new_leader.log.log_end_offset == node.replica.log.log_end_offset, "only epochs can tell"
+        assert new_leader.log.state.log_end_offset == node.replica.log.state.log_end_offset, "only epochs can tell"
 
         restarted = await Node.start(node.disk.restart(), new_leader)
         restarted.replica.is_tiered = False
         await restarted.follow_until_equal(new_leader)
-        assert restarted.replica.log.producers.snapshot() == new_leader.log.producers.snapshot()
+        assert restarted.replica.log.state.producers.snapshot() == new_leader.log.state.producers.snapshot()
 
     async def test_E3_repeated_rounds_on_real_logs(self) -> None:
         leader, node = await self.replicas()
@@ -221,7 +224,7 @@ class TestDivergence:
             await leader.append(b"kept %d" % epoch, producer_id=10 + epoch, sequence=0)
         node.replica.leader_epoch = 4
         await node.follow_until_equal(leader)
-        assert node.replica.log.epochs.entries == leader.log.epochs.entries
+        assert node.replica.log.state.epochs.entries == leader.log.state.epochs.entries
 
 
 async def test_every_remote_call_may_fail_on_real_logs() -> None:
@@ -291,11 +294,11 @@ async def test_a_crash_at_every_disk_effect_leaves_the_old_replica_or_the_new_on
 
 
 def what_is_left(log: PartitionLog) -> str:
-    if log.offsets.local_log_start_offset == 0:
-        assert log.log_end_offset == 0, "half of a bootstrap"
-        assert log.epochs.entries == ()
+    if log.state.offsets.local_log_start_offset == 0:
+        assert log.state.log_end_offset == 0, "half of a bootstrap"
+        assert log.state.epochs.entries == ()
         return "old"
-    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (0, 6)
-    assert log.epochs.entries[:3] == EPOCHS[:3]
-    assert set(log.producers.entries) >= set(range(100, 106))
+    assert (log.state.log_start_offset, log.state.offsets.local_log_start_offset) == (0, 6)
+    assert log.state.epochs.entries[:3] == EPOCHS[:3]
+    assert set(log.state.producers.entries) >= set(range(100, 106))
     return "new"

@@ -29,7 +29,7 @@ async def test_F9_the_worked_scenario() -> None:
     cluster.follower.before_effect = look
     async with cluster.running():
         await cluster.until_caught_up()
-        await until(lambda: cluster.follower.high_watermark == 8)
+        await until(lambda: cluster.follower.offsets.high_watermark == 8)
     adopted = (EpochEntry(0, 0), EpochEntry(1, 3), EpochEntry(2, 5))
     assert epochs_before == {"adopt [0, 6)": (), "append 6-7": adopted}
     assert cluster.follower.epochs.entries == (*adopted, EpochEntry(3, 7))
@@ -61,7 +61,7 @@ async def test_bootstrap_rule_5_the_commit_sets_the_high_watermark_to_the_start(
     cluster.log.high_watermark = 0
     async with cluster.running():
         await cluster.until_caught_up()
-    assert cluster.follower.high_watermark == 6, "a follower's may lie above its leader's"
+    assert cluster.follower.offsets.high_watermark == 6, "a follower's may lie above its leader's"
 
 
 @pytest.mark.parametrize("policy", [LocalLogStart(), EarliestPendingUpload()], ids=lambda policy: policy.name)
@@ -181,7 +181,7 @@ class TestLedgerBehind:
             await until(lambda: fetcher.replicas[PARTITION].tier_failures >= 5)
             assert "but not in the tier" in cluster.reason()
         assert cluster.follower.effects == []
-        assert cluster.follower.log_end_offset == 0
+        assert cluster.follower.offsets.log_end_offset == 0
 
 
 class TestDamagedTier:
@@ -342,7 +342,7 @@ class TestTruncation:
         cluster.follower = ModelFollower(log=model_log((0, 0), end=10))
         cluster.follower.log.high_watermark = 3
         async with cluster.running():
-            await until(lambda: cluster.follower.high_watermark == 10)
+            await until(lambda: cluster.follower.offsets.high_watermark == 10)
         assert cluster.follower.effects == []
 
     async def test_bootstrap_rule_7_a_cut_below_the_local_start_bootstraps_aside_again(self) -> None:
@@ -361,7 +361,7 @@ class TestTruncation:
         cluster = Cluster(log)
         cluster.follower = ModelFollower(log=model_log((0, 0), (5, 10), end=20))
         async with cluster.running():
-            await until(lambda: cluster.follower.log_end_offset == 10)
+            await until(lambda: cluster.follower.offsets.log_end_offset == 10)
 
     async def test_a_divergence_that_cuts_nothing_does_not_spin(self) -> None:
         cluster = Cluster(model_log((0, 0), end=10), config=replace(QUICK, backoff_ms=1000, backoff_max_ms=1000))
@@ -377,10 +377,10 @@ class TestHighWatermarkAndLogStart:
         cluster = Cluster(model_log((0, 0), end=10))
         cluster.log.high_watermark = 4
         async with cluster.running():
-            await until(lambda: cluster.follower.high_watermark == 4)
+            await until(lambda: cluster.follower.offsets.high_watermark == 4)
             cluster.log.high_watermark = 9
             cluster.leader.changed()
-            await until(lambda: cluster.follower.high_watermark == 9)
+            await until(lambda: cluster.follower.offsets.high_watermark == 9)
 
     async def test_the_log_start_follows_the_leaders(self) -> None:
         cluster = Cluster(model_log((0, 0), end=10))
@@ -389,7 +389,7 @@ class TestHighWatermarkAndLogStart:
             del cluster.log.records[:5]
             cluster.log.log_start_offset = 5
             cluster.leader.changed()
-            await until(lambda: cluster.follower.log_start_offset == 5)
+            await until(lambda: cluster.follower.offsets.log_start_offset == 5)
 
     async def test_the_high_watermark_passes_no_record_below_the_leaders_log_start(self) -> None:
         """Record 6 of epoch 0 is not the leader's, which begins above it and has nothing to tell them apart by."""
@@ -397,8 +397,10 @@ class TestHighWatermarkAndLogStart:
         cluster.follower = follower = ModelFollower(log=model_log((0, 0), end=7), leader_epoch=3)
         follower.log.high_watermark = 6
         seen: list[tuple[int, int]] = []
-        follower.before_effect = lambda _: seen.append((follower.log_start_offset, follower.high_watermark))
+        follower.before_effect = lambda _: seen.append(
+            (follower.offsets.log_start_offset, follower.offsets.high_watermark)
+        )
         async with cluster.running():
-            await until(lambda: follower.high_watermark == 10)
+            await until(lambda: follower.offsets.high_watermark == 10)
         assert follower.effects == ["append 7-9", "log start 7"]
         assert seen == [(0, 6), (0, 6)]

@@ -115,7 +115,7 @@ class TestSeveralPartitions:
             cluster.log.append(3, 5)
             cluster.leader.changed()
             await cluster.until_caught_up()
-            assert other.log_end_offset == 0
+            assert other.offsets.log_end_offset == 0
             assert other.effects == ["append 0-49"], "it is not fetched again meanwhile"
             answers.set()
             await cluster.until_caught_up(other)
@@ -240,7 +240,7 @@ class TestRemove:
             assert not removal.done()
             may_end.set()
             await removal
-            assert cluster.follower.log_end_offset == 10
+            assert cluster.follower.offsets.log_end_offset == 10
             effects = list(cluster.follower.effects)
             cluster.log.append(0, 5)
             cluster.leader.changed()
@@ -266,7 +266,7 @@ class TestRemove:
             progress = await removal
             assert progress is not None
             assert progress.bytes_from_tier > 0
-            assert cluster.follower.log_end_offset == 6
+            assert cluster.follower.offsets.log_end_offset == 6
 
     async def test_a_bootstrap_that_waits_is_cancelled_at_once(self) -> None:
         cluster = worked_cluster(ledger_wait_s=3600)
@@ -378,8 +378,8 @@ async def test_F4_below_the_log_start_never_becomes_moved() -> None:
     cluster.follower = ModelFollower(log=model_log((0, 0), end=3), leader_epoch=0)
     async with cluster.running():
         await cluster.until_caught_up()
-    assert cluster.follower.log_start_offset == 8
-    assert cluster.follower.log_end_offset == 20
+    assert cluster.follower.offsets.log_start_offset == 8
+    assert cluster.follower.offsets.log_end_offset == 20
     assert "append 3-7" not in cluster.follower.effects
 
 
@@ -425,7 +425,7 @@ async def test_F8_what_an_earlier_bootstrap_left_is_truncated() -> None:
     async with cluster.running():
         await cluster.until_caught_up()
     assert cluster.follower.effects == ["start at 20", "append 20-59"]
-    assert (cluster.follower.log_start_offset, cluster.follower.local_log_start_offset) == (20, 20)
+    assert (cluster.follower.offsets.log_start_offset, cluster.follower.offsets.local_log_start_offset) == (20, 20)
 
 
 async def test_bootstrap_rule_5_a_leader_whose_high_watermark_is_lower_takes_nothing_back() -> None:
@@ -436,10 +436,10 @@ async def test_bootstrap_rule_5_a_leader_whose_high_watermark_is_lower_takes_not
         await cluster.until_caught_up()
         for _ in range(5):
             await asyncio.sleep(0)
-        assert cluster.follower.high_watermark == 6
+        assert cluster.follower.offsets.high_watermark == 6
         cluster.log.high_watermark = 8
         cluster.leader.changed()
-        await until(lambda: cluster.follower.high_watermark == 8)
+        await until(lambda: cluster.follower.offsets.high_watermark == 8)
 
 
 async def test_bootstrap_rule_11_a_compacted_topic_is_copied_whole_though_its_leader_tiers() -> None:
@@ -500,6 +500,17 @@ async def test_no_fetch_leaves_while_an_early_answer_of_a_failed_one_is_being_ap
         cluster.log.append(3, 2)
         await cluster.until_caught_up()
     assert cluster.follower.effects[:2] == ["adopt [0, 6)", "append 6-7"]
+
+
+async def test_D1_a_log_without_room_is_not_fetched_and_continues_by_itself() -> None:
+    cluster = worked_cluster()
+    cluster.follower.has_room = False
+    async with cluster.running():
+        for _ in range(100):
+            await asyncio.sleep(0.0005)
+        assert not [call for call in cluster.leader.calls if call.startswith("fetch")]
+        cluster.follower.has_room = True
+        await until(lambda: cluster.follower.offsets.log_end_offset > 0)
 
 
 async def test_a_log_that_has_failed_acknowledges_nothing() -> None:

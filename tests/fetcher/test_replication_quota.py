@@ -128,7 +128,7 @@ async def test_a_replica_that_is_behind_is_held_back_and_one_in_sync_is_not() ->
     cluster._new_fetcher = new_fetcher
     async with cluster.running():
         await until(lambda: brake.asked > 2)
-        assert cluster.follower.log_end_offset == 0
+        assert cluster.follower.offsets.log_end_offset == 0
         brake.wait = 0.0
         await cluster.until_caught_up()
         assert brake.bytes > 0

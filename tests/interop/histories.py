@@ -57,7 +57,7 @@ async def fill_as_leader(log: PartitionLog, leader_epoch: int, producer_id: int,
 
 
 async def copy_as_follower(source: PartitionLog, target: PartitionLog) -> None:
-    while target.log_end_offset < source.log_end_offset:
-        piece = await source.read(target.log_end_offset, max_bytes=2_500, max_offset=source.log_end_offset)
+    while target.state.log_end_offset < source.state.log_end_offset:
+        piece = await source.read(target.state.log_end_offset, max_bytes=2_500, max_offset=source.state.log_end_offset)
         await target.append_as_follower(await piece.read())
         piece.release()

@@ -43,16 +43,16 @@ async def test_a_java_broker_serves_what_we_wrote(cluster: KafkaCluster, disk: O
         if path.name != PARTITION_METADATA:
             path.unlink()
     log = await open_log(disk, directory, config=CONFIG)
-    assert log.topic_id is not None
+    assert log.state.topic_id is not None
     await fill_as_leader(log, 0, 100)
     await fill_as_leader(log, 1, 200)
-    log.update_high_watermark(log.log_end_offset)
+    log.update_high_watermark(log.state.log_end_offset)
     written = await read_bytes(log)
-    aborted = await log.aborted_transactions(0, log.log_end_offset)
-    end_offset, stable_offset = log.log_end_offset, log.offsets.last_stable_offset
+    aborted = await log.aborted_transactions(0, log.state.log_end_offset)
+    end_offset, stable_offset = log.state.log_end_offset, log.state.offsets.last_stable_offset
     max_timestamp = await log.max_timestamp_offset()
     open_transaction = next(
-        each for each in log.producers.entries.values() if each.current_txn_first_offset is not None
+        each for each in log.state.producers.entries.values() if each.current_txn_first_offset is not None
     )
     await log.close()
     for name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT):
@@ -95,7 +95,7 @@ async def test_we_open_what_a_java_broker_wrote(cluster: KafkaCluster, disk: OsD
     for is_clean in (True, False):
         log = await open_log(disk, ours, config=CONFIG, is_clean=is_clean)
         assert not log.recovery_report.messages
-        assert (log.log_start_offset, log.log_end_offset) == (0, end_offset)
+        assert (log.state.log_start_offset, log.state.log_end_offset) == (0, end_offset)
         log.update_high_watermark(end_offset)
         written = await read_bytes(log)
         assert records_of(written) == everything

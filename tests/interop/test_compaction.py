@@ -35,7 +35,7 @@ async def test_kafka_reads_a_log_that_we_compacted(disk: OsDisk, tmp_path: Path)
             await settled(log)
             await clean(log)
     await log.close()
-    files = sorted(path for path in log.directory.iterdir() if path.suffix in SUFFIXES and path.stat().st_size)
+    files = sorted(path for path in log.state.directory.iterdir() if path.suffix in SUFFIXES and path.stat().st_size)
     theirs = {
         path: [line for line in lines if not _HOLE.search(line)]
         for path, lines in kafka_dump(files, "--deep-iteration").items()
@@ -59,7 +59,7 @@ async def test_we_go_on_with_a_log_that_kafka_compacted(disk: OsDisk, tmp_path: 
     await clean(log)
     assert last_values(await uncommitted_view(log)).keys() == before.keys() | {b"new"}
     await log.close()
-    check_by_kafka(log.directory)
+    check_by_kafka(log.state.directory)
 
 
 def _copied(topic: str, target: Path) -> Path:

@@ -24,7 +24,7 @@ async def test_directory_of_a_follower(disk: OsDisk, tmp_path: Path) -> None:
     """Truncated where its leader's log had another history, then filled by fetches of another size."""
     leader = await open_log(disk, tmp_path / "leader" / "t-0", config=CONFIG)
     await fill_as_leader(leader, 0, 100)
-    divergence = leader.log_end_offset // 2
+    divergence = leader.state.log_end_offset // 2
     follower = await open_log(disk, tmp_path / "follower" / "t-0", config=CONFIG)
     await copy_as_follower(leader, follower)
     await fill_as_leader(follower, 1, 300)
@@ -43,9 +43,9 @@ async def test_directory_after_a_crash(disk: OsDisk, tmp_path: Path) -> None:
     directory = tmp_path / "t-0"
     log = await open_log(disk, directory, config=CONFIG)
     await fill_as_leader(log, 0, 100)
-    end_offset = log.log_end_offset
+    end_offset = log.state.log_end_offset
     await log.flush()
-    recovery_point = log.segments[-2].base_offset
+    recovery_point = log.state.segments[-2].base_offset
     await log.abandon()
     last = max(directory.glob("*.log"))
     with last.open("ab") as file:
@@ -53,7 +53,7 @@ async def test_directory_after_a_crash(disk: OsDisk, tmp_path: Path) -> None:
     for path in [*directory.glob("*.index"), *directory.glob("*.timeindex")]:
         path.write_bytes(path.read_bytes()[:-3] + b"\x7f\xff\xff")
     log = await open_log(disk, directory, config=CONFIG, recovery_point=recovery_point)
-    assert log.log_end_offset == end_offset
+    assert log.state.log_end_offset == end_offset
     await fill_as_leader(log, 1, 400)
     await log.close()
     check_by_kafka(directory)

@@ -179,7 +179,7 @@ def test_C6_a_second_plan_on_the_same_brokers_is_refused_on_kafka(cluster: Kafka
     second.write_text(json.dumps({"version": 1, "partitions": rows}))
     slow = Slow(cluster, "first", tmp_path)
     said = ours(cluster, "execute", str(second), "--throttle", "9 MB/s", code=1)
-    assert "nothing was begun:\nfirst-0: somebody else moves them on brokers [1, 2, 3]" in said
+    assert "nothing was begun:\nfirst-0: another plan moves them on brokers [1, 2, 3]" in said
     assert "brokers [1, 2, 3] have a replication throttle already" in said
     assert replicas(cluster, "second") == ["2,1"]
     assert "=50000" in throttles(cluster)

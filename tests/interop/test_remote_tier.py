@@ -117,7 +117,7 @@ async def upload(
         broker_id=BROKER,
         event_timestamp_ms=NOW_MS,
         segment_size_in_bytes=segment.size_bytes,
-        segment_leader_epochs=log.epochs.range(segment.base_offset, segment.next_offset),
+        segment_leader_epochs=log.state.epochs.range(segment.base_offset, segment.next_offset),
         txn_index_empty=not segment.has_transaction_index,
     )
     async with open_segment_data(log, segment) as data:
@@ -137,11 +137,11 @@ async def test_java_serves_and_continues_what_we_tiered(cluster: KafkaCluster, d
     log = await open_log(disk, tmp_path / f"{topic}-0", config=CONFIG)
     await fill_as_leader(log, 0, 100, leaves_open=False)
     await fill_as_leader(log, 1, 200)
-    log.update_high_watermark(log.log_end_offset)
+    log.update_high_watermark(log.state.log_end_offset)
     written = await read_bytes(log)
-    aborted = await log.aborted_transactions(0, log.log_end_offset)
-    end_offset, stable_offset = log.log_end_offset, log.offsets.last_stable_offset
-    *tiered, left, _ = log.segments
+    aborted = await log.aborted_transactions(0, log.state.log_end_offset)
+    end_offset, stable_offset = log.state.log_end_offset, log.state.offsets.last_stable_offset
+    *tiered, left, _ = log.state.segments.as_tuple()
     assert left.next_offset <= stable_offset
     events = [event for segment in tiered for event in await upload(log, segment, partition, storage)]
     await log.delete_local_segments(left.base_offset)

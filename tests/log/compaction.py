@@ -84,7 +84,7 @@ class History:
 async def settled(log: PartitionLog) -> None:
     """Everything is committed, closed and flushed."""
     await log.roll()
-    log.update_high_watermark(log.log_end_offset)
+    log.update_high_watermark(log.state.log_end_offset)
     await log.flush()
 
 
@@ -114,7 +114,9 @@ def last_values(records: Sequence[Record]) -> dict[bytes, tuple[int, bytes]]:
 async def committed_view(log: PartitionLog) -> list[Record]:
     """What a consumer of committed data reads, whole batches from the log start on."""
     data = await read_bytes(log)
-    return committed_records_of(data, await log.aborted_transactions(log.log_start_offset, log.log_end_offset))
+    return committed_records_of(
+        data, await log.aborted_transactions(log.state.log_start_offset, log.state.log_end_offset)
+    )
 
 
 async def uncommitted_view(log: PartitionLog) -> list[Record]:
@@ -124,7 +126,8 @@ async def uncommitted_view(log: PartitionLog) -> list[Record]:
 def next_sequences(log: PartitionLog) -> dict[int, tuple[int, int]]:
     """Epoch and last sequence of every producer that the log remembers."""
     return {
-        producer_id: (entry.producer_epoch, entry.last_sequence) for producer_id, entry in log.producers.entries.items()
+        producer_id: (entry.producer_epoch, entry.last_sequence)
+        for producer_id, entry in log.state.producers.entries.items()
     }
 
 

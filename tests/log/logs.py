@@ -45,6 +45,9 @@ class Keeper:
         self.calls.append("segment closed")
 
     accepts_clients = True
+    accepts_replicas = True
+
+    def note_written(self, size_bytes: int) -> None: ...
 
 
 class Clock:
@@ -151,8 +154,8 @@ async def read_bytes(
     log: PartitionLog, start: int | None = None, end: int | None = None, *, max_bytes: int = 1 << 20
 ) -> bytes:
     """Everything visible from `start` on, fetch for fetch."""
-    offset = log.offsets.local_log_start_offset if start is None else start
-    end = log.log_end_offset if end is None else end
+    offset = log.state.offsets.local_log_start_offset if start is None else start
+    end = log.state.log_end_offset if end is None else end
     parts = []
     while offset < end:
         with await log.read(offset, max_bytes=max_bytes, max_offset=end) as piece:
@@ -197,7 +200,7 @@ def offsets_of(data: bytes) -> list[int]:
 
 
 def epochs_of(log: PartitionLog) -> list[tuple[int, int]]:
-    return [(entry.epoch, entry.start_offset) for entry in log.epochs.entries]
+    return [(entry.epoch, entry.start_offset) for entry in log.state.epochs.entries]
 
 
 def code_of(raised: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:

@@ -58,24 +58,28 @@ async def node_with_old_replica(disk: MemoryDisk) -> LogManager:
 
 def is_new(log: PartitionLog) -> bool:
     """Whether this is the adopted replica; asserts that it is nothing in between."""
-    if log.offsets.local_log_start_offset != 6:
+    if log.state.offsets.local_log_start_offset != 6:
         return False
-    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (2, 6, 6)
-    assert log.log_start_known
-    assert log.epochs.entries == EPOCHS
-    assert log.topic_id == TOPIC_ID
-    assert log.producers.entries[9].last_sequence == 5
-    assert log.offsets.first_unstable_offset == 4
+    assert (log.state.log_start_offset, log.state.log_end_offset, log.state.high_watermark) == (2, 6, 6)
+    assert log.state.log_start_known
+    assert log.state.epochs.entries == EPOCHS
+    assert log.state.topic_id == TOPIC_ID
+    assert log.state.producers.entries[9].last_sequence == 5
+    assert log.state.offsets.first_unstable_offset == 4
     return True
 
 
 async def check_old(log: PartitionLog) -> None:
     assert (
-        offsets_of(await read_bytes(log, log.offsets.local_log_start_offset))
-        == [0, 1, 2, 3][log.offsets.local_log_start_offset :]
+        offsets_of(await read_bytes(log, log.state.offsets.local_log_start_offset))
+        == [0, 1, 2, 3][log.state.offsets.local_log_start_offset :]
     )
-    assert (log.log_end_offset, log.epochs.latest_epoch, log.offsets.local_log_start_offset in {0, 2}) == (4, 7, True)
-    assert not log.producers.entries
+    assert (
+        log.state.log_end_offset,
+        log.state.epochs.latest_epoch,
+        log.state.offsets.local_log_start_offset in {0, 2},
+    ) == (4, 7, True)
+    assert not log.state.producers.entries
 
 
 async def test_F6_F9_the_adopted_replica_is_in_place_and_goes_on() -> None:
@@ -89,7 +93,7 @@ async def test_F6_F9_the_adopted_replica_is_in_place_and_goes_on() -> None:
     await log.append_as_follower(
         data_batch(base_offset=6, epoch=2) + data_batch(base_offset=7, epoch=3),
     )
-    assert log.epochs.entries == (*EPOCHS, EpochEntry(3, 7))
+    assert log.state.epochs.entries == (*EPOCHS, EpochEntry(3, 7))
     assert offsets_of(await read_bytes(log)) == [6, 7]
     with pytest.raises(KafkaError, match="it was closed") as raised:
         await old.append_as_follower(data_batch(base_offset=4, epoch=7))
@@ -97,7 +101,11 @@ async def test_F6_F9_the_adopted_replica_is_in_place_and_goes_on() -> None:
     await manager.close()
     again = (await loaded(disk, config=TIERED)).get(TP)
     assert again is not None
-    assert (again.log_start_offset, again.offsets.local_log_start_offset, again.log_end_offset) == (2, 6, 8)
+    assert (again.state.log_start_offset, again.state.offsets.local_log_start_offset, again.state.log_end_offset) == (
+        2,
+        6,
+        8,
+    )
 
 
 async def test_F10_a_duplicate_of_a_batch_that_lies_in_the_tier_only_is_still_refused() -> None:
@@ -106,24 +114,24 @@ async def test_F10_a_duplicate_of_a_batch_that_lies_in_the_tier_only_is_still_re
     await log.assign_epoch(8)
     info = await append(log, epoch=8, producer_id=9, producer_epoch=0, base_sequence=5, is_transactional=True)
     assert (info.duplicate, info.first_offset, info.last_offset) == (True, 5, 5)
-    assert log.log_end_offset == 6
+    assert log.state.log_end_offset == 6
 
 
 async def test_bootstrap_rule_6_a_transaction_that_began_in_the_tier_stays_open_until_its_marker() -> None:
     manager = await node_with_old_replica(MemoryDisk())
     log = await adopt(manager, TP, STATE)
     assert await log.expire_producers() == 0
-    assert log.offsets.last_stable_offset == 4
+    assert log.state.offsets.last_stable_offset == 4
     await log.append_as_follower(marker_batch(ControlType.ABORT, base_offset=6, epoch=3, producer_id=9))
     log.update_high_watermark(7)
-    assert log.offsets.last_stable_offset == 7
+    assert log.state.offsets.last_stable_offset == 7
     (aborted,) = await log.aborted_transactions(6, 7)
     assert (aborted.first_offset, aborted.last_offset) == (4, 6)
 
 
 async def test_bootstrap_rule_5_the_high_watermark_is_the_start() -> None:
     manager = await node_with_old_replica(MemoryDisk())
-    assert (await adopt(manager, TP, STATE)).high_watermark == 6
+    assert (await adopt(manager, TP, STATE)).state.high_watermark == 6
 
 
 @pytest.mark.parametrize("unsynced", ["lost", "kept", "some"])
@@ -243,14 +251,14 @@ async def test_readers_of_the_old_replica_keep_what_they_hold() -> None:
         await adopt(manager, TP, STATE)
         assert offsets_of(await piece.read()) == [0, 1, 2]
     await manager.upkeep.remove_due()
-    assert not old.has_readers
+    assert not old.state.has_readers
 
 
 async def test_a_replica_without_producers_is_adopted_too() -> None:
     disk = MemoryDisk()
     manager = await node_with_old_replica(disk)
     log = await adopt(manager, TP, AdoptedState(TOPIC_ID, 6, 6, (), None))
-    assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (6, 6, ())
+    assert (log.state.log_start_offset, log.state.log_end_offset, log.state.epochs.entries) == (6, 6, ())
     names = sorted(path.name for path in disk.files(LIVE))
     assert names == [
         "00000000000000000006.index",
@@ -268,43 +276,43 @@ async def test_bootstrap_rule_7_adoption_is_remembered_until_it_is_confirmed() -
     manager = await node_with_old_replica(disk)
     old = manager.get(TP)
     assert old is not None
-    assert not old.is_adopted
+    assert not old.state.is_adopted
     log = await adopt(manager, TP, STATE)
-    assert log.is_adopted
+    assert log.state.is_adopted
     again = (await loaded(disk.restart(), config=TIERED)).get(TP)
     assert again is not None
-    assert again.is_adopted
+    assert again.state.is_adopted
     assert not again.recovery_report.messages
     await log.confirm_adoption()
-    assert not log.is_adopted
+    assert not log.state.is_adopted
     confirmed = (await loaded(disk.restart(), config=TIERED)).get(TP)
     assert confirmed is not None
-    assert not confirmed.is_adopted
+    assert not confirmed.state.is_adopted
 
 
 async def test_F11_a_replica_that_was_in_sync_is_thin_until_it_is_said_to_have_warmed() -> None:
     disk = MemoryDisk()
     log = await adopt(await node_with_old_replica(disk), TP, STATE)
-    assert not log.is_thin
+    assert not log.state.is_thin
     await log.confirm_adoption()
-    assert log.is_thin
+    assert log.state.is_thin
     disk = disk.restart()
     again = (await loaded(disk, config=TIERED)).get(TP)
     assert again is not None
-    assert (again.is_adopted, again.is_thin) == (False, True)
+    assert (again.state.is_adopted, again.state.is_thin) == (False, True)
     assert not again.recovery_report.messages
     await again.confirm_warmed()
-    assert not again.is_thin
+    assert not again.state.is_thin
     full = (await loaded(disk.restart(), config=TIERED)).get(TP)
     assert full is not None
-    assert not full.is_thin
+    assert not full.state.is_thin
 
 
 async def test_F11_a_replica_that_lacks_nothing_is_never_thin() -> None:
     disk = MemoryDisk()
     log = await adopt(await node_with_old_replica(disk), TP, AdoptedState(TOPIC_ID, 6, 6, (), None))
     await log.confirm_adoption()
-    assert not log.is_thin
+    assert not log.state.is_thin
 
 
 async def test_confirmation_that_fails_is_made_up_for() -> None:
@@ -315,19 +323,19 @@ async def test_confirmation_that_fails_is_made_up_for() -> None:
         try:
             await log.confirm_adoption()
         except OSError:
-            assert log.is_adopted
+            assert log.state.is_adopted
     disk.faults = None
     await log.confirm_adoption()
-    assert not log.is_adopted
+    assert not log.state.is_adopted
     for fault in failures():
         disk.faults = fault
         try:
             await log.confirm_warmed()
         except OSError:
-            assert log.is_thin
+            assert log.state.is_thin
     disk.faults = None
     await log.confirm_warmed()
-    assert not log.is_thin
+    assert not log.state.is_thin
 
 
 @pytest.mark.parametrize("is_crash", [True, False])
@@ -349,8 +357,8 @@ async def test_topic_with_the_longest_name_is_adopted(partition: int, is_crash: 
         assert all(len(part) <= 255 for path in disk.files() for part in path.parts), disk.files()
         again = await loaded(disk.restart(Random(fault.n)), config=TIERED)
         assert set(again.logs) == {name}
-        assert again.logs[name].log_end_offset in (4, 6)
-        assert fault.fired or again.logs[name].log_end_offset == 6
+        assert again.logs[name].state.log_end_offset in (4, 6)
+        assert fault.fired or again.logs[name].state.log_end_offset == 6
 
 
 @pytest.mark.parametrize("damage", [None, b"nonsense"])
@@ -363,7 +371,7 @@ async def test_bootstrap_rule_5_the_high_watermark_is_the_start_after_a_crash_to
         disk.put(LOG_DIR / "replication-offset-checkpoint", damage)
     log = (await loaded(disk, config=TIERED)).get(TP)
     assert log is not None
-    assert (log.high_watermark, log.offsets.last_stable_offset) == (6, 4)
+    assert (log.state.high_watermark, log.state.offsets.last_stable_offset) == (6, 4)
 
 
 async def test_bootstrap_rule_5_an_open_transaction_below_the_local_start_is_never_looked_up_here() -> None:
@@ -371,8 +379,8 @@ async def test_bootstrap_rule_5_an_open_transaction_below_the_local_start_is_nev
     log = await adopt(await node_with_old_replica(MemoryDisk()), TP, STATE)
     await log.append_as_follower(data_batch(2, base_offset=6, epoch=2))
     log.update_high_watermark(8)
-    assert log.offsets.last_stable_offset == 4 < log.offsets.local_log_start_offset
-    with await log.read(6, max_bytes=1 << 20, max_offset=log.offsets.last_stable_offset) as nothing:
+    assert log.state.offsets.last_stable_offset == 4 < log.state.offsets.local_log_start_offset
+    with await log.read(6, max_bytes=1 << 20, max_offset=log.state.offsets.last_stable_offset) as nothing:
         assert nothing.size == 0
     assert await log.aborted_transactions(6, 8) == []
 
@@ -381,17 +389,17 @@ async def test_bootstrap_rule_6_neither_a_restart_nor_an_expired_producer_ends_a
     disk = MemoryDisk()
     manager = await node_with_old_replica(disk)
     log = await adopt(manager, TP, STATE)
-    log.producers.expire(2**62)
+    log.state.producers.expire(2**62)
     await log.append_as_follower(data_batch(base_offset=6, epoch=3))
     log.update_high_watermark(7)
-    assert log.offsets.last_stable_offset == 4
+    assert log.state.offsets.last_stable_offset == 4
     await manager.close()
     again = (await loaded(disk.restart(), config=TIERED)).get(TP)
     assert again is not None
-    assert (again.high_watermark, again.offsets.last_stable_offset) == (7, 4)
+    assert (again.state.high_watermark, again.state.offsets.last_stable_offset) == (7, 4)
     await again.append_as_follower(marker_batch(ControlType.COMMIT, base_offset=7, epoch=3, producer_id=9))
     again.update_high_watermark(8)
-    assert again.offsets.last_stable_offset == 8
+    assert again.state.offsets.last_stable_offset == 8
 
 
 async def test_bootstrap_rule_6_a_marker_that_is_cut_off_again_leaves_the_transaction_open() -> None:
@@ -399,5 +407,5 @@ async def test_bootstrap_rule_6_a_marker_that_is_cut_off_again_leaves_the_transa
     await log.append_as_follower(data_batch(base_offset=6, epoch=3))
     await log.append_as_follower(marker_batch(ControlType.ABORT, base_offset=7, epoch=3, producer_id=9))
     await log.truncate_to(7)
-    assert log.offsets.first_unstable_offset == 4
-    assert log.offsets.last_stable_offset == 4
+    assert log.state.offsets.first_unstable_offset == 4
+    assert log.state.offsets.last_stable_offset == 4

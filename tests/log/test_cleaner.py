@@ -41,7 +41,7 @@ async def test_the_dirtiest_log_comes_first_and_a_clean_one_not_at_all() -> None
     half_clean, dirty = await filled(20), await filled(40)
     tidier = cleaner(half_clean, dirty)
     assert await tidier.clean_dirtiest()
-    first_end = (half_clean.clean_end_offset, dirty.clean_end_offset)
+    first_end = (half_clean.state.clean_end_offset, dirty.state.clean_end_offset)
     assert await tidier.clean_dirtiest()
     assert 0 in first_end
     assert not await tidier.clean_dirtiest()
@@ -61,7 +61,7 @@ async def test_logs_that_are_not_compacted_are_left_alone() -> None:
 
 async def test_an_overdue_log_is_cleaned_however_clean_it_is() -> None:
     log = await filled(20, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=1000)
-    clock = log._state.now_ms
+    clock = log.state.now_ms
     assert isinstance(clock, Clock)
     assert not await cleaner(log).clean_dirtiest()
     clock.now_ms = NOW_MS + 1001
@@ -70,13 +70,13 @@ async def test_an_overdue_log_is_cleaned_however_clean_it_is() -> None:
 
 async def test_a_log_that_cannot_be_cleaned_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
     damaged, sound = await filled(60), await filled(20)
-    segment = damaged.segments[0]
+    segment = damaged.state.segments[0]
     with segment.pinned():
         await (await segment.file()).write(30, b"\xff" * 8)
     tidier = cleaner(damaged, sound)
     assert [await tidier.clean_dirtiest() for _ in range(3)] == [True, True, False]
     assert "could not be cleaned" in caplog.text
-    assert sound.clean_end_offset > 0
+    assert sound.state.clean_end_offset > 0
     assert len(await uncommitted_view(sound)) < 20
 
 
@@ -100,7 +100,7 @@ async def test_a_node_remembers_how_far_it_cleaned() -> None:
     await History(log).apply(puts(30))
     await settled(log)
     assert await manager.upkeep.cleaner.clean_dirtiest()
-    end = log.clean_end_offset
+    end = log.state.clean_end_offset
     assert end > 0
     await manager.close()
     saved = disk.files()[LOG_DIR / CLEANER_OFFSET_CHECKPOINT]
@@ -108,7 +108,7 @@ async def test_a_node_remembers_how_far_it_cleaned() -> None:
     again = await loaded(disk.restart(), config=COMPACT)
     reloaded = again.get(TP)
     assert reloaded is not None
-    assert reloaded.clean_end_offset == end
+    assert reloaded.state.clean_end_offset == end
     await again.delete(TP)
     assert decode_offsets(disk_of(again).files()[LOG_DIR / CLEANER_OFFSET_CHECKPOINT]) == {}
     await again.close()
@@ -136,7 +136,7 @@ async def test_the_cleaner_runs_with_the_nodes_upkeep() -> None:
     await History(log).apply(puts(30))
     await settled(log)
     running = asyncio.create_task(manager.upkeep.run())
-    await until(lambda: log.clean_end_offset > 0)
+    await until(lambda: log.state.clean_end_offset > 0)
     running.cancel()
     await asyncio.wait([running])
     await manager.close()
@@ -160,6 +160,6 @@ async def test_a_walk_keeps_to_its_rate_and_to_half_of_the_time() -> None:
 async def test_truncation_takes_the_clean_end_along() -> None:
     log = await filled(40)
     await cleaner(log).clean_dirtiest()
-    assert log.clean_end_offset > 20
+    assert log.state.clean_end_offset > 20
     await log.truncate_to(20)
-    assert log.clean_end_offset <= 20
+    assert log.state.clean_end_offset <= 20

@@ -54,7 +54,7 @@ async def filled(
 async def test_the_last_value_of_each_key_survives_at_its_offset() -> None:
     log = await filled(MemoryDisk(), *(put(f"k{i % 3}", f"v{i}") for i in range(60)), Write(((b"k9", b"x" * 200),)))
     before = last_values(await uncommitted_view(log))
-    segments = len(log.segments)
+    segments = len(log.state.segments)
     cleaned = await clean(log)
     assert [(record.key, record.offset) for record in await uncommitted_view(log)] == [
         (b"k0", 57),
@@ -64,13 +64,13 @@ async def test_the_last_value_of_each_key_survives_at_its_offset() -> None:
     ]
     assert last_values(await uncommitted_view(log)) == before
     assert cleaned.after_bytes < cleaned.before_bytes
-    assert log.log_end_offset == 61
-    assert log.clean_end_offset == log.active_segment.base_offset
-    assert len(log.segments) == segments, "what becomes one is judged by what it was"
+    assert log.state.log_end_offset == 61
+    assert log.state.clean_end_offset == log.state.segments.active.base_offset
+    assert len(log.state.segments) == segments, "what becomes one is judged by what it was"
     await History(log).apply([put("k9", "again")])
     await settled(log)
     await clean(log)
-    assert len(log.segments) == 2
+    assert len(log.state.segments) == 2
 
 
 async def test_the_active_segment_and_what_is_not_committed_stay_as_they_are() -> None:
@@ -78,14 +78,14 @@ async def test_the_active_segment_and_what_is_not_committed_stay_as_they_are() -
     await History(log).apply(put("k", f"v{i}") for i in range(30))
     await log.flush()
     before = await read_bytes(log)
-    assert log.high_watermark == 0
+    assert log.state.high_watermark == 0
     assert log.dirty_range().dirty_bytes == 0
     await clean(log)
     assert await read_bytes(log) == before
-    log.update_high_watermark(log.log_end_offset)
-    active = log.active_segment
+    log.update_high_watermark(log.state.log_end_offset)
+    active = log.state.segments.active
     await clean(log)
-    assert log.active_segment is active
+    assert log.state.segments.active is active
     kept = [record.offset for record in await uncommitted_view(log)]
     assert kept == list(range(active.base_offset - 1, 30))
 
@@ -120,9 +120,9 @@ async def test_D4_a_tombstone_stays_while_the_log_is_copied_and_a_compaction_tha
     await cleaned_again(log, clock, COMPACT.delete_retention_ms)
     assert [record.key for record in await uncommitted_view(log)][:2] == [b"b", b"a"]
     log.end_copy()
-    removals = log._state.removals
+    removals = log.state.removals
     log.begin_copy()
-    assert log._state.removals == removals + 1
+    assert log.state.removals == removals + 1
     log.end_copy()
     await cleaned_again(log, clock, 0)
     assert [record.key for record in await uncommitted_view(log)] == [b"b", b"x"]
@@ -172,7 +172,7 @@ async def test_an_open_transaction_holds_the_cleaner_back() -> None:
     await History(log).apply(put("k", f"{i}") for i in range(20))
     await settled(log)
     await clean(log)
-    assert log.clean_end_offset <= log.offsets.last_stable_offset == 20
+    assert log.state.clean_end_offset <= log.state.offsets.last_stable_offset == 20
     values = [record.value for record in await uncommitted_view(log)]
     assert b"open" in values
 
@@ -184,7 +184,7 @@ async def test_a_record_without_a_key_is_not_taken_and_goes_where_there_is_one()
     with pytest.raises(KafkaError, match="without a key") as raised:
         await log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=NOW_MS)
     assert raised.value.code is ErrorCode.invalid_record
-    assert log.log_end_offset == 0
+    assert log.state.log_end_offset == 0
     await log.append_as_follower(batch)
     await settled(log)
     await clean(log)
@@ -196,9 +196,9 @@ async def test_a_full_map_cleans_what_it_covers_and_the_next_pass_the_rest() -> 
     expected = last_values(await uncommitted_view(log))
     passes = 0
     while log.dirty_range().dirty_bytes:
-        end = log.clean_end_offset
+        end = log.state.clean_end_offset
         await clean(log, map_bytes=4 * 200)
-        assert log.clean_end_offset > end
+        assert log.state.clean_end_offset > end
         assert last_values(await uncommitted_view(log)) == expected
         passes += 1
     assert passes > 10
@@ -211,9 +211,9 @@ async def test_a_tombstone_above_a_full_map_stays_whatever_its_age() -> None:
     fill = [put(f"c{i}", "1") for i in range(4)]
     log = await filled(MemoryDisk(), put("a", "1"), *fill, put("a", None), put("c0", "2"), clock=clock)
     for _ in range(3):
-        log._state.clean_end_offset = 1
+        log.state.clean_end_offset = 1
         await clean(log, map_bytes=4 * 200)
-        assert log.clean_end_offset == 5
+        assert log.state.clean_end_offset == 5
         assert [record.value for record in await uncommitted_view(log) if record.key == b"a"] == [b"1", None]
         clock.now_ms += COMPACT.delete_retention_ms
 
@@ -221,7 +221,7 @@ async def test_a_tombstone_above_a_full_map_stays_whatever_its_age() -> None:
 async def test_an_emptied_segment_is_read_over() -> None:
     log = await filled(MemoryDisk(), *(put("k", "x" * 200) for _ in range(12)))
     await clean(log)
-    with await log.read(0, max_bytes=1000, max_offset=log.log_end_offset) as piece:
+    with await log.read(0, max_bytes=1000, max_offset=log.state.log_end_offset) as piece:
         assert [header.base_offset for _, header in iter_batches(await piece.read())] == [11]
 
 
@@ -239,11 +239,11 @@ async def test_nothing_is_rewritten_of_a_segment_in_which_nothing_goes() -> None
 
 async def test_a_reader_keeps_the_old_segment() -> None:
     log = await filled(MemoryDisk(), *(put("k", f"{i}") for i in range(30)))
-    with await log.read(0, max_bytes=300, max_offset=log.log_end_offset) as piece:
+    with await log.read(0, max_bytes=300, max_offset=log.state.log_end_offset) as piece:
         await clean(log)
         assert [header.base_offset for _, header in iter_batches(await piece.read())][:2] == [0, 1]
     await log.reap()
-    assert not log.has_readers
+    assert not log.state.has_readers
 
 
 @pytest.mark.slow
@@ -265,7 +265,7 @@ async def test_appends_and_reads_go_on_during_a_cleaning() -> None:
     history = History(log)
     while not task.done():
         await history.apply([put("new", "1")])
-        log.update_high_watermark(log.log_end_offset)
+        log.update_high_watermark(log.state.log_end_offset)
         assert last_values(await uncommitted_view(log)).keys() >= {b"k0", b"k1", b"k2", b"k3"}
     await task
     assert {key for key in last_values(await uncommitted_view(log))} == {b"k0", b"k1", b"k2", b"k3", b"new"}
@@ -280,10 +280,10 @@ async def test_a_truncation_during_a_cleaning_wins() -> None:
     await log.truncate_to(10)
     with suppress(KafkaError):
         await task
-    assert log.failure is None
+    assert log.state.failure is None
     assert [record.offset for record in await uncommitted_view(log)] == list(range(10))
     assert not [path for path in disk.files() if path.suffix in {".cleaned", ".swap"}]
-    assert log.clean_end_offset <= 10
+    assert log.state.clean_end_offset <= 10
 
 
 # After a crash.
@@ -316,7 +316,7 @@ async def test_a_crash_at_every_effect_leaves_the_old_log_or_the_new(unsynced: s
         log = await cleaned_once(disk)
         disk.settle()
         expected, sequences = last_values(await committed_view(log)), next_sequences(log)
-        end_offset, old = log.log_end_offset, await uncommitted_view(log)
+        end_offset, old = log.state.log_end_offset, await uncommitted_view(log)
         disk.faults = fault
         with suppress(DiskCrash):
             await clean(log)
@@ -324,7 +324,7 @@ async def test_a_crash_at_every_effect_leaves_the_old_log_or_the_new(unsynced: s
         again = await reopened(after)
         assert last_values(await committed_view(again)) == expected, fault.n
         assert next_sequences(again) == sequences, fault.n
-        assert again.log_end_offset == end_offset
+        assert again.state.log_end_offset == end_offset
         assert set(await uncommitted_view(again)) <= set(old)
         assert not [path for path in after.files(DIRECTORY) if path.suffix in {".cleaned", ".swap"}]
         await again.flush()
@@ -345,7 +345,7 @@ async def test_a_failure_at_every_effect_leaves_the_log_or_fails_it(persistent: 
         with suppress(OSError, KafkaError, CorruptFileError):
             await clean(log)
         disk.faults = None
-        if log.failure is not None:
+        if log.state.failure is not None:
             await log.abandon()
             log = await reopened(disk)
         assert last_values(await committed_view(log)) == expected, fault.n
@@ -407,7 +407,7 @@ async def check_history(steps: list) -> None:  # type: ignore[type-arg]
 
 async def check_same(log: PartitionLog, plain: PartitionLog) -> None:
     """The compacted log and the whole one are the same to whoever builds a table; what is left is what was there."""
-    assert log.log_end_offset == plain.log_end_offset
+    assert log.state.log_end_offset == plain.state.log_end_offset
     assert last_values(await committed_view(log)) == last_values(await committed_view(plain))
     committed = {record.offset: record for record in await committed_view(plain)}
     for record in await committed_view(log):

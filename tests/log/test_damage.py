@@ -24,9 +24,9 @@ async def damaged() -> MemoryDisk:
     await log.flush()
     await manager.upkeep.save_checkpoints()
     after = disk.restart("kept")
-    data = bytearray(after.files()[log.segments[0].path])
+    data = bytearray(after.files()[log.state.segments[0].path])
     data[70] ^= 1
-    after.put(log.segments[0].path, bytes(data))
+    after.put(log.state.segments[0].path, bytes(data))
     after.put(RECOVERY_POINTS, b"0\n1\nt 0 1\n")
     return after
 
@@ -50,10 +50,10 @@ async def test_every_byte_is_kept_and_a_new_log_begins_with_nothing_of_it() -> N
     assert list(strays(disk.restart()).values()) == [before]
     assert damage_of(manager, TP) is None
     log = await manager.create(TP, TOPIC_ID)
-    assert (log.log_end_offset, log.high_watermark, log.offsets.recovery_point) == (0, 0, 0)
+    assert (log.state.log_end_offset, log.state.high_watermark, log.state.offsets.recovery_point) == (0, 0, 0)
     await manager.close()
     again = await loaded(disk)
-    assert again.logs[TP].log_end_offset == 0
+    assert again.logs[TP].state.log_end_offset == 0
     assert len(strays(disk)) == 1
 
 
@@ -103,5 +103,5 @@ async def test_a_failure_half_way_loses_nothing_and_is_tried_again(crash: bool) 
         if manager.may_open_again(TP):
             await manager.reopen(TP)
         log = await manager.create(TP, TOPIC_ID)
-        assert (log.log_end_offset, log.high_watermark) == (0, 0)
+        assert (log.state.log_end_offset, log.state.high_watermark) == (0, 0)
         assert list(strays(disk).values()) == [before]

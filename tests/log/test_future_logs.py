@@ -101,23 +101,27 @@ async def names(disk: MemoryDisk, path: Path) -> list[str]:
 async def test_D4_a_log_moves_and_is_the_same_log_afterwards() -> None:
     node = await node_with_log(MemoryDisk())
     log = node.log
-    before, offsets, bases = await read_bytes(log), log.offsets, [segment.base_offset for segment in log.segments]
+    before, offsets, bases = (
+        await read_bytes(log),
+        log.state.offsets,
+        [segment.base_offset for segment in log.state.segments],
+    )
     assert len(bases) > 2
     await move(node)
     assert node.log is log, "whoever has the log open notices nothing"
     assert node.place == B
     assert await read_bytes(log) == before
-    assert log.offsets == offsets._replace(recovery_point=10)
-    assert [segment.base_offset for segment in log.segments] == bases
-    assert log.directory == B / str(TP)
-    assert log.active_segment.open_file.path.parent == B / str(TP)
+    assert log.state.offsets == offsets._replace(recovery_point=10)
+    assert [segment.base_offset for segment in log.state.segments] == bases
+    assert log.state.directory == B / str(TP)
+    assert log.state.segments.active.open_file.path.parent == B / str(TP)
     await append(log, value=b"more", producer_id=9, producer_epoch=0, base_sequence=10)
     again = await node.restart()
     assert node.place == B
     assert offsets_of(await read_bytes(node.log)) == list(range(11))
-    assert node.log.producers.entries[9].last_sequence == 10
-    assert node.log.topic_id == TOPIC_ID
-    assert node.log.high_watermark == 10
+    assert node.log.state.producers.entries[9].last_sequence == 10
+    assert node.log.state.topic_id == TOPIC_ID
+    assert node.log.state.high_watermark == 10
     assert await names(node.disk, A) in ([], [name for name in await names(node.disk, A) if "-delete" in name])
     assert not again.failures
 
@@ -126,7 +130,7 @@ async def test_D4_files_of_the_moved_log_are_read_written_and_removed_under_the_
     node = await node_with_log(MemoryDisk(), config=LogConfig(segment_bytes=400, retention_bytes=400))
     await move(node)
     await node.log.delete_old_segments()
-    assert node.log.log_start_offset > 0
+    assert node.log.state.log_start_offset > 0
     await node.log.truncate_to(9)
     await append(node.log, epoch=1)
     assert offsets_of(await read_bytes(node.log))[-1] == 9
@@ -138,14 +142,14 @@ async def test_D4_files_of_the_moved_log_are_read_written_and_removed_under_the_
 
 async def test_D4_a_reader_keeps_the_bytes_that_it_holds_over_the_switch() -> None:
     node = await node_with_log(MemoryDisk())
-    first = node.log.segments[0]
+    first = node.log.state.segments[0]
     expected = await read_bytes(node.log, 0, first.next_offset)
     with await node.log.read(0, max_bytes=1 << 20, max_offset=first.next_offset) as piece:
         await move(node)
         node.log.update_high_watermark(10)
         assert await piece.read() == expected
     await node.log.reap()
-    assert not node.log.has_readers
+    assert not node.log.state.has_readers
 
 
 async def test_D4_the_future_log_follows_truncations_epochs_and_the_log_start() -> None:
@@ -164,7 +168,7 @@ async def test_D4_the_future_log_follows_truncations_epochs_and_the_log_start() 
     await node.restart("lost")
     assert await read_bytes(node.log) == expected
     assert epochs_of(node.log) == [(0, 6), (4, 7)], "as after any crash: no batch has epoch 6"
-    assert node.log.log_start_offset == 6
+    assert node.log.state.log_start_offset == 6
 
 
 async def test_D4_a_tiered_log_keeps_its_log_start_and_the_epochs_below_its_local_start() -> None:
@@ -175,14 +179,14 @@ async def test_D4_a_tiered_log_keeps_its_log_start_and_the_epochs_below_its_loca
         await append(log, epoch=3, value=bytes(50))
     log.update_high_watermark(10)
     await log.delete_local_segments(6)
-    local = log.offsets.local_log_start_offset
+    local = log.state.offsets.local_log_start_offset
     assert 0 < local <= 6
     await move(node)
     await node.restart("lost")
     assert node.place == B
-    assert (node.log.log_start_offset, node.log.offsets.local_log_start_offset) == (0, local)
+    assert (node.log.state.log_start_offset, node.log.state.offsets.local_log_start_offset) == (0, local)
     assert epochs_of(node.log) == [(0, 0), (3, 4)]
-    assert node.log.log_start_known
+    assert node.log.state.log_start_known
 
 
 async def test_D4_a_log_start_in_the_middle_of_a_batch() -> None:
@@ -192,7 +196,11 @@ async def test_D4_a_log_start_in_the_middle_of_a_batch() -> None:
     log.update_high_watermark(6)
     await log.increment_log_start_offset(3)
     await move(node)
-    assert (log.log_start_offset, log.log_end_offset, log.segments[0].base_offset) == (3, 6, 1)
+    assert (log.state.log_start_offset, log.state.log_end_offset, log.state.segments[0].base_offset) == (
+        3,
+        6,
+        1,
+    )
     assert offsets_of(await read_bytes(log, 3)) == [1, 2, 3, 4, 5]
 
 
@@ -202,7 +210,7 @@ async def test_D4_a_log_that_retention_has_emptied_while_it_moved() -> None:
     log = node.log
     await log.truncate_fully_and_start_at(50)
     await move(node)
-    assert (log.log_start_offset, log.log_end_offset) == (50, 50)
+    assert (log.state.log_start_offset, log.state.log_end_offset) == (50, 50)
     await append(log)
     assert offsets_of(await read_bytes(log)) == [50]
 
@@ -221,7 +229,7 @@ async def test_D4_a_compacted_log_is_compacted_while_it_moves() -> None:
     await append(log)
     await move(node)
     assert offsets_of(await read_bytes(log))[-2:] == [9, 10]
-    assert log.clean_end_offset == 0, "the copy began before the compaction, and has what that has removed"
+    assert log.state.clean_end_offset == 0, "the copy began before the compaction, and has what that has removed"
     await log.roll()
     await log.flush()
     log.update_high_watermark(11)
@@ -236,7 +244,7 @@ async def test_D4_a_log_whose_end_compaction_has_emptied() -> None:
     await log.skip_to(9)
     while await advance(log, future) is not None:
         pass
-    assert (future.log_end_offset, future.active_segment.base_offset) == (9, 9)
+    assert (future.state.log_end_offset, future.state.segments.active.base_offset) == (9, 9)
     await move(node)
     await append(log)
     assert offsets_of(await read_bytes(log)) == [0, 1, 2, 9]
@@ -261,18 +269,18 @@ async def test_D4_only_what_the_future_log_has_counts_while_the_controller_may_c
     await copy_all(node)
     log.hold_at(10)
     await append(log)
-    assert log.offsets.settled_end_offset == 10
+    assert log.state.offsets.settled_end_offset == 10
     stored = asyncio.ensure_future(log.stored(11))
     await asyncio.sleep(0)
     assert not stored.done()
     log.hold_at(11)
     await stored
-    assert log.offsets.settled_end_offset == 11
+    assert log.state.offsets.settled_end_offset == 11
     await log.truncate_to(5)
     await append(log, epoch=1)
-    assert log.offsets.settled_end_offset == 5, "the future log has other records there"
+    assert log.state.offsets.settled_end_offset == 5, "the future log has other records there"
     log.hold_at(None)
-    assert log.offsets.settled_end_offset == 6
+    assert log.state.offsets.settled_end_offset == 6
 
 
 async def test_D4_a_move_that_is_given_up_leaves_nothing() -> None:
@@ -296,7 +304,7 @@ async def test_D4_a_deleted_partition_takes_its_future_log_along() -> None:
 async def test_D4_a_future_log_continues_after_a_restart() -> None:
     node = await node_with_log(MemoryDisk())
     future = await copy_all(node)
-    path = future.directory
+    path = future.state.directory
     assert path.name.startswith("t-0.")
     assert path.name.endswith("-future")
     for clean in (False, True):
@@ -306,10 +314,10 @@ async def test_D4_a_future_log_continues_after_a_restart() -> None:
         await node.restart()
         found = node.manager.future_of(TP)
         assert found is not None
-        assert found[1].directory == path
+        assert found[1].state.directory == path
         assert node.place == A
     await move(node)
-    assert offsets_of(await read_bytes(node.log)) == list(range(node.log.log_end_offset))
+    assert offsets_of(await read_bytes(node.log)) == list(range(node.log.state.log_end_offset))
 
 
 async def test_D4_a_future_log_without_its_current_log_is_no_replica() -> None:
@@ -343,8 +351,8 @@ async def test_D4_a_crash_at_any_effect_of_a_move_loses_nothing(unsynced: str, c
             await move(node)
         await node.restart(Random(number) if unsynced == "some" else unsynced)
         assert await read_bytes(node.log) == expected
-        assert (node.log.log_start_offset, node.log.high_watermark <= 10) == (0, True)
-        assert node.log.producers.entries[9].last_sequence == 9
+        assert (node.log.state.log_start_offset, node.log.state.high_watermark <= 10) == (0, True)
+        assert node.log.state.producers.entries[9].last_sequence == 9
         if node.recorded is not None and node.place == B:
             assert node.manager.future_of(TP) is None
         ends.add((node.place, node.manager.future_of(TP) is not None, node.recorded is not None))
@@ -366,7 +374,7 @@ async def test_D4_an_error_at_any_effect_of_a_move_leaves_a_log_that_serves() ->
         try:
             await move(node)
         except (OSError, KafkaError):
-            assert log.failure is None, "only the copy may fail"
+            assert log.state.failure is None, "only the copy may fail"
         was_reached, node.disk.faults = fault.fired, None
         assert await read_bytes(log) == expected
         await append(log, value=b"next", producer_id=9, producer_epoch=0, base_sequence=10)
@@ -404,19 +412,19 @@ class Interleaving:
 
     async def truncate(self) -> None:
         log, self.epoch = self.node.log, self.epoch + 1
-        await log.truncate_to(self.random.randint(log.log_start_offset, log.log_end_offset))
+        await log.truncate_to(self.random.randint(log.state.log_start_offset, log.state.log_end_offset))
 
     async def start_higher(self) -> None:
         self.epoch += 1
-        await self.node.log.truncate_fully_and_start_at(self.node.log.log_end_offset + self.random.randint(0, 3))
+        await self.node.log.truncate_fully_and_start_at(self.node.log.state.log_end_offset + self.random.randint(0, 3))
 
     async def roll(self) -> None:
         await self.node.log.roll()
 
     async def delete_records(self) -> None:
         log = self.node.log
-        log.update_high_watermark(log.log_end_offset)
-        await log.increment_log_start_offset(self.random.randint(log.log_start_offset, log.log_end_offset))
+        log.update_high_watermark(log.state.log_end_offset)
+        await log.increment_log_start_offset(self.random.randint(log.state.log_start_offset, log.state.log_end_offset))
 
     async def retain(self) -> None:
         await self.node.log.delete_old_segments_by_log_start()
@@ -435,9 +443,9 @@ class Interleaving:
 
     async def switch(self) -> None:
         log = self.node.log
-        expected = await read_bytes(log), epochs_of(log), log.log_start_offset, log.log_end_offset
+        expected = await read_bytes(log), epochs_of(log), log.state.log_start_offset, log.state.log_end_offset
         await move(self.node)
-        assert (await read_bytes(log), epochs_of(log), log.log_start_offset, log.log_end_offset) == expected
+        assert (await read_bytes(log), epochs_of(log), log.state.log_start_offset, log.state.log_end_offset) == expected
 
 
 steps_of = st.lists(

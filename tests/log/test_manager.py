@@ -23,7 +23,7 @@ from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests import samples
-from tierfetch.tests.fakes.disk import DiskCrash, FailNth, MemoryDisk, failures
+from tierfetch.tests.fakes.disk import DiskCrash, Effect, FailNth, MemoryDisk, failures
 from tierfetch.tests.log.logs import append, offsets_of, open_log, read_bytes
 from tierfetch.tests.log.nodes import CLUSTER_ID, LIVE, LOG_DIR, TOPIC_ID, TP, loaded, new_manager
 
@@ -64,8 +64,8 @@ async def test_a_clean_end_is_a_fast_start() -> None:
     manager = await loaded(disk)
     found = manager.get(TP)
     assert found is not None
-    assert (found.log_end_offset, found.high_watermark, found.offsets.recovery_point) == (10, 7, 10)
-    assert (found.recovery_report.scanned_segments, found.topic_id) == (0, TOPIC_ID)
+    assert (found.state.log_end_offset, found.state.high_watermark, found.state.offsets.recovery_point) == (10, 7, 10)
+    assert (found.recovery_report.scanned_segments, found.state.topic_id) == (0, TOPIC_ID)
     assert offsets_of(await read_bytes(found)) == list(range(10))
     assert LOG_DIR / ".kafka_cleanshutdown" not in disk.restart().files(), "gone, durably, before anything is appended"
     assert log is not found
@@ -76,7 +76,7 @@ async def test_after_kill_9_the_logs_are_scanned() -> None:
     await with_data(disk)
     found = (await loaded(disk.restart("kept"))).get(TP)
     assert found is not None
-    assert found.log_end_offset == 10
+    assert found.state.log_end_offset == 10
     assert found.recovery_report.scanned_segments > 0
 
 
@@ -143,9 +143,13 @@ async def test_a_damaged_checkpoint_counts_as_absent_and_is_written_anew(
     found = (await loaded(disk)).get(TP)
     assert found is not None
     assert offsets_of(await read_bytes(found)) == list(range(10))
-    assert found.high_watermark == (0 if name == "replication" else 7)
+    assert found.state.high_watermark == (0 if name == "replication" else 7)
     assert str(path) in caplog.text
-    rewritten = {"log-start": {}, "recovery-point": {"t-0": found.offsets.recovery_point}, "replication": {"t-0": 0}}
+    rewritten = {
+        "log-start": {},
+        "recovery-point": {"t-0": found.state.offsets.recovery_point},
+        "replication": {"t-0": 0},
+    }
     assert checkpoint(disk, name) == rewritten[name]
 
 
@@ -161,19 +165,19 @@ async def test_a_damaged_recovery_point_has_every_segment_looked_at() -> None:
     found = (await loaded(disk)).get(TP)
     assert found is not None
     assert intact is not None
-    assert intact.recovery_report.scanned_segments < found.recovery_report.scanned_segments == len(found.segments)
+    assert intact.recovery_report.scanned_segments < found.recovery_report.scanned_segments == len(found.state.segments)
 
 
 async def test_bootstrap_rule_4_a_damaged_log_start_of_a_tiered_log_is_not_guessed() -> None:
     disk = MemoryDisk()
     manager, log = await with_data(disk, config=TIERED)
     await log.delete_local_segments(4)
-    assert log.offsets.local_log_start_offset > 0
+    assert log.state.offsets.local_log_start_offset > 0
     await manager.close()
     disk.put(LOG_DIR / "log-start-offset-checkpoint", b"nonsense")
     found = (await loaded(disk, config=TIERED)).get(TP)
     assert found is not None
-    assert (found.log_start_offset, found.log_start_known) == (0, False)
+    assert (found.state.log_start_offset, found.state.log_start_known) == (0, False)
     assert checkpoint(disk, "log-start") == {}
 
 
@@ -197,9 +201,11 @@ async def test_a_real_broker_directory_of_kafka_opens() -> None:
     for topic in samples.TOPICS:
         log = manager.get(TopicPartition(topic, 0))
         assert log is not None
-        assert log.high_watermark == log.log_end_offset == expected[topic]["list_offsets_v11"]["-1"]["offset"]
-        assert log.log_start_offset == expected[topic]["list_offsets_v11"]["-2"]["offset"]
-        assert log.offsets.local_log_start_offset == expected[topic]["list_offsets_v11"]["-4"]["offset"]
+        assert (
+            log.state.high_watermark == log.state.log_end_offset == expected[topic]["list_offsets_v11"]["-1"]["offset"]
+        )
+        assert log.state.log_start_offset == expected[topic]["list_offsets_v11"]["-2"]["offset"]
+        assert log.state.offsets.local_log_start_offset == expected[topic]["list_offsets_v11"]["-4"]["offset"]
         assert log.recovery_report.scanned_segments == 0
     assert manager.get(TopicPartition("__cluster_metadata", 0)) is None
     await manager.close()
@@ -242,7 +248,7 @@ async def test_a_damaged_log_fails_alone() -> None:
     disk = MemoryDisk()
     manager, log = await with_data(disk)
     await manager.create(TopicPartition("u", 1), OTHER_ID)
-    path = log.segments[0].path
+    path = log.state.segments[0].path
     await log.flush()
     await manager.upkeep.save_checkpoints()
     after = disk.restart("kept")
@@ -262,7 +268,7 @@ async def test_a_damaged_log_fails_alone() -> None:
     assert checkpoint(after, "replication") == {"t-0": 7, "u-1": 0}, "what is known of it is kept"
     # Another incarnation does not care about the damage; the damaged one is kept for a person to look at.
     fresh = await manager.create(TP, OTHER_ID)
-    assert (fresh.log_end_offset, fresh.high_watermark) == (0, 0)
+    assert (fresh.state.log_end_offset, fresh.state.high_watermark) == (0, 0)
     assert any(name.startswith("t-0.") and name.endswith("-stray") for name in names_in(after))
     assert not manager.failures
 
@@ -270,7 +276,7 @@ async def test_a_damaged_log_fails_alone() -> None:
 async def test_a_damaged_log_is_looked_at_again_at_the_next_start() -> None:
     disk = MemoryDisk()
     manager, log = await with_data(disk)
-    path = log.segments[0].path
+    path = log.state.segments[0].path
     after = disk.restart("kept")
     data = bytearray(after.files()[path])
     data[70] ^= 1
@@ -290,7 +296,7 @@ async def test_create_is_idempotent_and_takes_new_configs() -> None:
     disk = MemoryDisk()
     manager, log = await with_data(disk)
     assert await manager.create(TP, TOPIC_ID) is log
-    assert log.config == SMALL
+    assert log.state.config == SMALL
     assert manager.get(TopicPartition("t", 1)) is None
     with pytest.raises(ValueError, match="is illegal"):
         await manager.create(TopicPartition("../x", 0), TOPIC_ID)
@@ -302,21 +308,21 @@ async def test_create_is_durable_when_it_returns() -> None:
     await manager.create(TP, TOPIC_ID)
     found = (await loaded(disk.restart())).get(TP)
     assert found is not None
-    assert found.topic_id == TOPIC_ID
+    assert found.state.topic_id == TOPIC_ID
 
 
 async def test_another_topic_id_is_another_incarnation() -> None:
     disk = MemoryDisk()
     manager, old = await with_data(disk)
     new = await manager.create(TP, OTHER_ID)
-    assert (new.topic_id, new.log_end_offset, new.high_watermark) == (OTHER_ID, 0, 0)
+    assert (new.state.topic_id, new.state.log_end_offset, new.state.high_watermark) == (OTHER_ID, 0, 0)
     with pytest.raises(KafkaError, match="it was closed"):
         await append(old)
     await manager.close()
     again = await loaded(disk)
     found = again.get(TP)
     assert found is not None
-    assert found.topic_id == OTHER_ID
+    assert found.state.topic_id == OTHER_ID
     (stray,) = [name for name in names_in(disk) if name.endswith("-stray")]
     assert disk.files()[LOG_DIR / stray / "00000000000000000000.log"]
 
@@ -326,19 +332,19 @@ async def test_another_incarnation_does_not_begin_where_the_old_one_began() -> N
     manager, old = await with_data(disk)
     await old.increment_log_start_offset(7)
     new = await manager.create(TP, OTHER_ID)
-    assert (new.log_start_offset, new.log_end_offset) == (0, 0)
+    assert (new.state.log_start_offset, new.state.log_end_offset) == (0, 0)
     await append(new)
     await new.flush()
     found = (await loaded(disk.restart())).get(TP)
     assert found is not None
-    assert (found.topic_id, found.log_start_offset, found.log_end_offset) == (OTHER_ID, 0, 1)
+    assert (found.state.topic_id, found.state.log_start_offset, found.state.log_end_offset) == (OTHER_ID, 0, 1)
 
 
 async def test_a_log_without_a_topic_id_gets_the_one_it_is_asked_for() -> None:
     disk = MemoryDisk()
     await (await open_log(disk, LIVE)).close()
     manager = await loaded(disk)
-    assert (await manager.create(TP, TOPIC_ID)).topic_id == TOPIC_ID
+    assert (await manager.create(TP, TOPIC_ID)).state.topic_id == TOPIC_ID
     assert LIVE / "partition.metadata" in disk.restart().files()
 
 
@@ -380,13 +386,13 @@ async def test_a_recreated_log_does_not_inherit_from_the_deleted_one() -> None:
             assert not fault.fired
         after = disk.restart(Random(fault.n))
         found = (await loaded(after)).get(TP)
-        if found is not None and found.topic_id == OTHER_ID:
-            assert (found.log_start_offset, found.high_watermark) == (0, 0)
-        elif found is not None and found.topic_id == TOPIC_ID:
-            assert found.log_start_offset == 7
+        if found is not None and found.state.topic_id == OTHER_ID:
+            assert (found.state.log_start_offset, found.state.high_watermark) == (0, 0)
+        elif found is not None and found.state.topic_id == TOPIC_ID:
+            assert found.state.log_start_offset == 7
         else:
-            assert found is None or found.log_end_offset == 0
-            assert not created or found is None or found.topic_id is not None
+            assert found is None or found.state.log_end_offset == 0
+            assert not created or found is None or found.state.topic_id is not None
 
 
 async def test_a_recreated_log_does_not_inherit_from_a_checkpoint_whose_write_failed_and_is_there() -> None:
@@ -402,7 +408,7 @@ async def test_a_recreated_log_does_not_inherit_from_a_checkpoint_whose_write_fa
         disk.settle()
         found = (await loaded(disk.restart())).get(TP)
         assert found is not None
-        assert (found.log_start_offset, found.log_end_offset) == (0, 1)
+        assert (found.state.log_start_offset, found.state.log_end_offset) == (0, 1)
 
 
 async def test_deletions_of_an_earlier_process_are_finished_at_the_start() -> None:
@@ -423,7 +429,7 @@ async def test_a_deletion_that_fails_leaves_a_failed_partition_that_can_be_opene
         await manager.delete(TP)
     with pytest.raises(KafkaError, match="could not be moved"):
         manager.get(TP)
-    assert (await manager.reopen(TP)).log_end_offset == 10
+    assert (await manager.reopen(TP)).state.log_end_offset == 10
     assert not manager.failures
 
 
@@ -442,7 +448,7 @@ async def test_a_crash_leaves_no_log_that_begins_below_what_is_known_of_it() -> 
         for unsynced in ("lost", "kept"):
             after = (await loaded(disk.restart(unsynced), config=TIERED)).get(TP)
             assert after is not None
-            outcomes.add((after.log_start_offset, after.offsets.local_log_start_offset))
+            outcomes.add((after.state.log_start_offset, after.state.offsets.local_log_start_offset))
     assert outcomes == {(0, 0), (20, 20)}
 
 
@@ -453,7 +459,7 @@ async def test_a_log_whose_deletion_failed_serves_its_incarnation_again() -> Non
         await manager.delete(TP)
     assert manager.may_open_again(TP)
     await manager.reopen(TP)
-    assert (await manager.create(TP, TOPIC_ID)).log_end_offset == 10
+    assert (await manager.create(TP, TOPIC_ID)).state.log_end_offset == 10
 
 
 async def test_a_log_that_was_moved_though_not_durably_is_in_nobodys_way() -> None:
@@ -462,7 +468,7 @@ async def test_a_log_that_was_moved_though_not_durably_is_in_nobodys_way() -> No
     with pytest.raises(OSError, match="injected"):
         await manager.delete(TP)
     again = await manager.create(TP, OTHER_ID)
-    assert (again.topic_id, again.log_end_offset) == (OTHER_ID, 0)
+    assert (again.state.topic_id, again.state.log_end_offset) == (OTHER_ID, 0)
 
 
 async def test_a_log_that_cannot_be_closed_in_order_to_be_deleted_is_not_forgotten(
@@ -480,23 +486,23 @@ async def test_a_log_that_cannot_be_closed_in_order_to_be_deleted_is_not_forgott
             await manager.delete(TP)
     assert TP in manager.known_partitions
     again = await manager.create(TP, OTHER_ID)
-    assert (again.topic_id, again.log_end_offset) == (OTHER_ID, 0)
+    assert (again.state.topic_id, again.state.log_end_offset) == (OTHER_ID, 0)
     await manager.close()
 
 
 async def test_files_of_a_deleted_log_are_let_go_of_whatever_its_end_has_waited_for() -> None:
     manager, log = await with_data(MemoryDisk())
     log_slice = await log.read(0, max_bytes=1000, max_offset=10)
-    async with log._state.flush_lock:
+    async with log.state.flush_lock:
         deleted = asyncio.create_task(manager.delete(TP))
         while TP in manager.logs:  # noqa: ASYNC110 - nothing announces it
             await asyncio.sleep(0)
         await manager.upkeep.remove_due()
     await deleted
-    assert log.has_readers
+    assert log.state.has_readers
     log_slice.release()
     await manager.upkeep.remove_due()
-    assert not log.has_readers
+    assert not log.state.has_readers
     await manager.close()
 
 
@@ -513,7 +519,7 @@ async def test_a_log_that_a_full_disk_kept_closed_may_be_opened_again(monkeypatc
     with pytest.raises(KafkaError, match="No space left"):
         manager.get(TP)
     assert manager.may_open_again(TP)
-    assert (await manager.reopen(TP)).log_end_offset == 10
+    assert (await manager.reopen(TP)).state.log_end_offset == 10
     assert not manager.may_open_again(TP)
 
 
@@ -542,7 +548,7 @@ async def test_D2_a_trial_append_that_the_disk_refuses_leaves_the_log_as_it_was(
     with pytest.raises(OSError, match="No space left"):
         await manager.try_append(TP, 8001)
     assert disk.files() == before
-    assert log.failure is None
+    assert log.state.failure is None
     disk.capacity_bytes = None
     await manager.try_append(TP, 8001)
     assert disk.files() == before
@@ -556,7 +562,7 @@ async def test_D2_a_log_whose_trial_append_cannot_be_flushed_has_failed() -> Non
     disk.faults = FailNth(1, persistent=True, error_number=5, only=frozenset({"sync"}))
     with pytest.raises(KafkaError, match="Input/output error"):
         await manager.try_append(TP, 1)
-    assert log.failure is not None
+    assert log.state.failure is not None
 
 
 async def test_D2_a_crash_in_a_trial_append_leaves_what_the_next_start_cuts() -> None:
@@ -583,13 +589,13 @@ async def test_a_full_disk_is_freed_by_retention() -> None:
 
     with pytest.raises((KafkaError, OSError), match="No space left"):
         await fill()
-    written = log.high_watermark
+    written = log.state.high_watermark
     log = await manager.reopen(TP)
     log.update_high_watermark(written)
     await manager.upkeep.clean_up()
-    assert log.log_start_offset > 0
+    assert log.state.log_start_offset > 0
     assert (await append(log)).first_offset == written
-    assert offsets_of(await read_bytes(log)) == list(range(log.segments[0].base_offset, written + 1))
+    assert offsets_of(await read_bytes(log)) == list(range(log.state.segments[0].base_offset, written + 1))
     await manager.close()
 
 
@@ -610,12 +616,12 @@ async def test_a_full_disk_is_freed_of_what_the_tier_has() -> None:
         with pytest.raises(OSError, match="No space left"):
             await raised
     assert await log.delete_local_segments(20) == 9
-    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (0, 18)
+    assert (log.state.log_start_offset, log.state.offsets.local_log_start_offset) == (0, 18)
     assert checkpoint(disk, "log-start") == {"t-0": 0, "u-1": 0}
     await manager.close()
     again = (await loaded(disk, config=TIERED)).get(TP)
     assert again is not None
-    assert (again.log_start_offset, offsets_of(await read_bytes(again, 18))) == (0, [18, 19])
+    assert (again.state.log_start_offset, offsets_of(await read_bytes(again, 18))) == (0, [18, 19])
 
 
 async def test_a_log_start_that_may_not_be_on_the_disk_is_written_before_segments_go() -> None:
@@ -627,7 +633,7 @@ async def test_a_log_start_that_may_not_be_on_the_disk_is_written_before_segment
         with pytest.raises(OSError, match=operation):
             await log.delete_local_segments(7)
     disk.faults = None
-    assert log.offsets.local_log_start_offset == 0
+    assert log.state.offsets.local_log_start_offset == 0
     assert await log.delete_local_segments(7) > 0
     assert checkpoint(disk, "log-start") == {"t-0": 0}
     await manager.close()
@@ -677,7 +683,7 @@ async def test_a_checkpoint_that_fails_fails_all_who_asked_for_it() -> None:
     disk.faults = FailNth(1, persistent=True)
     outcomes = await asyncio.gather(*(log.increment_log_start_offset(3) for log in logs), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [OSError] * 3
-    assert [(log.log_start_offset, log.failure) for log in logs] == [(0, None)] * 3
+    assert [(log.state.log_start_offset, log.state.failure) for log in logs] == [(0, None)] * 3
     disk.faults = None
     assert await asyncio.gather(*(log.increment_log_start_offset(3) for log in logs)) == [True] * 3
     assert set(checkpoint(disk, "log-start").values()) == {3}
@@ -725,18 +731,24 @@ async def test_upkeep_flushes_closed_segments_and_cleans_up() -> None:
     config = LogConfig(segment_bytes=400, retention_bytes=500)
     manager, log = await with_data(disk, config=config, upkeep=upkeep)
     log.update_high_watermark(10)
-    assert log.has_unflushed_segments
+    assert log.state.has_unflushed_segments
     running = asyncio.create_task(manager.upkeep.run())
     for _ in range(5000):
-        if log.log_start_offset and not log.has_unflushed_segments and checkpoint(disk, "replication") == {"t-0": 10}:
+        if (
+            log.state.log_start_offset
+            and not log.state.has_unflushed_segments
+            and not log.state.has_unsaved_epochs
+            and checkpoint(disk, "replication") == {"t-0": 10}
+        ):
             break
         await asyncio.sleep(0.001)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert log.log_start_offset > 0
-    assert not log.has_unflushed_segments
-    assert log.size_bytes <= 900
+    assert log.state.log_start_offset > 0
+    assert not log.state.has_unflushed_segments
+    assert not log.state.has_unsaved_epochs
+    assert log.state.segments.size_bytes <= 900
     assert checkpoint(disk, "replication") == {"t-0": 10}
 
 
@@ -758,12 +770,33 @@ async def test_files_go_however_often_segments_are_rolled() -> None:
 async def test_flush_ms_flushes_the_active_segment_too() -> None:
     disk = MemoryDisk()
     manager, log = await with_data(disk, config=LogConfig(flush_ms=0))
-    assert log.offsets.recovery_point == 0
+    assert log.state.offsets.recovery_point == 0
     await manager.upkeep.flush_due()
-    assert log.offsets.recovery_point == 10
+    assert log.state.offsets.recovery_point == 10
     found = (await loaded(disk.restart(), config=LogConfig(flush_ms=0))).get(TP)
     assert found is not None
-    assert found.log_end_offset == 10
+    assert found.state.log_end_offset == 10
+
+
+async def test_upkeep_saves_the_epochs_that_have_changed_and_no_others() -> None:
+    disk, saved = MemoryDisk(), list[str]()
+    manager, log = await with_data(disk)
+    other = await manager.create(TopicPartition("u", 1), OTHER_ID)
+    for each in (log, other):
+        await each.assign_epoch(3)
+    await manager.upkeep.save_epochs()
+
+    async def noted(effect: Effect) -> None:
+        if effect.path.name == "leader-epoch-checkpoint":
+            saved.append(effect.path.parent.name)
+
+    disk.before_effect = noted
+    await manager.upkeep.save_epochs()
+    assert saved == []
+    await other.assign_epoch(4)
+    await manager.upkeep.save_epochs()
+    assert set(saved) == {"u-1"}
+    assert disk.restart().files()[LOG_DIR / "u-1" / "leader-epoch-checkpoint"] == b"0\n1\n4 0\n"
 
 
 async def test_a_log_start_whose_write_has_failed_half_way_is_taken_back_on_the_disk_too() -> None:
@@ -773,7 +806,7 @@ async def test_a_log_start_whose_write_has_failed_half_way_is_taken_back_on_the_
     with pytest.raises(OSError, match="sync_directory"):
         await log.increment_log_start_offset(5)
     disk.faults = None
-    assert (log.log_start_offset, checkpoint(disk, "log-start")) == (0, {"t-0": 5})
+    assert (log.state.log_start_offset, checkpoint(disk, "log-start")) == (0, {"t-0": 5})
     await manager.upkeep.save_checkpoints()
     assert checkpoint(disk, "log-start") == {}
     await manager.close()
@@ -787,8 +820,8 @@ async def test_a_failing_log_does_not_stop_the_upkeep_of_others() -> None:
         await append(other, value=bytes(50))
     disk.faults = FailNth(1, only=frozenset({"sync"}))
     await manager.upkeep.flush_due()
-    assert log.failure is not None
-    assert (other.failure, other.has_unflushed_segments) == (None, False)
+    assert log.state.failure is not None
+    assert (other.state.failure, other.state.has_unflushed_segments) == (None, False)
     await manager.upkeep.clean_up()
     await manager.upkeep.save_checkpoints()
     await manager.upkeep.remove_due()
@@ -807,7 +840,7 @@ async def test_a_fault_of_ours_in_one_log_does_not_stop_the_upkeep_of_others(
 
     monkeypatch.setattr(log, "flush", fail)
     await manager.upkeep.flush_due()
-    assert not other.has_unflushed_segments
+    assert not other.state.has_unflushed_segments
     assert "internal error in the upkeep of the log of t-0" in caplog.text
     await manager.close()
 
@@ -820,9 +853,9 @@ async def test_a_log_that_is_deleted_while_others_are_cleaned_up_is_left_alone(
     cleaned: list[TopicPartition] = []
 
     async def delete_the_other(log: PartitionLog) -> None:
-        cleaned.append(log.topic_partition)
-        if log.topic_partition == TP:
-            await manager.delete(other.topic_partition)
+        cleaned.append(log.state.topic_partition)
+        if log.state.topic_partition == TP:
+            await manager.delete(other.state.topic_partition)
 
     monkeypatch.setattr(PartitionLog, "delete_old_segments", delete_the_other)
     await manager.upkeep.clean_up()

@@ -125,7 +125,7 @@ async def test_a_log_that_was_made_anew_meanwhile_is_the_one_that_the_cluster_na
         await whole.load()
         assert partition in names(whole, kept)
         assert partition not in names(whole, 1 - kept)
-        assert whole.logs[partition].log_end_offset == kept
+        assert whole.logs[partition].state.log_end_offset == kept
         other = (FIRST, SECOND)[1 - kept]
         assert any(path.relative_to(other).parts[0].endswith("-stray") for path in copy.files(other))
 
@@ -230,7 +230,7 @@ def saved_recovery_points(disk: MemoryDisk) -> dict[TopicPartition, int]:
 
 
 def flushed(manager: LogManager) -> list[TopicPartition]:
-    return [log.topic_partition for each in manager.upkeep._each for log in each._flushed_at]
+    return [log.state.topic_partition for each in manager.upkeep._each for log in each._flushed_at]
 
 
 async def test_a_directory_whose_disk_hangs_goes_offline() -> None:
@@ -261,14 +261,15 @@ async def test_upkeep_of_a_directory_waits_for_no_other_ones_disk() -> None:
     for log in logs:
         for _ in range(3):
             await append(log)
-        log.update_high_watermark(log.log_end_offset)
+        log.update_high_watermark(log.state.log_end_offset)
     disk.before_effect = hang
     running = asyncio.create_task(manager.upkeep.run())
     well = [manager.logs[partition] for partition in sorted(names(manager, 0))]
     async with asyncio.timeout(10):
-        while any(log.has_unflushed_segments or log.offsets.log_start_offset == 0 for log in well):  # noqa: ASYNC110
+        while any(log.state.has_unflushed_segments or log.state.offsets.log_start_offset == 0 for log in well):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
-        while saved_recovery_points(disk) != {log.topic_partition: log.offsets.recovery_point for log in well}:  # noqa: ASYNC110
+        states = [log.state for log in well]
+        while saved_recovery_points(disk) != {each.topic_partition: each.recovery_point for each in states}:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     returns.set()
     running.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tierfetch.log.segment.snapshot_files import ProducerSnapshots
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import TimestampType, check_batch, iter_records, parse_header
 from tierfetch.protocol.records.control import ControlType
-from tierfetch.tests.fakes.disk import MemoryDisk
+from tierfetch.tests.fakes.disk import Effect, MemoryDisk
 from tierfetch.tests.log.logs import (
     DIRECTORY,
     NOW_MS,
@@ -48,7 +49,7 @@ async def test_a_leader_stamps_offset_and_epoch_into_the_buffer() -> None:
     header = parse_header(data)
     assert (header.base_offset, header.partition_leader_epoch) == (3, 4)
     assert disk.files(DIRECTORY)[DIRECTORY / "00000000000000000000.log"].endswith(bytes(data))
-    assert (log.log_end_offset, log.high_watermark, log.epochs.latest_epoch) == (5, 0, 4)
+    assert (log.state.log_end_offset, log.state.high_watermark, log.state.epochs.latest_epoch) == (5, 0, 4)
 
 
 async def test_log_append_time_is_stamped_and_answered() -> None:
@@ -90,9 +91,9 @@ async def test_what_a_leader_refuses_changes_nothing(data: bytearray, code: Erro
     with pytest.raises(KafkaError, match=message) as raised:
         await log.append_as_leader(data, leader_epoch=0, now_ms=NOW_MS)
     assert code_of(raised) is code
-    assert log.log_end_offset == 1
+    assert log.state.log_end_offset == 1
     await append(log)
-    assert log.log_end_offset == 2
+    assert log.state.log_end_offset == 2
 
 
 async def test_a_batch_larger_than_a_segment_is_refused() -> None:
@@ -106,7 +107,7 @@ async def test_a_batch_as_large_as_allowed_is_taken() -> None:
     size = len(data_batch(value=bytes(1000)))
     log = await open_log(MemoryDisk(), config=LogConfig(segment_bytes=size, max_message_bytes=size))
     await append(log, value=bytes(1000))
-    assert log.log_end_offset == 1
+    assert log.state.log_end_offset == 1
 
 
 async def test_a_count_that_is_not_the_offset_range_is_refused() -> None:
@@ -129,34 +130,75 @@ async def test_old_timestamps_are_refused_where_the_topic_says_so() -> None:
 # Epochs.
 
 
-async def test_E1_an_epoch_without_data_is_durable_before_it_is_reported() -> None:
+EPOCHS = DIRECTORY / "leader-epoch-checkpoint"
+
+
+async def test_E1_an_epoch_without_data_waits_for_no_disk() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk)
+    await append(log, 2)
+    await log.flush()
+    effects: list[Effect] = []
+
+    async def noted(effect: Effect) -> None:
+        effects.append(effect)
+
+    disk.before_effect = noted
+    await log.assign_epoch(3)
+    assert effects == []
+    assert log.state.epochs.latest_epoch == 3
+    assert [log.state.epochs.end_offset_for(epoch, log.state.log_end_offset).end_offset for epoch in (0, 3)] == [2, 2]
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+async def test_E1_recovery_drops_an_epoch_without_data_whether_it_was_saved_or_not(is_saved: bool) -> None:
+    """What is not flushed needs no epochs on the disk: the batches alone are believed."""
     disk = MemoryDisk()
     log = await open_log(disk)
     await append(log, 2)
     await log.flush()
     await log.assign_epoch(3)
-    after = disk.restart()
-    assert after.files(DIRECTORY)[DIRECTORY / "leader-epoch-checkpoint"] == b"0\n2\n0 0\n3 2\n"
-    assert log.epochs.latest_epoch == 3
-    assert [log.epochs.end_offset_for(epoch, log.log_end_offset).end_offset for epoch in (0, 3)] == [2, 2]
+    if is_saved:
+        await log.save_epochs()
+    assert disk.restart().files(DIRECTORY)[EPOCHS] == (b"0\n2\n0 0\n3 2\n" if is_saved else b"0\n1\n0 0\n")
+    after = await open_log(disk.restart(), recovery_point=2)
+    assert [(entry.epoch, entry.start_offset) for entry in after.state.epochs.entries] == [(0, 0)]
 
 
-async def test_E1_a_followers_epochs_come_from_the_batches_and_are_durable_when_visible() -> None:
-    disk = MemoryDisk()
+async def test_E1_epochs_are_durable_before_the_recovery_point_passes_them() -> None:
+    disk, seen = MemoryDisk(), list[tuple[bytes | None, int]]()
     log = await open_log(disk)
+    log.state.listeners.append(
+        lambda: seen.append((disk.restart().files(DIRECTORY).get(EPOCHS), log.state.offsets.recovery_point))
+    )
     parts = ((0, 3, 0), (3, 2, 1), (5, 1, 4))
     await log.append_as_follower(
         b"".join(data_batch(count, base_offset=start, epoch=epoch) for start, count, epoch in parts)
     )
-    entries = [(entry.epoch, entry.start_offset) for entry in log.epochs.entries]
-    assert entries == [(0, 0), (1, 3), (4, 5)]
-    assert disk.restart().files(DIRECTORY)[DIRECTORY / "leader-epoch-checkpoint"] == b"0\n3\n0 0\n1 3\n4 5\n"
+    assert [(entry.epoch, entry.start_offset) for entry in log.state.epochs.entries] == [(0, 0), (1, 3), (4, 5)]
+    await log.flush()
+    assert seen == [(None, 0), (b"0\n3\n0 0\n1 3\n4 5\n", 6)]
+
+
+async def test_E1_a_disk_that_rejects_the_epochs_fails_the_flush_that_needs_them() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk)
+    await append(log, 2)
+
+    async def refused(effect: Effect) -> None:
+        if effect.operation == "write_file" and effect.path == EPOCHS:
+            raise OSError(errno.EIO, "Input/output error")
+
+    disk.before_effect = refused
+    with pytest.raises(KafkaError, match="it must be reopened"):
+        await log.flush()
+    assert (log.state.offsets.recovery_point, log.state.failure is None) == (0, False)
 
 
 async def test_E2_end_offset_for_epoch() -> None:
     log = await open_log(MemoryDisk())
     await log.append_as_follower(data_batch(3, base_offset=0, epoch=1) + data_batch(2, base_offset=3, epoch=4))
-    answers = {epoch: log.epochs.end_offset_for(epoch, log.log_end_offset) for epoch in (0, 1, 2, 4, 5)}
+    answers = {epoch: log.state.epochs.end_offset_for(epoch, log.state.log_end_offset) for epoch in (0, 1, 2, 4, 5)}
     assert {epoch: (end.epoch, end.end_offset) for epoch, end in answers.items()} == {
         0: (0, 0),
         1: (1, 3),
@@ -206,7 +248,7 @@ async def test_a_duplicate_is_answered_with_its_first_offsets() -> None:
     again = await append(log, 3, **batch)
     assert again.duplicate
     assert (again.first_offset, again.last_offset) == (first.first_offset, first.last_offset) == (5, 7)
-    assert log.log_end_offset == 8
+    assert log.state.log_end_offset == 8
     with pytest.raises(KafkaError) as raised:
         await append(log, 1, producer_id=9, producer_epoch=0, base_sequence=7)
     assert code_of(raised) is ErrorCode.out_of_order_sequence_number
@@ -233,11 +275,11 @@ async def test_an_open_transaction_holds_the_last_stable_offset() -> None:
     await append(log, 2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     await append(log, 2)
     log.update_high_watermark(6)
-    assert (log.offsets.last_stable_offset, log.offsets.first_unstable_offset) == (2, 2)
+    assert (log.state.offsets.last_stable_offset, log.state.offsets.first_unstable_offset) == (2, 2)
     await end_transaction(log, ControlType.ABORT, 7)
-    assert log.offsets.last_stable_offset == 2, "the marker is not committed yet"
+    assert log.state.offsets.last_stable_offset == 2, "the marker is not committed yet"
     log.update_high_watermark(7)
-    assert (log.offsets.last_stable_offset, log.offsets.first_unstable_offset) == (7, None)
+    assert (log.state.offsets.last_stable_offset, log.state.offsets.first_unstable_offset) == (7, None)
     (aborted,) = await log.aborted_transactions(0, 7)
     assert (aborted.producer_id, aborted.first_offset, aborted.last_offset, aborted.last_stable_offset) == (7, 2, 6, 7)
     assert await log.aborted_transactions(0, 2) == []
@@ -250,7 +292,7 @@ async def test_an_abort_is_indexed_in_the_segment_of_its_marker() -> None:
     await append(log, value=bytes(100))
     await end_transaction(log, ControlType.ABORT, 7)
     await end_transaction(log, ControlType.COMMIT, 7)
-    log.update_high_watermark(log.log_end_offset)
+    log.update_high_watermark(log.state.log_end_offset)
     await log.close()
     names = [path.name for path in disk.files(DIRECTORY) if path.suffix == ".txnindex"]
     assert names == ["00000000000000000002.txnindex"]
@@ -265,7 +307,7 @@ async def test_a_follower_writes_the_leaders_bytes_also_with_gaps() -> None:
     info = await log.append_as_follower(bytes(data))
     assert (info.first_offset, info.last_offset, info.leader_epoch) == (10, 41, 2)
     assert await read_bytes(log) == bytes(data)
-    assert log.log_end_offset == 42
+    assert log.state.log_end_offset == 42
     with await log.read(20, max_bytes=1000, max_offset=42) as piece:
         assert offsets_of(await piece.read()) == [40, 41]
 
@@ -288,7 +330,7 @@ async def test_a_follower_takes_all_or_nothing(data: bytes, message: str) -> Non
     await log.append_as_follower(data_batch(5, base_offset=0, epoch=2))
     with pytest.raises(KafkaError, match=message):
         await log.append_as_follower(data)
-    assert (log.log_end_offset, log.epochs.latest_epoch, log.failure) == (5, 2, None)
+    assert (log.state.log_end_offset, log.state.epochs.latest_epoch, log.state.failure) == (5, 2, None)
     await log.append_as_follower(data_batch(base_offset=5, epoch=2))
 
 
@@ -300,7 +342,7 @@ async def test_one_append_of_a_follower_fills_several_segments_with_one_write_ea
     await log.append_as_follower(data)
     writes = [effect for effect in disk.effects[before:] if effect.operation == "write"]
     assert len(writes) == 3
-    assert [segment.base_offset for segment in log.segments] == [0, 4, 8]
+    assert [segment.base_offset for segment in log.state.segments] == [0, 4, 8]
     assert await read_bytes(log) == data
 
 
@@ -309,7 +351,7 @@ async def test_a_follower_takes_a_batch_that_is_larger_than_a_segment() -> None:
     sizes = (10, 1000, 10)
     data = b"".join(bytes(data_batch(base_offset=i, epoch=0, value=bytes(n))) for i, n in enumerate(sizes))
     await log.append_as_follower(data)
-    assert [segment.base_offset for segment in log.segments] == [0, 1, 2]
+    assert [segment.base_offset for segment in log.state.segments] == [0, 1, 2]
     assert await read_bytes(log, max_bytes=100) == data
 
 
@@ -317,10 +359,10 @@ async def test_offsets_too_far_for_an_index_begin_a_new_segment() -> None:
     log = await open_log(MemoryDisk())
     far = 2**31 + 5
     await log.append_as_follower(data_batch(base_offset=0, epoch=0) + data_batch(base_offset=far, epoch=0))
-    assert [segment.base_offset for segment in log.segments] == [0, far]
+    assert [segment.base_offset for segment in log.state.segments] == [0, far]
     empty = await open_log(MemoryDisk())
     await empty.append_as_follower(data_batch(base_offset=far, epoch=0))
-    assert [segment.base_offset for segment in empty.segments] == [0, far]
+    assert [segment.base_offset for segment in empty.state.segments] == [0, far]
     assert offsets_of(await read_bytes(empty)) == [far]
 
 
@@ -341,12 +383,12 @@ async def test_segments_roll(config: LogConfig, second: dict[str, Any]) -> None:
     log = await open_log(MemoryDisk(), config=config, keeper=keeper)
     await append(log)
     for _ in range(2 if config.segment_index_bytes == 24 else 1):
-        assert len(log.segments) == 1
+        assert len(log.state.segments) == 1
         await append(log, **second)
-    assert len(log.segments) == 2
-    assert log.segments[1].base_offset == log.segments[0].next_offset
+    assert len(log.state.segments) == 2
+    assert log.state.segments[1].base_offset == log.state.segments[0].next_offset
     assert keeper.calls == ["segment closed"]
-    assert [segment.is_active for segment in log.segments] == [False, True]
+    assert [segment.is_active for segment in log.state.segments] == [False, True]
 
 
 async def test_batches_without_a_timestamp_roll_by_the_clock() -> None:
@@ -354,9 +396,9 @@ async def test_batches_without_a_timestamp_roll_by_the_clock() -> None:
     log = await open_log(MemoryDisk(), config=LogConfig(segment_ms=1000), clock=clock)
     await log.append_as_leader(data_batch(timestamp_ms=-1), leader_epoch=0, now_ms=NOW_MS)
     await log.append_as_leader(data_batch(timestamp_ms=-1), leader_epoch=0, now_ms=NOW_MS + 1000)
-    assert len(log.segments) == 1
+    assert len(log.state.segments) == 1
     await log.append_as_leader(data_batch(timestamp_ms=-1), leader_epoch=0, now_ms=NOW_MS + 1001)
-    assert len(log.segments) == 2
+    assert len(log.state.segments) == 2
 
 
 async def test_roll_by_hand_is_a_no_op_on_an_empty_segment() -> None:
@@ -365,7 +407,7 @@ async def test_roll_by_hand_is_a_no_op_on_an_empty_segment() -> None:
     await append(log, 3)
     assert await log.roll()
     assert not await log.roll()
-    assert [segment.base_offset for segment in log.segments] == [0, 3]
+    assert [segment.base_offset for segment in log.state.segments] == [0, 3]
 
 
 async def test_a_snapshot_is_taken_at_each_roll_under_the_next_base_offset() -> None:
@@ -375,7 +417,7 @@ async def test_a_snapshot_is_taken_at_each_roll_under_the_next_base_offset() -> 
     await log.roll()
     await log.flush()
     assert DIRECTORY / "00000000000000000003.snapshot" in disk.restart().files(DIRECTORY)
-    assert await log.producer_snapshot_at(3) == log.producers.snapshot()
+    assert await log.producer_snapshot_at(3) == log.state.producers.snapshot()
     assert await log.producer_snapshot_at(2) is None
 
 
@@ -387,7 +429,7 @@ async def test_an_idle_producer_expires_though_no_snapshot_is_taken() -> None:
     assert await log.expire_producers(1_000) == 0
     clock.now_ms += 1
     assert await log.expire_producers(1_000) == 1
-    assert len(log.producers.entries) == 0
+    assert len(log.state.producers.entries) == 0
 
 
 async def test_the_event_loop_is_free_while_a_large_producer_snapshot_is_encoded() -> None:

@@ -81,11 +81,14 @@ def hostile(random: Random, base_offset: int) -> bytearray:
 async def check_after_crash(disk: MemoryDisk, log: PartitionLog) -> None:
     """Not one batch more or less, and nothing that a recovery would call damaged."""
     await log.flush()
-    found = await open_log(disk.restart("kept"), config=log.config)
-    assert (found.log_end_offset, found.epochs.latest_epoch) == (log.log_end_offset, log.epochs.latest_epoch)
-    assert found.epochs.entries == log.epochs.entries
+    found = await open_log(disk.restart("kept"), config=log.state.config)
+    assert (found.state.log_end_offset, found.state.epochs.latest_epoch) == (
+        log.state.log_end_offset,
+        log.state.epochs.latest_epoch,
+    )
+    assert found.state.epochs.entries == log.state.epochs.entries
     assert found.recovery_report.cut_bytes == 0
-    assert found.producers.snapshot() == log.producers.snapshot()
+    assert found.state.producers.snapshot() == log.state.producers.snapshot()
     assert await read_bytes(found, 0) == await read_bytes(log, 0)
 
 
@@ -97,18 +100,18 @@ async def test_a_leader_takes_a_hostile_batch_whole_or_refuses_it(seed: int) -> 
     await log.assign_epoch(1)
     taken, refused = 0, Counter[ErrorCode]()
     for _ in range(ROUNDS):
-        before = log.log_end_offset
+        before = log.state.log_end_offset
         try:
             info = await log.append_as_leader(
                 hostile(random, 0), leader_epoch=1, now_ms=NOW_MS, origin=AppendOrigin.CLIENT
             )
         except KafkaError as refusal:
             refused[refusal.code] += 1
-            assert log.log_end_offset == before
+            assert log.state.log_end_offset == before
         else:
             taken += not info.duplicate
-            assert info.duplicate or (info.first_offset, info.last_offset + 1) == (before, log.log_end_offset)
-        assert log.failure is None
+            assert info.duplicate or (info.first_offset, info.last_offset + 1) == (before, log.state.log_end_offset)
+        assert log.state.failure is None
     assert set(refused) <= REFUSALS
     assert taken
     assert len(refused) > 1
@@ -123,16 +126,16 @@ async def test_a_follower_takes_hostile_batches_whole_or_refuses_them(seed: int)
     log = await open_log(disk, config=LogConfig(segment_bytes=2000, cleanup_policy=frozenset({"compact"})))
     taken = 0
     for _ in range(ROUNDS):
-        before = log.log_end_offset
+        before = log.state.log_end_offset
         try:
             await log.append_as_follower(bytes(hostile(random, before)))
         except KafkaError:
-            assert log.log_end_offset == before
+            assert log.state.log_end_offset == before
         else:
             taken += 1
-            assert log.log_end_offset > before
-        assert log.failure is None
-        if log.log_end_offset > 2**62:
+            assert log.state.log_end_offset > before
+        assert log.state.failure is None
+        if log.state.log_end_offset > 2**62:
             break
     assert taken
     await check_after_crash(disk, log)

@@ -27,10 +27,10 @@ async def test_queued_appends_keep_their_order_and_are_visible_only_when_written
     disk = MemoryDisk(before_effect=stall)
     log = await open_log(disk, config=LogConfig(segment_bytes=400))
     seen: list[int] = []
-    log.listeners.append(lambda: seen.append(log.log_end_offset))
+    log.state.listeners.append(lambda: seen.append(log.state.log_end_offset))
     tasks = [asyncio.create_task(append(log, value=b"%d" % i * 60)) for i in range(8)]
     await settle()
-    assert (stall.held, log.log_end_offset) == (1, 0)
+    assert (stall.held, log.state.log_end_offset) == (1, 0)
     with await log.read(0, max_bytes=1000, max_offset=100) as piece:
         assert piece.size == 0
     stall.is_open.set()
@@ -39,7 +39,7 @@ async def test_queued_appends_keep_their_order_and_are_visible_only_when_written
     assert [record.value for record in records_of(await read_bytes(log))] == [b"%d" % i * 60 for i in range(8)]
     assert seen == sorted(set(seen))
     assert seen[-1] == 8
-    assert len(log.segments) > 1
+    assert len(log.state.segments) > 1
 
 
 async def test_what_queues_up_behind_a_write_goes_into_the_file_as_one() -> None:
@@ -68,7 +68,7 @@ async def test_a_failed_write_fails_everything_behind_it_and_the_log() -> None:
     assert [outcome.code for outcome in outcomes if isinstance(outcome, KafkaError)] == [
         ErrorCode.kafka_storage_error
     ] * 3
-    assert log.log_end_offset == 1
+    assert log.state.log_end_offset == 1
     for call in (lambda: append(log), lambda: log.read(0, max_bytes=1, max_offset=1), log.flush, log.roll):
         with pytest.raises(KafkaError, match="must be reopened") as raised:
             await call()
@@ -96,7 +96,7 @@ async def test_a_follower_acknowledges_nothing_behind_a_write_that_failed_during
     with pytest.raises(KafkaError) as raised:
         await log.append_as_follower(await read_bytes(source))
     assert code_of(raised) is ErrorCode.kafka_storage_error
-    assert log.log_end_offset == 0, "the fetcher tells its leader this offset"
+    assert log.state.log_end_offset == 0, "the fetcher tells its leader this offset"
 
 
 async def test_a_full_disk_fails_the_log_and_nothing_acknowledged_is_lost() -> None:
@@ -138,7 +138,7 @@ async def test_appends_are_durable_when_flush_messages_says_so() -> None:
     log = await open_log(disk, config=LogConfig(flush_messages=1, segment_bytes=300))
     tasks = [asyncio.create_task(append(log, value=bytes(50))) for _ in range(6)]
     await asyncio.gather(*tasks)
-    assert log.offsets.recovery_point == 6
+    assert log.state.offsets.recovery_point == 6
     again = await open_log(disk.restart())
     assert offsets_of(await read_bytes(again)) == list(range(6))
 
@@ -147,7 +147,7 @@ async def test_appends_are_durable_when_flush_messages_says_so() -> None:
 async def test_what_flush_messages_wants_flushed_is_settled_only_then(flush_messages: int, settled: list[int]) -> None:
     log = await open_log(MemoryDisk(), config=LogConfig(flush_messages=flush_messages))
     seen: list[int] = []
-    log.listeners.append(lambda: seen.append(log.offsets.settled_end_offset))
+    log.state.listeners.append(lambda: seen.append(log.state.offsets.settled_end_offset))
     await append(log)
     assert seen == settled
 
@@ -156,10 +156,10 @@ async def test_what_a_process_left_unflushed_is_settled_before_the_log_is_used()
     disk = MemoryDisk()
     log = await open_log(disk)
     await append(log, 3)
-    assert log.offsets.recovery_point == 0
+    assert log.state.offsets.recovery_point == 0
     await log.abandon()
     again = await open_log(disk, config=LogConfig(flush_messages=1))
-    assert again.offsets.settled_end_offset == again.offsets.recovery_point == 3
+    assert again.state.offsets.settled_end_offset == again.state.offsets.recovery_point == 3
 
 
 async def test_a_failed_sync_fails_the_log() -> None:

@@ -44,15 +44,15 @@ class Workload:
             return
         if cuts % 2 or self.cutting != cuts:
             return  # a truncation was under way, which may have cut it again
-        assert self.log.log_end_offset > info.last_offset
+        assert self.log.state.log_end_offset > info.last_offset
         for offset in range(info.first_offset, info.last_offset + 1):
             self.values[offset] = value
 
     async def read(self) -> None:
-        offset = self.random.randrange(self.log.log_end_offset + 1)
+        offset = self.random.randrange(self.log.state.log_end_offset + 1)
         try:
             piece = await self.log.read(
-                offset, max_bytes=self.random.choice([1, 200, 2000]), max_offset=self.log.log_end_offset
+                offset, max_bytes=self.random.choice([1, 200, 2000]), max_offset=self.log.state.log_end_offset
             )
         except KafkaError as error:
             if error.code not in EXPECTED:
@@ -80,7 +80,9 @@ class Workload:
             self.epoch += 1
             self.log.reject_leaders_below(self.epoch)
             self.cutting += 1
-            offset = self.random.randrange(self.log.offsets.local_log_start_offset, self.log.log_end_offset + 1)
+            offset = self.random.randrange(
+                self.log.state.offsets.local_log_start_offset, self.log.state.log_end_offset + 1
+            )
             end = await self.log.truncate_to(offset)
             self.cutting += 1
             self.values = {offset: value for offset, value in self.values.items() if offset < end}
@@ -95,8 +97,8 @@ class Workload:
 
     async def trim(self) -> None:
         async with self.structure:
-            self.log.update_high_watermark(self.log.log_end_offset)
-            await self.log.delete_local_segments(self.random.randrange(self.log.log_end_offset + 1))
+            self.log.update_high_watermark(self.log.state.log_end_offset)
+            await self.log.delete_local_segments(self.random.randrange(self.log.state.log_end_offset + 1))
 
     async def look_up(self) -> None:
         await self.log.max_timestamp_offset()
@@ -123,19 +125,19 @@ async def test_what_was_acknowledged_is_there(seed: int, monkeypatch: pytest.Mon
         for _ in range(4):
             group.create_task(workload.worker(40))
     data = await read_bytes(log)
-    assert log.failure is None
+    assert log.state.failure is None
     found = {record.offset: record.value for record in records_of(data)}
-    start = log.offsets.local_log_start_offset
+    start = log.state.offsets.local_log_start_offset
     assert {offset: value for offset, value in workload.values.items() if offset >= start}.items() <= found.items()
-    assert set(found) == set(range(start, log.log_end_offset)) or log.log_end_offset == start
+    assert set(found) == set(range(start, log.state.log_end_offset)) or log.state.log_end_offset == start
     await log.close()
     again = await open_log(disk, config=CONFIG, log_start_offset=0)
     assert await read_bytes(again) == data
-    end = log.log_end_offset
-    assert again.epochs.entries == tuple(entry for entry in log.epochs.entries if entry.start_offset < end)
+    end = log.state.log_end_offset
+    assert again.state.epochs.entries == tuple(entry for entry in log.state.epochs.entries if entry.start_offset < end)
     epochs = {
         record.offset: header.partition_leader_epoch
         for position, header in iter_batches(data)
         for record in iter_records(data, position, header)
     }
-    assert epochs == {offset: log.epochs.epoch_for_offset(offset) for offset in epochs}
+    assert epochs == {offset: log.state.epochs.epoch_for_offset(offset) for offset in epochs}

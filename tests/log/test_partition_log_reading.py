@@ -35,7 +35,7 @@ async def log_of_six(disk: Disk | None = None) -> PartitionLog:
     log = await open_log(disk or MemoryDisk(), config=LogConfig(segment_bytes=400))
     for _ in range(6):
         await append(log, 2, value=bytes(50))
-    assert [segment.base_offset for segment in log.segments] == [0, 4, 8]
+    assert [segment.base_offset for segment in log.state.segments] == [0, 4, 8]
     return log
 
 
@@ -43,11 +43,11 @@ async def test_E5_between_high_watermark_and_log_end_empty_and_beyond_an_error()
     log = await log_of_six()
     log.update_high_watermark(6)
     for offset in (6, 8, 12):
-        with await log.read(offset, max_bytes=1000, max_offset=log.high_watermark) as piece:
+        with await log.read(offset, max_bytes=1000, max_offset=log.state.high_watermark) as piece:
             assert (piece.size, piece.first_offset, piece.end_offset) == (0, offset, offset)
             assert await piece.read() == b""
     with pytest.raises(KafkaError, match=r"offset 13 is not in the local log \[0, 12\]") as raised:
-        await log.read(13, max_bytes=1000, max_offset=log.high_watermark)
+        await log.read(13, max_bytes=1000, max_offset=log.state.high_watermark)
     assert code_of(raised) is ErrorCode.offset_out_of_range
 
 
@@ -62,7 +62,7 @@ async def test_a_slice_ends_below_the_limit_and_within_its_segment() -> None:
 
 async def test_a_slice_has_whole_batches_and_at_least_one_if_asked() -> None:
     log = await log_of_six()
-    size = log.segments[0].size_bytes // 2
+    size = log.state.segments[0].size_bytes // 2
     two, four = [0, 1], [0, 1, 2, 3]
     for max_bytes, expected in [(0, two), (1, two), (size, two), (2 * size - 1, two), (2 * size, four)]:
         with await log.read(0, max_bytes=max_bytes, max_offset=12) as piece:
@@ -90,10 +90,10 @@ async def test_a_held_slice_can_be_read_after_its_segment_was_removed() -> None:
     await log.increment_log_start_offset(5)
     assert await log.delete_old_segments_by_log_start() == 1
     assert offsets_of(await piece.read()) == [0, 1, 2, 3]
-    assert log.has_readers
+    assert log.state.has_readers
     piece.release()
     await log.reap()
-    assert not log.has_readers
+    assert not log.state.has_readers
     with pytest.raises(KafkaError, match=r"not in the local log \[5, 12\]"):
         await log.read(3, max_bytes=1, max_offset=12)
 
@@ -106,7 +106,7 @@ async def test_look_up_by_time_in_a_log_that_is_being_written() -> None:
     stall.is_open.clear()
     task = asyncio.create_task(append(log, 3, timestamp_ms=2000))
     await settle()
-    assert (log.active_segment.max_timestamp_ms, log.active_segment.next_offset) == (1002, 6)
+    assert (log.state.segments.active.max_timestamp_ms, log.state.segments.active.next_offset) == (1002, 6)
     assert await log.offset_for_timestamp(1500) is None
     stall.is_open.set()
     await task
@@ -173,22 +173,22 @@ async def test_a_transaction_index_that_was_damaged_later_is_said() -> None:
 async def test_C7_the_high_watermark_only_rises_and_stays_within_the_log() -> None:
     log = await log_of_six()
     calls = []
-    log.listeners.append(lambda: calls.append(log.high_watermark))
+    log.state.listeners.append(lambda: calls.append(log.state.high_watermark))
     assert log.update_high_watermark(6)
     assert not log.update_high_watermark(4)
     assert log.update_high_watermark(100)
     assert not log.update_high_watermark(100)
-    assert log.high_watermark == 12
+    assert log.state.high_watermark == 12
     assert calls == [6, 12]
 
 
 async def test_the_topic_id_is_written_once() -> None:
     disk = MemoryDisk()
     log = await open_log(disk)
-    assert log.topic_id is None
+    assert log.state.topic_id is None
     await log.assign_topic_id(UUID(int=5))
     await log.close()
-    assert (await open_log(disk, is_clean=True)).topic_id == UUID(int=5)
+    assert (await open_log(disk, is_clean=True)).state.topic_id == UUID(int=5)
 
 
 async def test_a_closed_log_refuses_everything() -> None:
@@ -218,7 +218,7 @@ async def test_segment_files_are_what_is_uploaded() -> None:
     await log.roll()
     await log.assign_epoch(2)
     await append(log, 2, epoch=2)
-    segment = log.segments[0]
+    segment = log.state.segments[0]
     with await log.segment_files(segment) as held:
         contents = {kind: await source.read(0, source.size) for kind, source in held.files.items()}
         assert not segment.can_park
@@ -229,5 +229,5 @@ async def test_segment_files_are_what_is_uploaded() -> None:
     assert len(contents["index"]) == 16
     assert [header.base_offset for _, header in iter_batches(contents["log"])] == [0, 2, 3]
     plain = await log_of_six()
-    with await plain.segment_files(plain.segments[0]) as held:
+    with await plain.segment_files(plain.state.segments[0]) as held:
         assert "txnindex" not in held.files

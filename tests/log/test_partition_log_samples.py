@@ -35,7 +35,7 @@ async def open_topic(topic: str, *, is_clean: bool) -> PartitionLog:
     log = await open_log(
         disk_with(samples.partition_directory(topic)), config=config, is_clean=is_clean, log_start_offset=0
     )
-    log.update_high_watermark(log.log_end_offset)
+    log.update_high_watermark(log.state.log_end_offset)
     return log
 
 
@@ -49,7 +49,7 @@ async def test_every_partition_opens_and_reads_byte_for_byte(source: Path, is_cl
     config = COMPACTED if source.name == "s-compact-0" else CONFIG
     log = await open_log(disk_with(source), config=config, is_clean=is_clean)
     files = segments_in(source)
-    assert [segment.base_offset for segment in log.segments] == list(files)
+    assert [segment.base_offset for segment in log.state.segments] == list(files)
     assert await read_bytes(log) == b"".join(files.values())
     assert log.recovery_report.messages == []
     assert log.recovery_report.scanned_segments == (0 if is_clean else len(files))
@@ -59,10 +59,10 @@ async def test_every_partition_opens_and_reads_byte_for_byte(source: Path, is_cl
 @pytest.mark.parametrize("topic", [topic for topic in samples.TOPICS if topic != "s-trim"])
 async def test_records_are_those_of_kafkas_consumer(topic: str, is_clean: bool) -> None:
     log = await open_topic(topic, is_clean=is_clean)
-    data = await read_bytes(log, 0, log.offsets.last_stable_offset)
+    data = await read_bytes(log, 0, log.state.offsets.last_stable_offset)
     expected = samples.expected()[topic]
     assert samples.digest(records_of(data)) == expected["read_uncommitted"]
-    aborted = await log.aborted_transactions(0, log.offsets.last_stable_offset)
+    aborted = await log.aborted_transactions(0, log.state.offsets.last_stable_offset)
     assert samples.digest(committed_records_of(data, aborted)) == expected["read_committed"]
 
 
@@ -72,8 +72,8 @@ async def test_aborted_transactions_are_found_from_every_offset(topic: str) -> N
     log = await open_topic(topic, is_clean=True)
     kept = []
     offset = 0
-    while offset < log.offsets.last_stable_offset:
-        with await log.read(offset, max_bytes=20_000, max_offset=log.offsets.last_stable_offset) as piece:
+    while offset < log.state.offsets.last_stable_offset:
+        with await log.read(offset, max_bytes=20_000, max_offset=log.state.offsets.last_stable_offset) as piece:
             data = await piece.read()
         if not data:
             break
@@ -89,9 +89,9 @@ async def test_aborted_transactions_are_found_from_every_offset(topic: str) -> N
 async def test_F2_list_offsets_answers_from_local_data(topic: str, is_clean: bool) -> None:
     log = await open_topic(topic, is_clean=is_clean)
     answers = samples.expected()[topic]["list_offsets_v11"]
-    assert log.high_watermark == log.log_end_offset == answers["-1"]["offset"]
-    assert log.offsets.last_stable_offset == log.log_end_offset
-    assert log.offsets.local_log_start_offset == answers["-4"]["offset"]
+    assert log.state.high_watermark == log.state.log_end_offset == answers["-1"]["offset"]
+    assert log.state.offsets.last_stable_offset == log.state.log_end_offset
+    assert log.state.offsets.local_log_start_offset == answers["-4"]["offset"]
     largest = await log.max_timestamp_offset()
     assert largest is not None
     assert (largest.timestamp, largest.offset, largest.leader_epoch) == (
@@ -131,8 +131,8 @@ async def test_rebuilt_indexes_are_kafkas(topic: str) -> None:
     log = await open_log(disk, config=COMPACTED if topic == "s-compact" else CONFIG)
     restarted = {
         segment.base_offset
-        for segment in log.segments
-        for entry in log.epochs.entries
+        for segment in log.state.segments.as_tuple()
+        for entry in log.state.epochs.entries
         if segment.base_offset < entry.start_offset < segment.next_offset
     }
     await log.close()
@@ -164,7 +164,7 @@ async def test_appended_batch_for_batch_the_files_are_kafkas(topic: str) -> None
     assert {name for name in ours if name.endswith(".txnindex")} == {
         name for name in theirs if name.endswith(".txnindex")
     }
-    assert [entry for entry in epochs_in(theirs) if entry.start_offset < log.log_end_offset] == epochs_in(ours)
+    assert [entry for entry in epochs_in(theirs) if entry.start_offset < log.state.log_end_offset] == epochs_in(ours)
 
 
 def producers_in(snapshot: bytes) -> list[ProducerStateEntry]:

@@ -6,6 +6,8 @@ import asyncio
 from random import Random
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from tierfetch.log.core.config import LogConfig
 from tierfetch.log.partition_log import PartitionLog
@@ -35,7 +37,7 @@ async def log_of_twelve(disk: MemoryDisk, keeper: Keeper | None = None) -> Parti
     log = await open_log(disk, config=SMALL, keeper=keeper)
     for i in range(6):
         await append(log, 2, epoch=i // 2, value=bytes(50))
-    assert [segment.base_offset for segment in log.segments] == [0, 4, 8]
+    assert [segment.base_offset for segment in log.state.segments] == [0, 4, 8]
     return log
 
 
@@ -58,11 +60,11 @@ async def test_E1_everything_above_the_cut_goes(
     log = await log_of_twelve(disk, keeper)
     log.update_high_watermark(7)
     await log.flush()
-    assert await log.truncate_to(offset) == end == log.log_end_offset
-    assert [segment.base_offset for segment in log.segments] == bases
+    assert await log.truncate_to(offset) == end == log.state.log_end_offset
+    assert [segment.base_offset for segment in log.state.segments] == bases
     assert offsets_of(await read_bytes(log)) == list(range(end))
     assert epochs_of(log) == epochs
-    assert (log.high_watermark, log.offsets.recovery_point) == (min(7, end), end)
+    assert (log.state.high_watermark, log.state.offsets.recovery_point) == (min(7, end), end)
     assert keeper.calls[-1] == "recovery point"
     # All of it is durable: a crash right now finds the same, also the recovery point.
     after = await open_log(disk.restart(), config=SMALL, recovery_point=end)
@@ -77,9 +79,12 @@ async def test_E1_a_cut_at_or_above_the_end_drops_epochs_without_data() -> None:
     disk = MemoryDisk()
     log = await log_of_twelve(disk)
     await log.assign_epoch(5)
+    await log.save_epochs()
     assert await log.truncate_to(20) == 12
     assert epochs_of(log) == [(0, 0), (1, 4), (2, 8)]
-    assert b"5 12" not in disk.restart().files(DIRECTORY)[DIRECTORY / "leader-epoch-checkpoint"]
+    assert epochs_of(await open_log(disk.restart("kept"), config=SMALL)) == [(0, 0), (1, 4), (2, 8)]
+    await log.close()
+    assert b"5 12" not in disk.files(DIRECTORY)[DIRECTORY / "leader-epoch-checkpoint"]
 
 
 async def test_bootstrap_rule_7_a_cut_below_the_local_log_start_empties_the_log() -> None:
@@ -87,9 +92,14 @@ async def test_bootstrap_rule_7_a_cut_below_the_local_log_start_empties_the_log(
     log.update_config(LogConfig(segment_bytes=400, remote_storage_enable=True))
     log.update_high_watermark(12)
     assert await log.delete_local_segments(8) == 2
-    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (0, 8)
+    assert (log.state.log_start_offset, log.state.offsets.local_log_start_offset) == (0, 8)
     assert await log.truncate_to(5) == 5
-    assert (log.log_start_offset, log.offsets.local_log_start_offset, log.log_end_offset, log.high_watermark) == (
+    assert (
+        log.state.log_start_offset,
+        log.state.offsets.local_log_start_offset,
+        log.state.log_end_offset,
+        log.state.high_watermark,
+    ) == (
         0,
         5,
         5,
@@ -108,17 +118,65 @@ async def test_truncate_fully_and_start_at(offset: int, log_start: int | None) -
     await log.flush()
     await log.truncate_fully_and_start_at(offset, log_start_offset=log_start)
     start = offset if log_start is None else log_start
-    assert (log.log_start_offset, log.offsets.local_log_start_offset, log.log_end_offset) == (start, offset, offset)
-    assert (log.high_watermark, log.offsets.recovery_point, epochs_of(log)) == (offset, offset, [])
+    assert (log.state.log_start_offset, log.state.offsets.local_log_start_offset, log.state.log_end_offset) == (
+        start,
+        offset,
+        offset,
+    )
+    assert (log.state.high_watermark, log.state.offsets.recovery_point, epochs_of(log)) == (offset, offset, [])
     assert "log start" in keeper.calls
     after = await open_log(disk.restart(), config=config, log_start_offset=start, recovery_point=offset)
-    assert (after.log_start_offset, after.offsets.local_log_start_offset, after.log_end_offset) == (
+    assert (after.state.log_start_offset, after.state.offsets.local_log_start_offset, after.state.log_end_offset) == (
         start,
         offset,
         offset,
     )
     assert (await append(log, epoch=1)).first_offset == offset
     assert offsets_of(await read_bytes(log)) == [offset]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=6),
+    start=st.integers(0, 23),
+    cut=st.integers(0, 30),
+)
+@example(sizes=[4], start=2, cut=3)
+def test_a_log_never_ends_below_its_log_start(sizes: list[int], start: int, cut: int) -> None:
+    async def run() -> None:
+        disk, keeper = MemoryDisk(), Keeper()
+        log = await open_log(disk, config=SMALL, keeper=keeper)
+        for size in sizes:
+            await append(log, size, epoch=0, value=bytes(50))
+        await log.flush()
+        end = log.state.log_end_offset
+        log.update_high_watermark(end)
+        log_start = min(start, end)
+        await log.increment_log_start_offset(log_start)
+        borders = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
+        whole = end if cut >= end else max(border for border in borders if border <= cut)
+        expected = (cut, cut) if cut < log_start else (log_start, max(whole, log_start))
+        assert await log.truncate_to(cut) == log.state.log_end_offset
+        assert (log.state.log_start_offset, log.state.log_end_offset) == expected
+        assert log.state.log_start_offset <= log.state.high_watermark <= log.state.log_end_offset
+        after = await open_log(disk.restart(), config=SMALL, log_start_offset=expected[0], recovery_point=expected[1])
+        assert (after.state.log_start_offset, after.state.log_end_offset) == expected
+        assert (await append(log, 1, epoch=9)).first_offset == expected[1]
+
+    asyncio.run(run())
+
+
+async def test_E1_a_cut_of_the_batch_with_the_log_start_empties_the_log() -> None:
+    disk = MemoryDisk()
+    log = await open_log(disk)
+    await append(log, 10)
+    log.update_high_watermark(10)
+    await log.increment_log_start_offset(5)
+    assert await log.truncate_to(7) == 5
+    assert (log.state.log_start_offset, log.state.offsets.local_log_start_offset, log.state.high_watermark) == (5, 5, 5)
+    assert await read_bytes(log, 5) == b""
+    after = await open_log(disk.restart(), log_start_offset=5, recovery_point=5)
+    assert (after.state.log_start_offset, after.state.log_end_offset) == (5, 5)
 
 
 async def test_producer_state_is_truncated_with_the_log() -> None:
@@ -128,14 +186,14 @@ async def test_producer_state_is_truncated_with_the_log() -> None:
     await append(log, 2, value=bytes(50))
     await end_transaction(log, ControlType.ABORT, 1)
     await append(log, 1, producer_id=2, producer_epoch=0, base_sequence=0, value=bytes(50))
-    log.update_high_watermark(log.log_end_offset)
-    assert log.offsets.first_unstable_offset is None
+    log.update_high_watermark(log.state.log_end_offset)
+    assert log.state.offsets.first_unstable_offset is None
     await log.truncate_to(6)
-    assert log.offsets.first_unstable_offset == 2, "the marker is gone: the transaction is open again"
-    assert set(log.producers.entries) == {1}
+    assert log.state.offsets.first_unstable_offset == 2, "the marker is gone: the transaction is open again"
+    assert set(log.state.producers.entries) == {1}
     assert await log.aborted_transactions(0, 6) == []
     await log.truncate_to(2)
-    assert log.offsets.first_unstable_offset is None
+    assert log.state.offsets.first_unstable_offset is None
     with pytest.raises(KafkaError, match="expected sequence 2"):
         await append(log, 1, producer_id=1, producer_epoch=0, base_sequence=7)
     again = await append(log, 2, producer_id=1, producer_epoch=0, base_sequence=0, value=bytes(50))
@@ -252,16 +310,16 @@ async def test_a_read_that_was_overtaken_is_decided_again(monkeypatch: pytest.Mo
 
 async def replicate(leader: PartitionLog, follower: PartitionLog) -> None:
     """One fetch: the follower asks where its latest epoch ended on the leader, cuts, and copies."""
-    if follower.epochs.latest_epoch >= 0:
-        end = leader.epochs.end_offset_for(follower.epochs.latest_epoch, leader.log_end_offset)
-        if end.end_offset < follower.log_end_offset or end.epoch < follower.epochs.latest_epoch:
-            own = follower.epochs.end_offset_for(end.epoch, follower.log_end_offset)
+    if follower.state.epochs.latest_epoch >= 0:
+        end = leader.state.epochs.end_offset_for(follower.state.epochs.latest_epoch, leader.state.log_end_offset)
+        if end.end_offset < follower.state.log_end_offset or end.epoch < follower.state.epochs.latest_epoch:
+            own = follower.state.epochs.end_offset_for(end.epoch, follower.state.log_end_offset)
             await follower.truncate_to(min(end.end_offset, own.end_offset))
             return
-    data = await read_bytes(leader, follower.log_end_offset)
+    data = await read_bytes(leader, follower.state.log_end_offset)
     if data:
         await follower.append_as_follower(data)
-    follower.update_high_watermark(leader.high_watermark)
+    follower.update_high_watermark(leader.state.high_watermark)
 
 
 @pytest.mark.parametrize("leader_restarts", [False, True])
@@ -273,7 +331,7 @@ async def test_E4_scenario_1_no_message_is_lost(leader_restarts: bool) -> None:
     await append(leader, value=b"m2")
     await replicate(leader, follower)
     leader.update_high_watermark(2)
-    assert follower.high_watermark == 0
+    assert follower.state.high_watermark == 0
     after = disks[1].restart("kept")
     follower = await open_log(after, config=SMALL, high_watermark=0)
     if leader_restarts:
@@ -312,7 +370,7 @@ async def test_E4_scenario_2_logs_never_diverge(seed: int) -> None:
 
 
 def epochs_with_data(log: PartitionLog) -> dict[int, int | None]:
-    return {offset: log.epochs.epoch_for_offset(offset) for offset in range(log.log_end_offset)}
+    return {offset: log.state.epochs.epoch_for_offset(offset) for offset in range(log.state.log_end_offset)}
 
 
 # Failures.
@@ -334,9 +392,9 @@ async def test_a_crash_at_every_effect_leaves_a_log_that_ends_at_the_cut_or_abov
         for seed in range(3):
             after = disk.restart(Random(seed))
             again = await open_log(after, config=SMALL, recovery_point=12)
-            assert again.log_end_offset in {offset, 8, 12}, fault.n
-            assert offsets_of(await read_bytes(again)) == list(range(again.log_end_offset))
-            assert all(start < again.log_end_offset for _, start in epochs_of(again))
+            assert again.state.log_end_offset in {offset, 8, 12}, fault.n
+            assert offsets_of(await read_bytes(again)) == list(range(again.state.log_end_offset))
+            assert all(start < again.state.log_end_offset for _, start in epochs_of(again))
             assert all(int(path.stem) <= 12 for path in after.files() if path.suffix == ".snapshot")
 
 
@@ -348,11 +406,11 @@ async def test_a_failure_at_every_effect_fails_the_log_or_nothing() -> None:
         try:
             assert await log.truncate_to(6) == 6
         except KafkaError:
-            assert log.failure is not None
+            assert log.state.failure is not None
             await log.abandon()
             disk.faults = None
             log = await open_log(disk, config=SMALL)
-            assert log.log_end_offset in {6, 8, 12}
+            assert log.state.log_end_offset in {6, 8, 12}
             await log.truncate_to(6)
         assert offsets_of(await read_bytes(log)) == list(range(6))
 
@@ -365,7 +423,7 @@ async def test_a_cancelled_truncation_runs_to_its_end() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert log.log_end_offset == 6
+    assert log.state.log_end_offset == 6
     assert (await append(log, epoch=3)).first_offset == 6
 
 
@@ -374,7 +432,7 @@ async def test_F9_the_worked_scenario_truncates_and_learns_epochs() -> None:
     batches = [data_batch(base_offset=i, epoch=epoch) for i, epoch in enumerate([0, 0, 0, 1, 1, 2, 2, 3])]
     log = await open_log(MemoryDisk(), config=LogConfig(segment_bytes=3 * len(batches[0])))
     await log.append_as_follower(b"".join(batches))
-    assert [segment.base_offset for segment in log.segments] == [0, 3, 6]
+    assert [segment.base_offset for segment in log.state.segments] == [0, 3, 6]
     assert epochs_of(log) == [(0, 0), (1, 3), (2, 5), (3, 7)]
     assert await log.truncate_to(6) == 6
     assert epochs_of(log) == [(0, 0), (1, 3), (2, 5)]

@@ -40,7 +40,7 @@ async def written(disk: MemoryDisk) -> PartitionLog:
     log = await open_log(disk, config=SMALL)
     for i in range(6):
         await append(log, 2, epoch=i // 2, value=bytes(50), producer_id=5, producer_epoch=0, base_sequence=2 * i)
-    assert [segment.base_offset for segment in log.segments] == [0, 4, 8]
+    assert [segment.base_offset for segment in log.state.segments] == [0, 4, 8]
     await log.close()
     return log
 
@@ -100,16 +100,16 @@ async def test_row_torn_tail_is_cut_and_reported(damage: object) -> None:
     broken = damage(whole)  # type: ignore[operator]
     disk = await changed(_8_log=broken)
     log = await open_log(disk, config=SMALL, recovery_point=5)
-    end = log.log_end_offset
+    end = log.state.log_end_offset
     assert end == (12 if broken[: len(whole)] == whole else 10)
     assert offsets_of(await read_bytes(log)) == list(range(end))
     report = log.recovery_report
     assert report.scanned_segments == 2
-    assert report.cut_bytes == len(broken) - log.segments[-1].size_bytes
+    assert report.cut_bytes == len(broken) - log.state.segments.active.size_bytes
     assert f"(offset {end})" in report.messages[0]
     assert "00000000000000000008.log: cut at byte" in report.messages[0]
-    assert len(disk.files()[name_of("_8_log")]) == log.segments[-1].size_bytes
-    assert log.producers.entries[5].last_sequence == end - 1
+    assert len(disk.files()[name_of("_8_log")]) == log.state.segments.active.size_bytes
+    assert log.state.producers.entries[5].last_sequence == end - 1
     assert (await append(log, epoch=2)).first_offset == end
 
 
@@ -159,11 +159,11 @@ async def test_row_what_a_power_failure_tore_in_several_segments_is_cut_and_what
     whole = await content("_4_log")
     disk = await changed(_4_log=damage(whole))  # type: ignore[operator]
     log = await open_log(disk, config=SMALL, recovery_point=6)
-    assert (log.log_end_offset, [segment.base_offset for segment in log.segments]) == (6, [0, 4])
+    assert (log.state.log_end_offset, [segment.base_offset for segment in log.state.segments]) == (6, [0, 4])
     assert offsets_of(await read_bytes(log)) == list(range(6))
     assert "00000000000000000008.log: removed with its" in log.recovery_report.messages[-1]
     assert not [path for path in disk.restart().files() if path.name.startswith(f"{8:020d}.l")]
-    assert log.producers.entries[5].last_sequence == 5
+    assert log.state.producers.entries[5].last_sequence == 5
     assert epochs_of(log) == [(0, 0), (1, 4)]
     assert (await append(log, epoch=2)).first_offset == 6
 
@@ -234,23 +234,23 @@ async def test_row_aborted_transactions_of_a_segment_that_was_flushed_before_it_
     await append(log, 2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True, value=bytes(100))
     await end_transaction(log, ControlType.ABORT, 7)
     await log.flush()
-    assert log.offsets.recovery_point == log.log_end_offset == 3
+    assert log.state.offsets.recovery_point == log.state.log_end_offset == 3
     await log.roll()
     if flushes_again:
         await append(log, value=bytes(10))
         await log.flush()
     after = disk.restart("lost" if flushes_again else "kept")
     assert (name_of("_0_txnindex") in after.files()) is flushes_again
-    again = await open_log(after, config=SMALL, recovery_point=log.offsets.recovery_point)
+    again = await open_log(after, config=SMALL, recovery_point=log.state.offsets.recovery_point)
     assert [aborted.first_offset for aborted in await again.aborted_transactions(0, 3)] == [0]
 
 
 async def test_row_index_without_log_is_removed() -> None:
     disk = await changed(_0_log=None)
     log = await open_log(disk, config=SMALL)
-    assert [segment.base_offset for segment in log.segments] == [4, 8]
+    assert [segment.base_offset for segment in log.state.segments] == [4, 8]
     assert {path.name for path in disk.restart().files() if path.name.startswith(f"{0:020d}")} == set()
-    assert log.log_start_offset == 4
+    assert log.state.log_start_offset == 4
 
 
 async def test_row_snapshot_above_the_end_is_removed() -> None:
@@ -258,21 +258,21 @@ async def test_row_snapshot_above_the_end_is_removed() -> None:
     disk = await changed(_8_log=whole[: batch_starts(whole)[1]])
     assert name_of("_12_snapshot") in disk.files()
     log = await open_log(disk, config=SMALL)
-    assert log.log_end_offset == 10
+    assert log.state.log_end_offset == 10
     assert name_of("_12_snapshot") not in disk.restart().files()
-    assert log.producers.entries[5].last_sequence == 9
+    assert log.state.producers.entries[5].last_sequence == 9
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
 async def test_row_damaged_snapshots_are_removed_and_more_is_replayed(is_clean: bool) -> None:
     disk = await changed(_12_snapshot=b"nonsense", _8_snapshot=b"")
     log = await open_log(disk, config=SMALL, is_clean=is_clean, recovery_point=12)
-    assert log.producers.entries[5].last_sequence == 11
+    assert log.state.producers.entries[5].last_sequence == 11
     if is_clean:
         assert name_of("_12_snapshot") not in disk.files()
     disk = await changed(_12_snapshot=None, _8_snapshot=None, _4_snapshot=None)
     log = await open_log(disk, config=SMALL, is_clean=is_clean, recovery_point=12)
-    assert log.producers.entries[5].last_sequence == 11
+    assert log.state.producers.entries[5].last_sequence == 11
     assert await log.producer_snapshot_at(8) is not None
 
 
@@ -283,6 +283,14 @@ async def test_row_epochs_are_taken_from_the_batches(data: bytes | None) -> None
     assert epochs_of(log) == [(0, 0), (1, 4), (2, 8)]
     assert "the leader epochs are rebuilt from the batches" in log.recovery_report.messages[0]
     assert disk.restart().files()[name_of("leader_epoch_checkpoint")] == b"0\n3\n0 0\n1 4\n2 8\n"
+
+
+async def test_row_epochs_were_never_written() -> None:
+    disk = await changed(leader_epoch_checkpoint=None)
+    log = await open_log(disk, config=SMALL)
+    assert epochs_of(log) == [(0, 0), (1, 4), (2, 8)]
+    assert log.recovery_report.messages == []
+    assert log.state.has_unsaved_epochs
 
 
 async def test_row_epochs_of_a_log_that_begins_in_the_tier_cannot_be_made_anew() -> None:
@@ -301,7 +309,12 @@ async def test_row_epochs_above_the_end_are_dropped() -> None:
 async def test_row_log_ends_below_its_start() -> None:
     disk = await changed()
     log = await open_log(disk, config=SMALL, log_start_offset=20, high_watermark=5)
-    assert (log.log_start_offset, log.log_end_offset, log.high_watermark, epochs_of(log)) == (20, 20, 20, [])
+    assert (log.state.log_start_offset, log.state.log_end_offset, log.state.high_watermark, epochs_of(log)) == (
+        20,
+        20,
+        20,
+        [],
+    )
     assert "below its log start 20" in log.recovery_report.messages[0]
     assert [path.name for path in disk.files() if path.suffix in {".log", ".snapshot"}] == ["00000000000000000020.log"]
     assert (await append(log, epoch=5)).first_offset == 20
@@ -310,14 +323,14 @@ async def test_row_log_ends_below_its_start() -> None:
 @pytest.mark.parametrize("log_start", [None, 7])
 async def test_row_no_segment(log_start: int | None) -> None:
     log = await open_log(MemoryDisk(), log_start_offset=log_start)
-    assert (log.log_start_offset, log.log_end_offset) == (log_start or 0, log_start or 0)
+    assert (log.state.log_start_offset, log.state.log_end_offset) == (log_start or 0, log_start or 0)
     assert log.recovery_report.messages == []
 
 
 async def test_row_recovery_point_above_the_end_is_lowered() -> None:
     disk = await changed()
     log = await open_log(disk, config=SMALL, recovery_point=100)
-    assert log.offsets.recovery_point == 8, "the active segment is not known to be flushed"
+    assert log.state.offsets.recovery_point == 8, "the active segment is not known to be flushed"
     assert "below its recovery point 100" in log.recovery_report.messages[0]
 
 
@@ -363,9 +376,9 @@ async def test_row_foreign_files_are_named_and_left_alone() -> None:
 
 async def test_row_partition_metadata() -> None:
     disk = await changed()
-    assert (await open_log(disk, config=SMALL)).topic_id is None
+    assert (await open_log(disk, config=SMALL)).state.topic_id is None
     disk.put(DIRECTORY / "partition.metadata", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAABQ")
-    assert (await open_log(disk, config=SMALL)).topic_id == UUID(int=5)
+    assert (await open_log(disk, config=SMALL)).state.topic_id == UUID(int=5)
     disk.put(DIRECTORY / "partition.metadata", b"topic: who knows")
     with pytest.raises(CorruptLogError, match="the topic id is unknown"):
         await open_log(disk, config=SMALL)
@@ -381,19 +394,19 @@ async def test_bootstrap_rule_4_row_tiered_without_a_log_start_entry_is_not_gues
     disk = await (changed(_0_log=None) if first_base == 4 else changed())
     tiered = LogConfig(segment_bytes=400, remote_storage_enable=True)
     log = await open_log(disk, config=tiered, log_start_offset=log_start_offset)
-    assert (log.log_start_offset, log.log_start_known) == (expected, known)
-    assert log.offsets.local_log_start_offset == max(first_base, expected)
+    assert (log.state.log_start_offset, log.state.log_start_known) == (expected, known)
+    assert log.state.offsets.local_log_start_offset == max(first_base, expected)
     if not known:
         await log.set_log_start_from_ledger(3)
-        assert (log.log_start_offset, log.log_start_known, log.high_watermark) == (3, True, 4)
+        assert (log.state.log_start_offset, log.state.log_start_known, log.state.high_watermark) == (3, True, 4)
 
 
 async def test_clean_shutdown_skips_the_scan() -> None:
     disk = await changed()
     log = await open_log(disk, config=SMALL, is_clean=True)
-    assert (log.recovery_report.scanned_segments, log.offsets.recovery_point) == (0, 12)
-    assert [segment.max_timestamp_ms for segment in log.segments] == [
-        segment.max_timestamp_ms for segment in (await open_log(disk, config=SMALL)).segments
+    assert (log.recovery_report.scanned_segments, log.state.offsets.recovery_point) == (0, 12)
+    assert [segment.max_timestamp_ms for segment in log.state.segments] == [
+        segment.max_timestamp_ms for segment in (await open_log(disk, config=SMALL)).state.segments.as_tuple()
     ]
 
 
@@ -403,15 +416,15 @@ async def test_a_marker_of_a_clean_shutdown_does_not_hide_a_torn_tail() -> None:
     with pytest.raises(CorruptLogError, match="damaged at byte"):
         await open_log(disk, config=SMALL, is_clean=True, recovery_point=12)
     log = await open_log(disk, config=SMALL, is_clean=True, recovery_point=9)
-    assert log.log_end_offset == 10
+    assert log.state.log_end_offset == 10
 
 
 @pytest.mark.parametrize(("recovery_point", "scanned"), [(0, 3), (4, 3), (5, 2), (8, 2), (9, 1), (12, 1)])
 async def test_only_what_was_not_flushed_is_scanned(recovery_point: int, scanned: int) -> None:
     log = await open_log(await changed(), config=SMALL, recovery_point=recovery_point)
     assert log.recovery_report.scanned_segments == scanned
-    assert log.offsets.recovery_point == log.segments[3 - scanned].base_offset
-    assert log.producers.entries[5].last_sequence == 11
+    assert log.state.offsets.recovery_point == log.state.segments[3 - scanned].base_offset
+    assert log.state.producers.entries[5].last_sequence == 11
 
 
 async def flushed_then_rolled(disk: MemoryDisk) -> PartitionLog:
@@ -425,7 +438,7 @@ async def flushed_then_rolled(disk: MemoryDisk) -> PartitionLog:
     )
     await end_transaction(log, ControlType.ABORT, 7)
     await log.flush()
-    assert log.offsets.recovery_point == 5
+    assert log.state.offsets.recovery_point == 5
     await log.roll()
     return log
 
@@ -434,7 +447,7 @@ async def test_older_indexes_of_a_segment_that_was_flushed_before_it_was_closed_
     disk = MemoryDisk()
     await flushed_then_rolled(disk)
     log = await open_log(disk, recovery_point=5, high_watermark=5)
-    assert log.segments[0].max_timestamp_ms == NOW_MS + 1001
+    assert log.state.segments[0].max_timestamp_ms == NOW_MS + 1001
     (aborted,) = await log.aborted_transactions(0, 5)
     assert (aborted.producer_id, aborted.first_offset) == (7, 2)
 
@@ -444,9 +457,9 @@ async def test_a_segment_whose_name_a_process_left_to_the_kernel_is_durable_once
     await append(await flushed_then_rolled(disk))
     log = await open_log(disk, recovery_point=5)
     await log.flush()
-    assert log.offsets.recovery_point == 6
+    assert log.state.offsets.recovery_point == 6
     log = await open_log(disk.restart("lost"), recovery_point=6)
-    assert log.log_end_offset == 6
+    assert log.state.log_end_offset == 6
 
 
 async def test_the_high_watermark_stays_within_the_log() -> None:
@@ -454,7 +467,7 @@ async def test_the_high_watermark_stays_within_the_log() -> None:
         log = await open_log(
             await changed(), config=SMALL, log_start_offset=3, high_watermark=high_watermark, is_clean=True
         )
-        assert log.high_watermark == expected
+        assert log.state.high_watermark == expected
 
 
 # Any crash.
@@ -478,7 +491,7 @@ async def crash_somewhere(random: Random) -> None:
             await log.assign_epoch(epoch)
         elif action == 1:
             await log.flush()
-            flushed = log.log_end_offset
+            flushed = log.state.log_end_offset
         elif action == 2:
             await log.roll()
         else:
@@ -488,7 +501,7 @@ async def crash_somewhere(random: Random) -> None:
             )
             sequence += count
     data, entries = await read_bytes(log), epochs_of(log)
-    recovery_point = random.choice([0, log.offsets.recovery_point])
+    recovery_point = random.choice([0, log.state.offsets.recovery_point])
     refused: CorruptLogError | None = None
     try:
         again = await open_log(disk.restart(random), config=SMALL, recovery_point=recovery_point)
@@ -496,14 +509,14 @@ async def crash_somewhere(random: Random) -> None:
         refused = error
     if refused is not None:
         # A segment behind it was made and survived, while its own tail was not flushed yet.
-        assert int(refused.path.stem) in {segment.base_offset for segment in log.segments[:-1]}
-        assert log.has_unflushed_segments
+        assert int(refused.path.stem) in {segment.base_offset for segment in log.state.segments[:-1]}
+        assert log.state.has_unflushed_segments
         return
-    end = again.log_end_offset
-    assert flushed <= end <= log.log_end_offset
+    end = again.state.log_end_offset
+    assert flushed <= end <= log.state.log_end_offset
     assert data.startswith(await read_bytes(again))
     assert epochs_of(again) == [(epoch, start) for epoch, start in entries if start < end]
-    producer = again.producers.entries.get(5)
+    producer = again.state.producers.entries.get(5)
     assert (producer.last_sequence if producer else -1) == end - 1
 
 
@@ -530,9 +543,9 @@ async def test_a_crash_at_every_effect_of_opening_leaves_a_log_that_opens() -> N
 async def test_recovered_segments_are_saved_by_the_next_flush() -> None:
     disk = await changed(_0_index=None, _4_index=None, _4_timeindex=None, _4_snapshot=None)
     log = await open_log(disk, config=SMALL)
-    assert log.has_unflushed_segments
+    assert log.state.has_unflushed_segments
     await log.flush()
-    assert not log.has_unflushed_segments
+    assert not log.state.has_unflushed_segments
     found = disk.restart().files()
     for key in ("_0_index", "_4_index", "_4_timeindex"):
         assert found[name_of(key)] == await content(key)
@@ -543,6 +556,7 @@ async def test_row_epochs_within_scanned_segments_are_those_of_the_batches() -> 
     disk = await changed(leader_epoch_checkpoint=b"0\n2\n0 0\n9 5\n")
     log = await open_log(disk, config=SMALL)
     assert epochs_of(log) == [(0, 0), (1, 4), (2, 8)]
+    await log.flush()
     assert disk.restart().files()[name_of("leader_epoch_checkpoint")] == b"0\n3\n0 0\n1 4\n2 8\n"
 
 
@@ -558,7 +572,7 @@ async def test_row_unsynced_what_a_failed_fsync_gave_up_is_written_again(calls: 
         await (log.flush() if calls == ("sync",) else log.truncate_to(10))
     assert caught.value.code is ErrorCode.kafka_storage_error
     disk.faults = None
-    kept = log.log_end_offset
+    kept = log.state.log_end_offset
     assert kept == (12 if calls == ("sync",) else 10)
     again = await open_log(disk, config=SMALL)
     assert DIRECTORY / UNSYNCED_FILE not in disk.files()

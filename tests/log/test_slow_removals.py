@@ -39,7 +39,7 @@ async def log_of_six(disk: MemoryDisk, config: LogConfig, clock: Clock | None = 
         await append(log, 2, value=bytes(50))
     log.update_high_watermark(12)
     await log.flush()
-    assert [segment.base_offset for segment in log.segments] == [0, 4, 8]
+    assert [segment.base_offset for segment in log.state.segments] == [0, 4, 8]
     return log
 
 
@@ -55,7 +55,7 @@ async def test_appends_reads_and_rolls_continue_while_retention_removes(operatio
     disk.before_effect = stalled = Stalled(operation)
     removal = asyncio.create_task(log.delete_old_segments())
     await stalled.begun.wait()
-    first = log.log_start_offset
+    first = log.state.log_start_offset
     async with asyncio.timeout(5):
         for _ in range(6):
             await append(log, 2, value=bytes(50))
@@ -85,7 +85,7 @@ async def test_appends_continue_while_the_epochs_of_the_trimmed_log_are_saved() 
         await append(log, 1)
     stalled.release.set()
     assert await removal == 3
-    assert [(entry.epoch, entry.start_offset) for entry in log.epochs.entries] == [(0, 12)]
+    assert [(entry.epoch, entry.start_offset) for entry in log.state.epochs.entries] == [(0, 12)]
 
 
 async def test_appends_continue_while_segments_that_the_tier_has_are_removed() -> None:
@@ -97,7 +97,7 @@ async def test_appends_continue_while_segments_that_the_tier_has_are_removed() -
     async with asyncio.timeout(5):
         await append(log, 2)
         await log.flush()
-    assert (log.offsets.local_log_start_offset, log.log_start_offset) == (8, 0)
+    assert (log.state.offsets.local_log_start_offset, log.state.log_start_offset) == (8, 0)
     stalled.release.set()
     assert await removal == 2
 
@@ -135,10 +135,10 @@ async def test_a_truncation_waits_for_no_unlink() -> None:
     async with asyncio.timeout(5):
         assert await log.truncate_to(2) == 2
         await append(log, 1)
-    assert log.has_deleted_files
+    assert log.state.has_deleted_files
     stalled.release.set()
     await log.reap()
-    assert (log.has_deleted_files, deleted(disk)) == (False, [])
+    assert (log.state.has_deleted_files, deleted(disk)) == (False, [])
 
 
 async def test_appends_continue_while_a_compaction_unlinks_what_it_replaced() -> None:
@@ -168,7 +168,7 @@ async def test_a_full_disk_that_takes_no_longer_name_is_still_freed() -> None:
     clock.now_ms += 2 * DAY_MS
     disk.faults = FailNth(1, persistent=True, only=frozenset({"rename"}))
     assert await log.delete_old_segments() == 3
-    assert log.failure is None
+    assert log.state.failure is None
     names = {path.name for path in disk.files()}
     assert not {name for name in names if name.startswith((f"{0:020d}.log", f"{4:020d}.log", f"{8:020d}.log"))}
 
@@ -183,12 +183,12 @@ async def test_what_a_cancelled_removal_leaves_is_unlinked_by_the_upkeep() -> No
     removal.cancel()
     with pytest.raises(asyncio.CancelledError):
         await removal
-    assert log.has_deleted_files
+    assert log.state.has_deleted_files
     stalled.release.set()
     await log.reap()
     disk.before_effect = None
     await log.reap()
-    assert not log.has_deleted_files
+    assert not log.state.has_deleted_files
 
 
 async def refusing(effect: Effect) -> None:
@@ -202,7 +202,7 @@ async def test_a_file_that_cannot_be_unlinked_is_left_to_the_next_start(caplog: 
     clock.now_ms += 2 * DAY_MS
     disk.before_effect = refusing
     assert await log.delete_old_segments() == 3
-    assert (log.failure, log.has_deleted_files) == (None, False)
+    assert (log.state.failure, log.state.has_deleted_files) == (None, False)
     assert "the next start tries again" in caplog.text
     await log.close()
     after = disk.restart("kept")
@@ -229,7 +229,9 @@ async def test_after_a_crash_at_any_effect_the_log_has_no_hole_and_no_deleted_fi
         except DiskCrash:
             pass
         after = disk.restart(unsynced)  # type: ignore[arg-type]
-        again = await open_log(after, config=config, recovery_point=log.offsets.recovery_point, log_start_offset=0)
-        assert offsets_of(await read_bytes(again)) == list(range(again.offsets.local_log_start_offset, 12))
-        assert again.offsets.local_log_start_offset in (0, 4, 8, 12)
+        again = await open_log(
+            after, config=config, recovery_point=log.state.offsets.recovery_point, log_start_offset=0
+        )
+        assert offsets_of(await read_bytes(again)) == list(range(again.state.offsets.local_log_start_offset, 12))
+        assert again.state.offsets.local_log_start_offset in (0, 4, 8, 12)
         assert deleted(after) == []

@@ -45,16 +45,16 @@ class Source:
         await append(log, producer_id=9, producer_epoch=0, base_sequence=4)
         for i in range(5, 14):
             await append(log, epoch=2, producer_id=9, producer_epoch=0, base_sequence=i)
-        log.update_high_watermark(log.log_end_offset)
-        assert [segment.base_offset for segment in log.segments][-1] >= 9
+        log.update_high_watermark(log.state.log_end_offset)
+        assert [segment.base_offset for segment in log.state.segments][-1] >= 9
         return cls(log)
 
     @property
     def bases(self) -> list[int]:
-        return [segment.base_offset for segment in self.log.segments]
+        return [segment.base_offset for segment in self.log.state.segments]
 
     async def segment(self, base_offset: int, *, damage: int | None = None) -> SegmentToWarm:
-        segment = next(each for each in self.log.segments if each.base_offset == base_offset)
+        segment = next(each for each in self.log.state.segments if each.base_offset == base_offset)
         files = (await self.log.segment_files(segment)).files
         data = bytearray(await files["log"].read(0, files["log"].size))
         if damage is not None:
@@ -79,11 +79,11 @@ async def thin(disk: MemoryDisk, source: Source, *, log_start_offset: int = 0) -
     start = source.bases[-1]
     snapshot = await source.log.producer_snapshot_at(start)
     assert snapshot is not None
-    epochs = source.log.epochs.range(log_start_offset, start)
+    epochs = source.log.state.epochs.range(log_start_offset, start)
     state = AdoptedState(TOPIC_ID, log_start_offset, start, epochs, snapshot)
     log = await adopt(manager, TP, state)
     await log.append_as_follower(await read_bytes(source.log, start))
-    log.update_high_watermark(log.log_end_offset)
+    log.update_high_watermark(log.state.log_end_offset)
     await log.confirm_adoption()
     await log.flush()
     await manager.upkeep.save_checkpoints()
@@ -92,19 +92,22 @@ async def thin(disk: MemoryDisk, source: Source, *, log_start_offset: int = 0) -
 
 
 def last_sequences(log: PartitionLog) -> dict[int, int]:
-    return {producer_id: entry.last_sequence for producer_id, entry in log.producers.entries.items()}
+    return {producer_id: entry.last_sequence for producer_id, entry in log.state.producers.entries.items()}
 
 
 async def check_whole(log: PartitionLog, source: Source) -> None:
     """What is local is the source's, byte for byte, with everything that belongs to it."""
-    start = log.offsets.local_log_start_offset
+    start = log.state.offsets.local_log_start_offset
     assert await read_bytes(log) == await read_bytes(source.log, start)
-    assert (log.log_end_offset, log.epochs.entries) == (source.log.log_end_offset, source.log.epochs.entries)
-    aborted = await log.aborted_transactions(start, log.log_end_offset)
-    assert aborted == await source.log.aborted_transactions(start, log.log_end_offset)
+    assert (log.state.log_end_offset, log.state.epochs.entries) == (
+        source.log.state.log_end_offset,
+        source.log.state.epochs.entries,
+    )
+    aborted = await log.aborted_transactions(start, log.state.log_end_offset)
+    assert aborted == await source.log.aborted_transactions(start, log.state.log_end_offset)
     assert last_sequences(log) == last_sequences(source.log)
-    for offset in range(start, log.log_end_offset):
-        with await log.read(offset, max_bytes=1, max_offset=log.log_end_offset) as piece:
+    for offset in range(start, log.state.log_end_offset):
+        with await log.read(offset, max_bytes=1, max_offset=log.state.log_end_offset) as piece:
             assert piece.size
 
 
@@ -112,11 +115,11 @@ async def test_the_log_grows_downwards_to_the_whole(source: Source) -> None:
     manager, log = await thin(MemoryDisk(), source)
     for base in reversed(source.bases[:-1]):
         assert await log.prepend(await source.segment(base)) > 0
-        assert log.offsets.local_log_start_offset == base
+        assert log.state.offsets.local_log_start_offset == base
         await check_whole(log, source)
-    assert log.segments[0].max_timestamp_ms == source.log.segments[0].max_timestamp_ms
-    found = await log.offset_for_timestamp(source.log.segments[1].max_timestamp_ms)
-    assert found == await source.log.offset_for_timestamp(source.log.segments[1].max_timestamp_ms)
+    assert log.state.segments[0].max_timestamp_ms == source.log.state.segments[0].max_timestamp_ms
+    found = await log.offset_for_timestamp(source.log.state.segments[1].max_timestamp_ms)
+    assert found == await source.log.offset_for_timestamp(source.log.state.segments[1].max_timestamp_ms)
     await manager.close()
 
 
@@ -130,7 +133,7 @@ async def test_it_is_there_after_a_restart(source: Source, is_clean: bool) -> No
         await manager.close()
     again = (await loaded(disk.restart("lost"), config=TIERED)).get(TP)
     assert again is not None
-    assert again.offsets.local_log_start_offset == 0
+    assert again.state.offsets.local_log_start_offset == 0
     await check_whole(again, source)
 
 
@@ -139,7 +142,7 @@ async def test_a_cut_into_it_finds_the_producers_of_that_point(source: Source) -
     base = source.bases[-2]
     await log.prepend(await source.segment(base))
     await log.truncate_to(base + 1)
-    assert log.producers.entries[9].last_sequence == base - 2, "two of the offsets below are of another producer"
+    assert log.state.producers.entries[9].last_sequence == base - 2, "two of the offsets below are of another producer"
 
 
 async def test_a_segment_that_reaches_above_the_local_start_is_cut_there(source: Source) -> None:
@@ -185,7 +188,7 @@ async def test_a_segment_that_begins_below_is_taken_from_an_offset_on(
     *others, below, base, _ = source.bases
     assert len(others) >= 1
     assert await log.prepend(await joined(source, others[0], base)) == (await source.segment(base)).size_bytes
-    assert log.offsets.local_log_start_offset == base
+    assert log.state.offsets.local_log_start_offset == base
     await check_whole(log, source)
     for each in (below, *reversed(others)):
         await log.prepend(await source.segment(each))
@@ -209,7 +212,7 @@ async def test_what_lies_below_the_log_start_is_not_served(source: Source) -> No
     _, log = await thin(MemoryDisk(), source, log_start_offset=1)
     for base in reversed(source.bases[:-1]):
         await log.prepend(await source.segment(base))
-    assert (log.log_start_offset, log.offsets.local_log_start_offset) == (1, 1)
+    assert (log.state.log_start_offset, log.state.offsets.local_log_start_offset) == (1, 1)
     assert offsets_of(await read_bytes(log, 1))[0] == 1
 
 
@@ -235,7 +238,7 @@ async def test_another_history_does_not_come_in(source: Source) -> None:
     assert foreign.base_offset <= base
     with pytest.raises(CorruptRecordError, match="leader epoch 1"):
         await log.prepend(foreign)
-    assert log.offsets.local_log_start_offset == source.bases[-1]
+    assert log.state.offsets.local_log_start_offset == source.bases[-1]
 
 
 async def test_a_gap_does_not_come_in(source: Source) -> None:
@@ -247,7 +250,7 @@ async def test_a_gap_does_not_come_in(source: Source) -> None:
 async def test_producer_state_of_another_point_does_not_come_in(source: Source) -> None:
     _, log = await thin(MemoryDisk(), source)
     wanted = await source.segment(source.bases[-2])
-    later = await source.log.producer_snapshot_at(source.log.log_end_offset)
+    later = await source.log.producer_snapshot_at(source.log.state.log_end_offset)
     with pytest.raises(CorruptFileError, match="at or above the snapshot offset"):
         await log.prepend(
             SegmentToWarm(
@@ -280,7 +283,7 @@ async def test_a_log_that_changes_meanwhile_refuses_it(source: Source) -> None:
     )
     coming = asyncio.create_task(log.prepend(slow))
     await arrived.wait()
-    await log.truncate_fully_and_start_at(log.log_end_offset, log_start_offset=0)
+    await log.truncate_fully_and_start_at(log.state.log_end_offset, log_start_offset=0)
     go_on.set()
     with pytest.raises(KafkaError) as refused:
         await coming
@@ -294,7 +297,7 @@ async def test_what_is_not_missing_any_more_is_refused(source: Source, log_start
     _, log = await thin(MemoryDisk(), source)
     wanted = await source.segment(source.bases[-2])
     if log_start_offset is None:
-        await log.increment_log_start_offset(log.log_end_offset)
+        await log.increment_log_start_offset(log.state.log_end_offset)
     else:
         await log.truncate_fully_and_start_at(wanted.base_offset, log_start_offset=log_start_offset)
     with pytest.raises(KafkaError, match="has changed") as refused:
@@ -341,9 +344,9 @@ async def test_a_crash_at_every_effect_leaves_it_whole_or_not_at_all(source: Sou
         after = disk.restart(Random(fault.n) if unsynced == "some" else unsynced)  # type: ignore[arg-type]
         again = (await loaded(after, config=TIERED)).get(TP)
         assert again is not None
-        assert again.offsets.local_log_start_offset in (wanted.base_offset, source.bases[-1])
+        assert again.state.offsets.local_log_start_offset in (wanted.base_offset, source.bases[-1])
         await check_whole(again, source)
-        outcomes.append(again.offsets.local_log_start_offset == wanted.base_offset)
+        outcomes.append(again.state.offsets.local_log_start_offset == wanted.base_offset)
         assert not [path for path in after.files(LIVE) if path.suffix in {".cleaned", ".swap"}]
         if not outcomes[-1]:
             await again.prepend(wanted)
@@ -363,10 +366,10 @@ async def test_a_failure_of_every_effect_leaves_a_log_that_can_be_opened_anew(so
         except (OSError, KafkaError):
             assert fault.fired
         disk.faults = None
-        if log.failure is not None:
+        if log.state.failure is not None:
             log = await manager.reopen(TP)
         await check_whole(log, source)
-        if log.offsets.local_log_start_offset != wanted.base_offset:
+        if log.state.offsets.local_log_start_offset != wanted.base_offset:
             await log.prepend(wanted)
         await check_whole(log, source)
 

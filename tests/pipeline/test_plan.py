@@ -63,6 +63,13 @@ def test_overlapping_copies_give_each_offset_once() -> None:
     assert gaps == []
 
 
+def test_a_segment_of_several_epochs_is_one_piece_and_its_bytes_are_read_once() -> None:
+    ledger = ledger_of(segment(1, 0, 99, (0, 0), (1, 40), (2, 70)))
+    pieces, gaps = pieces_of(ledger, (EpochEntry(0, 0), EpochEntry(1, 40), EpochEntry(2, 70)), 0, 100)
+    assert taken(pieces) == [(1, 0, 100)]
+    assert gaps == []
+
+
 def test_a_lost_history_is_not_read() -> None:
     """Epoch 1 began at 100 on a leader that lost an unclean election; epoch 2 began at 80."""
     straddling = segment(2, 60, 119, (0, 60), (1, 100))

@@ -58,7 +58,7 @@ def test_a_stream_has_no_end(end: dict[str, str]) -> None:
     from tierfetch.pipeline.spark.columns import KAFKA_COLUMNS
     from tierfetch.pipeline.spark.stream import TierStreamReader
 
-    with pytest.raises(OptionError, match="a stream has no end: leave out endingOffsets, "):
+    with pytest.raises(OptionError, match="a stream has no end: remove endingOffsets, "):
         TierStreamReader(parse({"location": "/t", "topics": "t", **end}), KAFKA_COLUMNS)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from tierfetch.planning.cluster_state import ClusterState, PartitionState
+from tierfetch.planning.cluster_state import ClusterState, PartitionState, Placement
+from tierfetch.planning.directories import DirectoryMove
 from tierfetch.planning.execution import (
     Action,
     ElectLeaders,
     Finish,
+    MoveDirectories,
     Note,
     Reassign,
     Roll,
@@ -23,6 +25,7 @@ from tierfetch.planning.plan_file import Roll as RollOfPlan
 from tierfetch.planning.throttling import config_keys
 
 STEPS_MAX = 400
+HOME = "/a"
 T = "id-of-t"
 
 
@@ -56,6 +59,12 @@ class FakeCluster:
     uploaded: dict[Key, int] = field(default_factory=dict)
     others: dict[Key, frozenset[int]] = field(default_factory=dict)
     """Moves of somebody else, with their brokers."""
+    placements: dict[tuple[Key, int], Placement] = field(default_factory=dict)
+    """Where replicas are; `HOME` where nothing is said."""
+    preferred: dict[tuple[Key, int], str] = field(default_factory=dict)
+    """Where brokers will create replicas that they do not have yet."""
+    bad_directories: set[str] = field(default_factory=set)
+    directory_requests: int = 0
     thin: set[int] = field(default_factory=set)
     """Brokers that may not be elected yet."""
     most_moving: int = 0
@@ -70,8 +79,34 @@ class FakeCluster:
     def state(self) -> ClusterState:
         under_way = {key: frozenset(part.replicas) for key, part in self.partitions.items() if part.is_reassigning}
         return ClusterState(
-            frozenset(self.live), dict(self.partitions), dict(self.uploaded), under_way=under_way | self.others
+            frozenset(self.live),
+            dict(self.partitions),
+            dict(self.uploaded),
+            under_way=under_way | self.others,
+            placements={
+                (key, broker): self.placement(key, broker)
+                for key, part in self.partitions.items()
+                for broker in part.replicas
+                if broker in self.live
+            },
         )
+
+    def placement(self, key: Key, broker: int) -> Placement:
+        return self.placements.get((key, broker), Placement(HOME))
+
+    def move_directory(self, move: DirectoryMove) -> str | None:
+        """AlterReplicaLogDirs as a broker has it: a replica that it does not have is created there once it comes."""
+        self.directory_requests += 1
+        if move.path in self.bad_directories:
+            return f"no {move.path}"
+        if move.broker not in self.live:
+            return None
+        if move.broker not in self.partitions[move.key].replicas:
+            self.preferred[move.key, move.broker] = move.path
+            return None
+        now = self.placement(move.key, move.broker).directory
+        self.placements[move.key, move.broker] = Placement(now, None if move.path == now else move.path)
+        return None
 
     def reassign(self, key: Key, target: tuple[int, ...]) -> str | None:
         if key in self.refusals:
@@ -95,7 +130,10 @@ class FakeCluster:
             self.partitions[key] = replace(before, replicas=kept, isr=isr, adding=(), removing=())
 
     def advance(self) -> None:
-        """Every replica that is being added joins, if its broker is alive."""
+        """Every replica that is being added joins, and every future log takes its place, if its broker is alive."""
+        for (key, broker), found in self.placements.items():
+            if found.future is not None and broker in self.live:
+                self.placements[key, broker] = Placement(found.future)
         for key, part in self.partitions.items():
             if part.is_reassigning and set(part.adding) <= self.live:
                 if any(f"{key[1]}:" in text for (_, _, name), text in self.configs.items() if "replicas" in name):
@@ -105,6 +143,8 @@ class FakeCluster:
     def _complete(self, key: Key) -> None:
         part = self.partitions[key]
         left = part.toward
+        for broker in part.adding:
+            self.placements[key, broker] = Placement(self.preferred.pop((key, broker), HOME))
         leader = part.leader if part.leader in left or part.leader < 0 else left[0]
         self.partitions[key] = replace(part, replicas=left, isr=left, leader=leader, adding=(), removing=())
 
@@ -137,7 +177,7 @@ class Run:
 
     def __post_init__(self) -> None:
         brokers = sorted({broker for each in self.entries for broker in (*each.before, *each.target)})
-        keys = config_keys(["t"], brokers)
+        keys = config_keys(["t"], brokers, self.entries)
         old = [
             {"kind": kind, "name": name, "key": key, "value": self.cluster.configs.get((kind, name, key))}
             for kind, name, names in keys
@@ -204,6 +244,12 @@ class Run:
                 ends = tuple((*each.key, 100) for each in self.entries)
                 self._set(values)
                 self._note(Event(event="rolled", at_ms=self.now_ms, ends=ends))
+            case MoveDirectories(moves, wave):
+                self._effect()
+                found = [self.cluster.move_directory(move) for move in moves]
+                if refused := tuple(text for text in found if text is not None):
+                    self._note(Event(event="refused", at_ms=self.now_ms, wave=wave, problems=refused))
+                    return False
             case Reassign(replicas, wave):
                 self._effect()
                 found = [self.cluster.reassign(key, target) for key, target in replicas]

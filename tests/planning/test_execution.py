@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.planning.cluster_state import PartitionState, Standing, standing
+from tierfetch.planning.cluster_state import PartitionState, Placement, Standing, standing
 from tierfetch.planning.execution import Finish, Wait, next_step, what_is_left
 from tierfetch.planning.journal import Entry, JournalError, Outcome, parse_journal
 from tierfetch.planning.plan_file import Roll
+from tierfetch.planning.throttling import DIRECTORY_RATE
 from tierfetch.tests.planning.fake_cluster import Crash, FakeCluster, Run, T, entry
 
 THREE_WAVES = [
@@ -192,7 +193,7 @@ def test_rollback_moves_everything_back() -> None:
     ("found", "message"),
     [
         (PartitionState(T, (5, 2, 3), (5, 2, 3), 5), "t-2: its replicas were changed meanwhile to [5, 2, 3]"),
-        (PartitionState(T, (5, 3, 1), (3, 1), 3, (5,), (1,)), "t-2: somebody else moves it to [5, 3]"),
+        (PartitionState(T, (5, 3, 1), (3, 1), 3, (5,), (1,)), "t-2: another plan moves it to [5, 3]"),
         (PartitionState("another", (3, 1, 2), (3,), 3), "t-2: it was deleted"),
         (None, "t-2: it was deleted"),
     ],
@@ -224,8 +225,8 @@ def test_a_wave_does_not_begin_while_a_target_is_dead() -> None:
     finish = Run(cluster, THREE_WAVES).process()
     assert finish.outcome is Outcome.STOPPED
     assert finish.problems == (
-        "t-0: broker 4 is not alive, which is to hold a replica",
-        "t-1: broker 4 is not alive, which is to hold a replica",
+        "t-0: broker 4 will hold a replica, and is not alive",
+        "t-1: broker 4 will hold a replica, and is not alive",
     )
     assert_as_before(cluster, THREE_WAVES)
 
@@ -257,7 +258,7 @@ def test_an_order_that_the_controller_refuses_does_not_keep_a_cancel_from_its_en
     run = Run(cluster, THREE_WAVES)
     run.ask("cancel")
     finish = run.process()
-    assert finish == Finish(Outcome.CANCELLED, notes=("its replicas stay in another order: t-0: no",))
+    assert finish == Finish(Outcome.CANCELLED, notes=("it is not as it was before: t-0: no",))
     assert set(cluster.partitions["t", 0].replicas) == {1, 2, 3}
     assert cluster.configs == {}
     cluster.refusals.clear()
@@ -343,6 +344,88 @@ def test_a_torn_last_line_is_left_out() -> None:
         parse_journal(run.data[:10], "j")
 
 
+# --- log directories --------------------------------------------------------------------------------------------------
+
+TO_B = ((1, "/b"),)
+FROM_A = ((1, "/a"), (2, "/a"))
+
+
+def directories(cluster: FakeCluster) -> dict[tuple[int, int], str]:
+    return {
+        (key[1], broker): cluster.placement(key, broker).directory
+        for key, part in cluster.partitions.items()
+        for broker in part.replicas
+    }
+
+
+def test_D4_a_replica_moves_between_log_directories_under_the_throttle() -> None:
+    entries = [entry(0, (1, 2), (1, 2), directories=TO_B, directories_before=FROM_A)]
+    cluster = FakeCluster.of(entries)
+    run = Run(cluster, entries, throttle=77)
+    rates = []
+    advance = cluster.advance
+    cluster.advance = lambda: (rates.append(cluster.configs.get(("broker", "1", DIRECTORY_RATE))), advance())  # type: ignore[method-assign,func-returns-value]
+    assert run.process() == Finish(Outcome.DONE)
+    assert directories(cluster) == {(0, 1): "/b", (0, 2): "/a"}
+    assert rates[0] == "77"
+    assert cluster.configs == {}
+    assert cluster.directory_requests == 1
+
+
+def test_D4_a_replica_that_comes_is_created_in_its_log_directory_at_once() -> None:
+    entries = [entry(0, (1, 2), (3, 2), directories=((3, "/c"), (2, "/b")), directories_before=FROM_A)]
+    cluster = FakeCluster.of(entries)
+    assert Run(cluster, entries).process() == Finish(Outcome.DONE)
+    assert directories(cluster) == {(0, 3): "/c", (0, 2): "/b"}
+    assert cluster.directory_requests == 2
+
+
+def test_D4_a_log_directory_that_a_broker_refuses_stops_the_plan_by_name() -> None:
+    entries = [
+        entry(0, (1, 2), (1, 2), directories=TO_B, directories_before=FROM_A),
+        entry(1, (1, 2), (1, 2), directories=((1, "/bad"),), directories_before=FROM_A),
+    ]
+    cluster = FakeCluster.of(entries)
+    cluster.bad_directories = {"/bad"}
+    assert Run(cluster, entries).process() == Finish(Outcome.STOPPED, ("no /bad",))
+    assert directories(cluster) == {(0, 1): "/a", (0, 2): "/a", (1, 1): "/a", (1, 2): "/a"}
+    assert all(found.future is None for found in cluster.placements.values())
+    assert cluster.configs == {}
+
+
+@pytest.mark.parametrize(("ask", "ends"), [("cancel", Outcome.CANCELLED), ("roll_back", Outcome.ROLLED_BACK)])
+def test_D4_a_move_between_log_directories_is_taken_back(ask: str, ends: Outcome) -> None:
+    entries = [entry(0, (1, 2), (1, 2), directories=TO_B, directories_before=FROM_A)]
+    cluster = FakeCluster.of(entries)
+    run = Run(cluster, entries)
+    cluster.placements[("t", 0), 1] = Placement("/a", "/b")
+    run.ask(ask)
+    assert run.process().outcome is ends
+    assert cluster.placement(("t", 0), 1) == Placement("/a")
+
+
+def test_D4_rollback_moves_replicas_back_to_their_log_directories() -> None:
+    entries = [
+        entry(0, (1, 2), (1, 2), directories=TO_B, directories_before=FROM_A),
+        entry(1, (1, 2), (3, 2), directories=((2, "/b"),), directories_before=((1, "/b"), (2, "/a"))),
+    ]
+    cluster = FakeCluster.of(entries)
+    cluster.placements[("t", 1), 1] = Placement("/b")
+    run = Run(cluster, entries)
+    assert run.process().outcome is Outcome.DONE
+    run.ask("roll_back")
+    assert run.process() == Finish(Outcome.ROLLED_BACK)
+    assert directories(cluster) == {(0, 1): "/a", (0, 2): "/a", (1, 1): "/b", (1, 2): "/a"}
+    assert_as_before(cluster, entries)
+
+
+def test_D4_a_broker_that_does_not_say_where_its_replica_is_is_waited_for_by_name() -> None:
+    entries = [entry(0, (1, 2), (1, 2), directories=TO_B, directories_before=FROM_A)]
+    run = Run(FakeCluster.of(entries, live={2}), entries)
+    last = next_step(run.journal, run.cluster.state(), 0)[-1]
+    assert last == Wait("broker 1 to say where its replica of t-0 is", 5.0)
+
+
 # --- any crash --------------------------------------------------------------------------------------------------------
 
 
@@ -355,7 +438,12 @@ def plans(draw: st.DrawFn) -> list[Entry]:
         final = tuple(draw(st.permutations(target)))
         if before in (target, final):
             continue
-        entries.append(entry(partition, before, target, wave=draw(st.integers(0, 2)), final=final))
+        paths = st.sampled_from(["/a", "/b"])
+        named = tuple((broker, draw(paths)) for broker in target if draw(st.booleans()))
+        was = tuple((broker, "/a") for broker in before) if named else ()
+        wave = draw(st.integers(0, 2))
+        fields = {"final": final, "directories": named, "directories_before": was}
+        entries.append(entry(partition, before, target, wave=wave, **fields))
     return entries
 
 
@@ -386,9 +474,17 @@ def test_C6_from_any_crash_it_ends_at_the_target_or_where_it_began(plan, crashes
     if end is None:
         assert finish.outcome is Outcome.DONE
         assert_done(cluster, plan)
+        assert all(
+            cluster.placement(each.key, broker).directory == path for each in plan for broker, path in each.directories
+        )
     elif end == "roll_back":
         assert finish.outcome is Outcome.ROLLED_BACK
         assert_as_before(cluster, plan)
+        assert all(
+            cluster.placement(each.key, broker).directory == path
+            for each in plan
+            for broker, path in each.directories_before
+        )
     else:
         assert finish.outcome is Outcome.CANCELLED
         ends = {each.key: (each.before, each.target, each.final) for each in plan}

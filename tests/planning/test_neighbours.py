@@ -25,7 +25,7 @@ def signs(under_way: dict[Key, frozenset[int]], *configs: ConfigValue) -> list[s
 
 def test_moves_of_others_on_the_same_brokers_are_named() -> None:
     (line,) = signs({("u", 7): frozenset({2, 9}), ("v", 0): frozenset({4, 3}), ("w", 1): frozenset({8, 9})})
-    assert line.startswith("u-7, v-0: somebody else moves them on brokers [2, 3, 4], which this plan uses: wait")
+    assert line.startswith("u-7, v-0: another plan moves them on brokers [2, 3, 4], which this plan uses: wait")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_wave_waits_for_moves_of_others_on_its_brokers() -> None:
     cluster.others = {("u", 7): frozenset({3, 9})}
     run = Run(cluster, ENTRIES)
     (waiting,) = next_step(run.journal, cluster.state(), 0)
-    assert waiting == Wait("u-7, which somebody else moves, to end")
+    assert waiting == Wait("u-7, which another plan moves, to end")
     assert not any(part.is_reassigning for part in cluster.partitions.values())
     cluster.others = {("u", 7): frozenset({4, 9})}  # those of the second wave
     for _ in range(3):

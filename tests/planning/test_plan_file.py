@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tierfetch.model.arrays import NONE
-from tierfetch.planning.cluster_state import ClusterState, PartitionState
+from tierfetch.planning.cluster_state import ClusterState, PartitionState, Placement
 from tierfetch.planning.goals import Goal, PlanError, PlanOptions
 from tierfetch.planning.plan_arrays import plan_file, planned_replicas
 from tierfetch.planning.plan_file import PlanFile, PlanFileError
@@ -64,7 +64,7 @@ def test_what_is_written_is_read_back(arrays, tier_first) -> None:
         (rows(("t", 0, [1]), tierfetch={"size_bytes": [1, 2]}), "2 numbers for 1 partitions"),
         (
             rows(("t", 0, [1, 2]), tierfetch={"leaders": [{"topic": "t", "partition": 0, "replicas": [2, 3]}]}),
-            "t-0 is to have other replicas than in partitions",
+            "t-0 has other replicas than in partitions",
         ),
     ],
 )
@@ -110,19 +110,39 @@ def problems(text: str, partition: PartitionState, **options: bool) -> list[str]
     [
         (rows(("u", 0, [1])), part(1), "u-0: there is no topic u"),
         (rows(("t", 1, [1])), part(1), "t-1: the topic has no partition 1"),
-        (rows(("t", 0, [4, 2])), part(1, 2), "t-0: broker 4 is to hold a replica, and is not alive"),
+        (rows(("t", 0, [4, 2])), part(1, 2), "t-0: broker 4 will hold a replica, and is not alive"),
         (rows(("t", 0, [1])), part(1, 2), "t-0: 1 replicas are planned where 2 are"),
         (rows(("t", 0, [3, 2])), part(1, 2, leader=-1), "t-0: it has no leader"),
         (rows(("t", 0, [3, 2])), part(3, 2, 1, adding=(3,), removing=(1,)), "t-0: it is being reassigned to [3, 2]"),
         (
             rows(("t", 0, [3])).replace('"replicas"', '"log_dirs": ["/data"], "replicas"'),
             part(1),
-            "t-0: log_dirs wants /data of broker 3: brokers choose among their directories themselves here",
+            "t-0: log_dirs names /data of broker 3, which does not say what log directories it has",
         ),
     ],
 )
 def test_a_plan_that_does_not_fit_is_named(text: str, partition: PartitionState, message: str) -> None:
     assert any(found.startswith(message) for found in problems(text, partition)), problems(text, partition)
+
+
+def test_D4_log_directories_are_checked_and_what_is_in_place_is_left_out() -> None:
+    text = rows(*(("t", number, [1, 2]) for number in range(3)))
+    for number, path in enumerate(("/a", "/b", "/c")):
+        text = text.replace(f'"partition": {number},', f'"partition": {number}, "log_dirs": ["{path}/", "any"],')
+    placements = {(("t", number), broker): Placement("/a") for number in range(3) for broker in (1, 2)}
+    state = ClusterState(
+        frozenset({1, 2}),
+        {("t", number): part(1, 2) for number in range(3)},
+        log_dirs={1: frozenset({"/a", "/b"}), 2: frozenset({"/a"})},
+        placements=placements,
+    )
+    plan = PlanFile.parse(text, "plan.json")
+    assert entries_of(plan, state)[1] == [
+        "t-2: log_dirs names /c, and broker 1 has no such log directory in use; it has /a, /b"
+    ]
+    (found,) = entries_of(plan.model_copy(update={"partitions": plan.partitions[:2]}), state)[0]
+    assert (found.partition, found.directories) == (1, ((1, "/b"),))
+    assert found.directories_before == ((1, "/a"), (2, "/a"))
 
 
 def test_a_dead_broker_may_keep_what_it_has_and_the_factor_may_change_if_allowed() -> None:

@@ -101,7 +101,7 @@ def test_C1_C5_whoever_leads_partitions_and_the_quorum_is_replaced_before_its_se
                 if is_led_without(active, admin.list_topics("t", timeout=2).topics["t"].partitions[led]):
                     break
         logs = [servers.log_file(node).read_text() for node in NODES]
-        gone = [node for node in NODES for log in logs if f"broker {node} is gone" in log]
+        gone = [node for node in NODES for log in logs if f"broker {node} is dead" in log]
         assert gone == [active], "by one controller, and nobody else"
 
 

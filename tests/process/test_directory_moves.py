@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
+from click.testing import CliRunner
 
 from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.main import cli
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.cluster import (
@@ -20,7 +25,7 @@ from tierfetch.protocol.messages.cluster import (
     DescribeLogDirsRequest,
 )
 from tierfetch.protocol.net.client import Address, KafkaClient
-from tierfetch.tests.process.clients import TIMEOUT_S, create_topic
+from tierfetch.tests.process.clients import TIMEOUT_S, Librdkafka, create_topic
 from tierfetch.tests.process.producing import SteadyProducer
 
 KILLS = 4
@@ -132,3 +137,70 @@ def test_D4_no_acknowledged_record_is_lost_when_the_broker_is_killed_while_its_r
     log = cluster.log_file(1).read_text()
     assert "Traceback" not in log
     assert "records (offsets" not in log
+
+
+def reassign(cluster: LocalCluster, command: str, plan: Path, *options: str, code: int = 0) -> str:
+    arguments = ["reassign", command, str(plan), *options, "--bootstrap", cluster.bootstrap_servers]
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == code, done.output
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("brokers", [(1, 2)], indirect=True)
+def test_D4_a_plan_with_log_dirs_moves_a_replica_is_verified_and_rolled_back(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    create_topic(cluster.bootstrap_servers, "t", replicas=2)
+    plan = tmp_path / "plan.json"
+    with SteadyProducer(cluster.bootstrap_servers, "t") as producer:
+        producer.wait_acknowledged(1000)
+        home, other = homes(cluster)
+        row = {"topic": "t", "partition": 0, "replicas": [1, 2], "log_dirs": [str(other), "any"]}
+        plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
+        said = reassign(cluster, "execute", plan, "--throttle", "50 MB/s")
+        assert "done: 1 partition" in said
+        assert futures(cluster) == [(str(other), False)]
+        assert "done: 1 partition" in reassign(cluster, "status", plan)
+        document = CliRunner().invoke(
+            cli,
+            [
+                "log-dirs",
+                "describe",
+                "--broker",
+                "1",
+                "--topic",
+                "t",
+                "--json",
+                "--bootstrap",
+                cluster.bootstrap_servers,
+            ],
+        )
+        where = {row["directory"]: len(row["replicas"]) for row in json.loads(document.stdout)}
+        assert where == {str(home): 0, str(other): 1}
+        assert "rolled back" in reassign(cluster, "rollback", plan)
+        assert futures(cluster) == [(str(home), False)]
+        producer.wait_acknowledged(1000)
+    producer.check_consumed()
+    row["log_dirs"] = ["/nowhere", "any"]
+    plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    said = reassign(cluster, "execute", plan, code=1)
+    assert "t-0: log_dirs names /nowhere, and broker 1 has no such log directory in use" in said
+
+
+@pytest.mark.parametrize("brokers", [(1, 2)], indirect=True)
+def test_D4_a_throttled_move_between_log_directories_is_cancelled(cluster: LocalCluster, tmp_path: Path) -> None:
+    create_topic(cluster.bootstrap_servers, "t", replicas=2)
+    Librdkafka().produce(cluster.bootstrap_servers, "t", [b"x" * 10_000] * 1000, "none")
+    home, other = homes(cluster)
+    plan = tmp_path / "plan.json"
+    row = {"topic": "t", "partition": 0, "replicas": [1, 2], "log_dirs": [str(other), "any"]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    command = [sys.executable, "-m", "tierfetch.cli.main", "reassign", "execute", str(plan), "--throttle", "100 kB/s"]
+    with subprocess.Popen([*command, "--bootstrap", cluster.bootstrap_servers], stderr=subprocess.PIPE) as execution:
+        for _ in poll(TIMEOUT_S, "the future log to be there"):
+            if (str(other), True) in futures(cluster):
+                break
+        assert "moving" in reassign(cluster, "status", plan)
+        reassign(cluster, "cancel", plan)
+        assert execution.wait(TIMEOUT_S) == 0
+    assert futures(cluster) == [(str(home), False)]

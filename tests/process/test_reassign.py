@@ -220,7 +220,7 @@ def test_a_plan_that_does_not_fit_the_cluster_is_named_and_not_begun(cluster: Lo
     moved.plan.write_text(json.dumps({"version": 1, "partitions": rows}))
     said = moved.run("execute", code=1)
     for problem in (
-        "unfit-0: broker 9 is to hold a replica, and is not alive; there are [1, 2, 3, 4]",
+        "unfit-0: broker 9 will hold a replica, and is not alive; alive are [1, 2, 3, 4]",
         "unfit-7: the topic has no partition 7",
         "nowhere-0: there is no topic nowhere",
         "unfit-1: 1 replicas are planned where 2 are",
@@ -235,7 +235,7 @@ def test_C6_a_second_plan_on_the_same_brokers_is_refused(cluster: LocalCluster, 
     process = first.start("execute", "--throttle", "1 MB/s")
     first.wait_moving()
     said = second.run("execute", "--throttle", "9 MB/s", code=1)
-    assert "nothing was begun:\nfirst-0: somebody else moves them on brokers [1, 2, 3, 4]" in said
+    assert "nothing was begun:\nfirst-0: another plan moves them on brokers [1, 2, 3, 4]" in said
     assert "have a replication throttle already" in said
     assert second.replicas() == second.before
     assert first.throttles()["leader.replication.throttled.rate"] == "1000000"
@@ -276,7 +276,8 @@ def test_C6_a_topic_that_is_deleted_while_it_moves_ends_the_plan_by_name(cluster
     output, _ = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 1
     for partition in (0, 1):
-        assert f"deleted-{partition}: it was deleted; go on without it (--skip-changed), or make a new plan" in output
+        line = f"deleted-{partition}: it was deleted; continue without it (--skip-changed), or make a new plan"
+        assert line in output
     assert "stopped, and nothing is under way" in output
     create_topic(cluster.bootstrap_servers, "deleted", partitions=2, replicas=2)
     assert moved.throttles() == {}

@@ -118,12 +118,12 @@ def test_bytes_behind_a_request_are_ignored_and_behind_a_response_are_not() -> N
     request = joined(codec.write_request(RequestHeader(ApiKey.API_VERSIONS, 0, 1, None), ApiVersionsRequest()))
     assert read_request(request[4:] + b"more")[0].api is ApiKey.API_VERSIONS
     response = joined(codec.write_response(ApiKey.API_VERSIONS, 0, 1, ApiVersionsResponse(api_keys=())))
-    with pytest.raises(MalformedMessageError, match="4 bytes behind a response"):
+    with pytest.raises(MalformedMessageError, match="4 bytes after a response"):
         codec.read_response(ApiKey.API_VERSIONS, 0, memoryview(response + b"more")[4:])
 
 
 def test_another_message_is_not_written() -> None:
-    with pytest.raises(TypeError, match="a MetadataRequest is to be written, not ApiVersionsRequest"):
+    with pytest.raises(TypeError, match="expected a MetadataRequest, not ApiVersionsRequest"):
         codec.write_request(RequestHeader(ApiKey.METADATA, 1, 1, None), ApiVersionsRequest())
 
 

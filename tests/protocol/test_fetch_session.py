@@ -305,9 +305,9 @@ def test_what_rests_is_left_out_until_it_is_roused() -> None:
     session, ended = resting(leader, fetcher, 2, 4)
     context = leader.begin(request(fetcher.next_request(wanted(1, 2, 3, 4))))
     assert numbers(context) == [1, 3]
-    session.on_roused.append(lambda asked: heard.append(asked.key.partition))
+    session.on_woken.append(lambda asked: heard.append(asked.key.partition))
     heard: list[int] = []
-    session.rouse(asked_of(session, 2))
+    session.wake(asked_of(session, 2))
     assert numbers(context) == [1, 2, 3]
     assert (heard, ended) == ([2], [])
 
@@ -349,7 +349,7 @@ def test_the_order_outlasts_a_rest() -> None:
         for asked in context.partitions
     }
     fetcher.response_received(leader.cache.respond(context, some, now_ms=0))
-    session.rouse(asked_of(session, 4))
+    session.wake(asked_of(session, 4))
     session.rest(asked_of(session, 2), lambda: None)
     assert numbers_to_look_at(leader, request(fetcher.next_request(wanted(1, 2, 3, 4)))) == [3, 4, 1]
 

@@ -15,7 +15,7 @@ from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch import messages as fetch_messages
 from tierfetch.protocol.fetch import wire as fetch_wire
 from tierfetch.protocol.fetch.messages import (
-    HIGH_WATERMARK_NOT_TOLD,
+    HIGH_WATERMARK_UNKNOWN,
     EpochEndOffset,
     FetchPartition,
     FetchPartitionResponse,
@@ -67,7 +67,7 @@ def request_of_version(request: FetchRequest, version: int) -> FetchRequest:
         partition = replace(partition, **missing)
         if version < 17:
             partition = replace(partition, replica_directory_id=None)
-        return partition if version >= 18 else replace(partition, high_watermark=HIGH_WATERMARK_NOT_TOLD)
+        return partition if version >= 18 else replace(partition, high_watermark=HIGH_WATERMARK_UNKNOWN)
 
     by_id = version >= 13
     return replace(
@@ -201,7 +201,7 @@ def test_a_truncated_response_is_malformed(response: FetchResponse, version: int
 def test_F11_a_thin_followers_local_start_is_a_field_that_others_skip(version: int) -> None:
     topic_id = UUID(int=7)
     thin = FetchPartition(0, local_log_start_offset=90)
-    full = replace(thin, local_log_start_offset=fetch_messages.LOCAL_LOG_START_NOT_TOLD)
+    full = replace(thin, local_log_start_offset=fetch_messages.LOCAL_LOG_START_UNKNOWN)
     name = {"topic_id": topic_id} if version >= 13 else {"topic": "t"}
 
     def request(partition: FetchPartition) -> FetchRequest:

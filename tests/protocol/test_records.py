@@ -72,7 +72,7 @@ def test_foreign_header_name_is_read_with_replacement_characters() -> None:
     ("records", "message"),
     [
         ([], "needs at least one record"),
-        ([Record(99, 0)], "lies below the base offset 100"),
+        ([Record(99, 0)], "is below the base offset 100"),
         ([Record(100, 0), Record(100, 0)], "do not rise"),
     ],
 )

@@ -20,10 +20,12 @@ from tierfetch.protocol.codec import (
     write_response,
 )
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.base import Message
 from tierfetch.protocol.messages.cluster import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+    MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from tierfetch.protocol.messages.groups import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
@@ -40,9 +42,10 @@ from tierfetch.protocol.messages.topics import AlterPartitionReassignmentsReques
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.net.slicing import PIECE_ELEMENTS, SPLITS, answered_in_pieces, pieces
 from tierfetch.protocol.request_elements import ELEMENTS_MAX_OF, REQUEST_ELEMENTS_MAX
-from tierfetch.protocol.wire.primitives import STEP_ELEMENTS, TAGGED_FIELDS_MAX, MalformedMessageError
+from tierfetch.protocol.wire.primitives import STEP_ELEMENTS, TAGGED_FIELDS_MAX, MalformedMessageError, Writer
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.protocol.wire.stepping import Steps
+from tierfetch.protocol.wire.steps import _Kept
 from tierfetch.tests.protocol.wire_fakes import Gate, joined, raw_peer, serving, until
 
 CONTEXT = RequestContext(ApiKey.METADATA, 4, None, 1, "peer", "PLAINTEXT", 0.0)
@@ -85,6 +88,45 @@ def test_many_small_arrays_are_steps_too() -> None:
     topics = tuple(ProduceTopic((ProducePartition(0, None),), f"t{number}") for number in range(3 * STEP_ELEMENTS))
     steps, request = counted(body_steps(RequestHeader(ApiKey.PRODUCE, 9, 1, None), ProduceRequest(-1, 1, topics)))
     assert (steps, request.topics) == (6, topics)
+
+
+def answered(*partitions: MetadataResponsePartition) -> MetadataResponse:
+    return MetadataResponse(brokers=(), topics=(MetadataResponseTopic(name="t", partitions=partitions),))
+
+
+@pytest.mark.parametrize("version", [4, 8, 12])
+def test_an_object_that_is_written_often_is_written_once(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, other = (MetadataResponsePartition(partition_index=index, leader_id=7) for index in (0, 1))
+    equal = MetadataResponsePartition(partition_index=0, leader_id=7)
+    expected = joined(write_response(ApiKey.METADATA, version, 1, answered(first, other)))
+    own_writers: list[Writer] = []
+
+    def noted(start: bytes = b"", *, flexible: bool) -> Writer:
+        own_writers.append(made := Writer(start, flexible=flexible))
+        return made
+
+    monkeypatch.setattr("tierfetch.protocol.wire.steps.Writer", noted)
+    assert joined(write_response(ApiKey.METADATA, version, 1, answered(first, other))) == expected
+    assert own_writers == []
+    assert joined(write_response(ApiKey.METADATA, version, 1, answered(equal, other))) == expected
+    assert len(own_writers) == 1
+
+
+def test_the_bytes_of_so_many_objects_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tierfetch.protocol.wire.steps.KEPT_MAX", 2)
+
+    def write(writer: Writer, item: Message) -> Steps[None]:
+        writer.int32(len(item.replica_nodes) if isinstance(item, MetadataResponsePartition) else -1)
+        yield from ()
+
+    kept = _Kept(MetadataResponsePartition, write)
+    sizes = []
+    for nodes in range(5):
+        writer = Writer(flexible=True)
+        kept.write(writer, MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=(1,) * nodes))
+        assert writer.out == nodes.to_bytes(4, "big")
+        sizes.append(len(kept._found))
+    assert sizes == [1, 2, 1, 2, 1]
 
 
 @pytest.mark.parametrize(("api", "limit"), [(ApiKey.METADATA, 50_000), (ApiKey.PRODUCE, 200_000), (ApiKey.VOTE, 1000)])

@@ -86,8 +86,8 @@ FETCH_REQUEST = st.builds(
                 st.builds(
                     fetch_messages.FetchPartition,
                     *(INT32, INT32, INT64, INT32, INT64, INT32, TOPIC_ID),
-                    INT64 | st.just(fetch_messages.HIGH_WATERMARK_NOT_TOLD),
-                    st.just(fetch_messages.LOCAL_LOG_START_NOT_TOLD),  # kio does not know it
+                    INT64 | st.just(fetch_messages.HIGH_WATERMARK_UNKNOWN),
+                    st.just(fetch_messages.LOCAL_LOG_START_UNKNOWN),  # kio does not know it
                 )
             ),
             TEXT,

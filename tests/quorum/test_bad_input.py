@@ -205,7 +205,7 @@ async def test_a_replica_that_is_not_itself_does_not_start_and_the_others_lose_n
     [
         (lambda data: data[:-70], "it has no footer"),
         (lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:], "CRC"),
-        (lambda data: data + data, "behind the snapshot's footer"),
+        (lambda data: data + data, "follows the snapshot's footer"),
         (lambda _: b"", "must begin with a snapshot header"),
     ],
     ids=["no footer", "bad CRC", "too much", "empty"],

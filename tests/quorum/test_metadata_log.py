@@ -16,7 +16,7 @@ from tierfetch.quorum.core.config import MetadataLogConfig
 from tierfetch.quorum.storage.election_file import QUORUM_STATE
 from tierfetch.quorum.storage.metadata_log import RECOVERY_POINT_EVERY, MetadataLog
 from tierfetch.quorum.storage.snapshot_file import STATIC_SETUP, snapshot_batches, snapshot_name
-from tierfetch.quorum.storage.unproven_voter import UNPROVEN_VOTER
+from tierfetch.quorum.storage.vote_keeper import UNPROVEN_VOTER
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
 

@@ -101,9 +101,9 @@ def test_Q9_a_snapshot_with_a_flipped_bit_under_a_crc_is_refused(data: st.DataOb
 
 def test_bytes_behind_the_footer_are_refused() -> None:
     whole = built([b"a"])
-    with pytest.raises(CorruptFileError, match="behind the snapshot's footer"):
+    with pytest.raises(CorruptFileError, match="follows the snapshot's footer"):
         parse_snapshot(whole + built([]), name="x")
-    with pytest.raises(CorruptFileError, match="3 bytes lie behind"):
+    with pytest.raises(CorruptFileError, match="3 bytes follow the last whole batch"):
         parse_snapshot(whole + b"abc", name="x")
 
 

@@ -44,7 +44,7 @@ ABORTED = AbortedTransaction(7, 120, 130, 131)
 def indexes_of(metadata: RemoteLogSegmentMetadata) -> dict[IndexType, bytes]:
     offsets, times = OffsetIndex(metadata.start_offset), TimeIndex(metadata.start_offset)
     for step in range(1, 10):
-        offsets.append(metadata.start_offset + 10 * step, 4096 * step)
+        offsets.append(metadata.start_offset + 10 * step, 100 * step)
         times.maybe_append(1_000 * step, metadata.start_offset + 10 * step)
     return {IndexType.OFFSET: offsets.encode(), IndexType.TIMESTAMP: times.encode()}
 
@@ -73,11 +73,11 @@ async def test_fetched_once_then_from_memory_then_from_the_file() -> None:
     tier, disk = tier_of(SEGMENT), MemoryDisk()
     cache = await open_cache(tier, disk)
     for _ in range(3):
-        assert (await cache.offset_index(SEGMENT)).lookup(155) == OffsetPosition(150, 5 * 4096)
+        assert (await cache.offset_index(SEGMENT)).lookup(155) == OffsetPosition(150, 500)
         assert (await cache.time_index(SEGMENT)).lookup(2_500).offset == 120
     assert len(tier.calls) == 2
     again = await open_cache(tier, disk)
-    assert (await again.offset_index(SEGMENT)).lookup(155) == OffsetPosition(150, 5 * 4096)
+    assert (await again.offset_index(SEGMENT)).lookup(155) == OffsetPosition(150, 500)
     assert (await again.time_index(SEGMENT)).lookup(2_500).offset == 120
     assert len(tier.calls) == 2
 
@@ -276,6 +276,20 @@ async def test_R4_what_is_built_from_kafkas_logs_leads_to_every_batch() -> None:
         ).last_entry
         compared += 1
     assert compared > 5
+
+
+@pytest.mark.parametrize("control", [ControlType.COMMIT, ControlType.ABORT])
+async def test_R4_a_damaged_transaction_index_counts_as_lost(control: ControlType) -> None:
+    tier, metadata = tier_of_log(ONE_TRANSACTION, marker_batch(control, base_offset=105, producer_id=7))
+    tier.objects[metadata.segment_id, IndexType.TRANSACTION] = b"not an index"
+    cache = await open_cache(tier)
+    if control is ControlType.COMMIT:
+        assert len(await cache.transaction_index(metadata)) == 0
+        return
+    for _ in range(3):
+        with pytest.raises(RemoteStorageCorruptError):
+            await cache.transaction_index(metadata)
+    assert [operation for operation, _ in tier.calls].count("fetch_log_segment") == 1, "not again for a minute"
 
 
 async def test_many_callers_share_one_fetch_and_its_error() -> None:

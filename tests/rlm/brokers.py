@@ -69,7 +69,7 @@ class Broker:
         self.metadata = metadata or InMemoryRemoteLogMetadataManager(shared)
         self.clock = Clock()
         self.epoch = -1
-        self.isr_log_start: Callable[[], int] = lambda: self.log.log_start_offset
+        self.isr_log_start: Callable[[], int] = lambda: self.log.state.log_start_offset
         self.manager = RemoteLogManager(
             storage,
             self.metadata,
@@ -113,18 +113,18 @@ class Broker:
             await self.log.roll()
         await append(self.log, 1, epoch=self.epoch)
         if commit:
-            self.log.update_high_watermark(self.log.log_end_offset)
+            self.log.update_high_watermark(self.log.state.log_end_offset)
 
     async def replicate_from(self, leader: Broker) -> None:
         """Fetch everything, and roll where the leader rolled."""
-        for segment in leader.log.segments:
-            if self.log.log_end_offset < segment.next_offset:
-                data = await read_bytes(leader.log, self.log.log_end_offset, segment.next_offset)
+        for segment in leader.log.state.segments:
+            if self.log.state.log_end_offset < segment.next_offset:
+                data = await read_bytes(leader.log, self.log.state.log_end_offset, segment.next_offset)
                 await self.log.append_as_follower(data)
-            if not segment.is_active and self.log.log_end_offset == segment.next_offset:
+            if not segment.is_active and self.log.state.log_end_offset == segment.next_offset:
                 await self.log.roll()
-        self.log.update_high_watermark(leader.log.high_watermark)
-        await self.log.increment_log_start_offset(leader.log.log_start_offset)
+        self.log.update_high_watermark(leader.log.state.high_watermark)
+        await self.log.increment_log_start_offset(leader.log.state.log_start_offset)
 
     @property
     def ledger(self) -> RemoteLogLedger:
@@ -134,7 +134,7 @@ class Broker:
 
     @property
     def active_base_offset(self) -> int:
-        return self.log.active_segment.base_offset
+        return self.log.state.segments.active.base_offset
 
     def tiered_to(self) -> int:
         """End (exclusive) of the finished segments, which must be without a gap from the first one on."""
@@ -170,11 +170,11 @@ def check_segment(storage: MemoryRemoteStorage, segment: RemoteLogSegmentMetadat
 
 async def everything(broker: Broker) -> bytes:
     """All batches from the log start on, from the tier and then from the local log."""
-    local_start = broker.log.offsets.local_log_start_offset
+    local_start = broker.log.state.offsets.local_log_start_offset
     parts: list[bytes] = []
-    offset = broker.log.log_start_offset
+    offset = broker.log.state.log_start_offset
     while offset < local_start:
-        epoch = broker.log.epochs.epoch_for_offset(offset)
+        epoch = broker.log.state.epochs.epoch_for_offset(offset)
         assert epoch is not None
         segment = broker.ledger.find(epoch, offset)
         assert segment is not None, f"offset {offset} is in neither tier"

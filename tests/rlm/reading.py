@@ -64,9 +64,9 @@ async def close_readers(readers: Readers) -> None:
 
 async def tier_all(broker: Broker) -> None:
     """Let everything but the active segment be in the tier alone."""
-    broker.log.update_config(replace(broker.log.config, local_retention_bytes=1))
+    broker.log.update_config(replace(broker.log.state.config, local_retention_bytes=1))
     broker.manager.config_changed(PARTITION)
-    await until(lambda: broker.log.offsets.local_log_start_offset == broker.active_base_offset)
+    await until(lambda: broker.log.state.offsets.local_log_start_offset == broker.active_base_offset)
 
 
 def at(broker: Broker, offset: int, **changes: object) -> RemoteRead:
@@ -75,7 +75,7 @@ def at(broker: Broker, offset: int, **changes: object) -> RemoteRead:
         "log": broker.log,
         "offset": offset,
         "max_bytes": 1 << 20,
-        "max_offset": broker.log.high_watermark,
+        "max_offset": broker.log.state.high_watermark,
         **changes,
     }
     return RemoteRead(**values)  # type: ignore[arg-type]

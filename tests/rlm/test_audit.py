@@ -58,7 +58,7 @@ def kinds(report: AuditReport) -> list[FindingKind]:
 @pytest.mark.parametrize("deep", [False, True])
 async def test_sound_tier_has_no_findings(tiered: Broker, deep: bool) -> None:
     report = await run(tiered, deep=deep)
-    assert report == AuditReport(3, sum(segment.size_bytes for segment in tiered.log.segments[:-1]), ())
+    assert report == AuditReport(3, sum(segment.size_bytes for segment in tiered.log.state.segments[:-1]), ())
     assert report.is_sound
 
 

@@ -134,7 +134,7 @@ async def test_segment_that_was_rolled_meanwhile_is_not_rolled_again(
     await upkeep.perform(RollActive(0), {})
     await append(log, 2)
     await upkeep.perform(RollActive(0), {})
-    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    assert [segment.base_offset for segment in log.state.segments] == [0, 2]
 
 
 def test_good_findings_go_with_the_local_segments_and_bad_ones_fade() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -116,7 +117,7 @@ def each_step(at_nth: Callable[[], Awaitable[object]], width: int = 1) -> Iterat
 def is_done(broker: Broker) -> bool:
     ledger = broker.manager.ledger(PARTITION)
     return (
-        broker.log.offsets.local_log_start_offset == broker.active_base_offset
+        broker.log.state.offsets.local_log_start_offset == broker.active_base_offset
         and ledger is not None
         and len(ledger) == len(ledger.finished()) > 0
     )
@@ -187,7 +188,7 @@ async def test_R1_R3_kill_between_any_two_effects_and_restart(after: int) -> Non
         successor = Broker(after, broker.storage, shared, config=IMPATIENT, disk=broker.disk.restart("kept"))
         successor.clock.now_ms += IMPATIENT.copy_deadline.of_size_ms(10_000) + 1
         broker.storage.steps = Steps(STEPS_MAX, asyncio.Event().wait)
-        await successor.open(SHRINKING, high_watermark=broker.log.high_watermark)
+        await successor.open(SHRINKING, high_watermark=broker.log.state.high_watermark)
         await successor.lead(1)
         await check_outcome(successor, produced)
         await successor.close()
@@ -204,7 +205,7 @@ async def test_R3_leader_that_was_swept_meanwhile_leaves_nothing() -> None:
     abandoned = zombie.ledger.segments()[0].segment_id
     successor = Broker(2, zombie.storage, shared, disk=zombie.disk.restart("kept"))
     successor.clock.now_ms += QUICK.copy_deadline.of_size_ms(10_000) + 1
-    await successor.open(TIERED, high_watermark=zombie.log.high_watermark)
+    await successor.open(TIERED, high_watermark=zombie.log.state.high_watermark)
     await successor.lead(1)
     await until(lambda: successor.is_all_tiered() and len(successor.ledger) == 2)
     zombie.storage.objects[abandoned, None] = b"what arrived late"
@@ -270,9 +271,32 @@ async def test_R1_storage_that_stays_away_blocks_no_producer_and_loses_nothing(f
     broker.storage.fail_after_effect = fail_after_effect
     produced = await tier_two_segments(broker)
     await until(lambda: broker.manager.counters.errors["copy"] > 3)
-    assert broker.log.offsets.local_log_start_offset == 0
+    assert broker.log.state.offsets.local_log_start_offset == 0
     broker.storage.faults = None
     await check_outcome(broker, produced)
+    await broker.close()
+
+
+async def test_R1_a_tier_that_goes_away_later_is_warned_of_once_for_each_outage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The attempts go on for hours, on every partition."""
+    caplog.set_level(logging.INFO)
+
+    def copies_failed() -> list[int]:
+        return [record.levelno for record in caplog.records if ": copy failed, retrying in" in record.getMessage()]
+
+    broker = Broker(1, MemoryRemoteStorage(), SharedMetadata(), config=IMPATIENT)
+    produced = await tier_two_segments(broker)
+    await check_outcome(broker, produced)
+    for _ in range(2):
+        caplog.clear()
+        broker.storage.faults = FailNth(1, persistent=True)
+        await broker.fill(1)
+        await until(lambda: len(copies_failed()) >= 4)
+        assert copies_failed().count(logging.WARNING) == 1
+        broker.storage.faults = None
+        await until(lambda: broker.manager.copy_lag(PARTITION).segments == 0)
     await broker.close()
 
 
@@ -297,12 +321,12 @@ async def test_R4_a_damaged_segment_is_tried_once_said_and_copied_once_it_was_me
     await broker.lead(0)
     await broker.fill(3, commit=False)
     produced = await read_bytes(broker.log, 0)
-    damaged = broker.log.segments[1]
+    damaged = broker.log.state.segments[1]
     with damaged.pinned():
         file = await damaged.file()
         (byte,) = await file.read(70, 1)
         await file.write(70, bytes([byte ^ 1]))
-        broker.log.update_high_watermark(broker.log.log_end_offset)
+        broker.log.update_high_watermark(broker.log.state.log_end_offset)
         await until(lambda: broker.manager.counters.errors["copy"] > 3)
         lag = broker.manager.copy_lag(PARTITION)
         assert (lag.segments, lag.is_held_up, broker.tiered_to()) == (2, True, damaged.base_offset)
@@ -333,10 +357,10 @@ async def test_R4_local_disk_that_fails_at_any_effect_loses_nothing(persistent: 
         for _ in range(20):
             await asyncio.sleep(0)
         broker.disk.faults = None
-        if broker.log.failure is not None:
+        if broker.log.state.failure is not None:
             await broker.close()
             again = Broker(1, broker.storage, broker.shared, config=IMPATIENT, disk=broker.disk.restart("kept"))
-            await again.open(SHRINKING, high_watermark=broker.log.high_watermark)
+            await again.open(SHRINKING, high_watermark=broker.log.state.high_watermark)
             await again.lead(1)
             again.produced = broker.produced
             broker = again
@@ -353,8 +377,8 @@ async def test_R1_R4_machine_that_stops_at_any_effect_on_its_disk_loses_nothing(
         with suppress(BaseExceptionGroup, DiskCrash):
             await broker.close()
         again = Broker(1, broker.storage, broker.shared, config=IMPATIENT, disk=broker.disk.restart(unsynced))
-        await again.open(SHRINKING, high_watermark=broker.log.high_watermark)
-        assert again.log.log_end_offset == broker.log.log_end_offset
+        await again.open(SHRINKING, high_watermark=broker.log.state.high_watermark)
+        assert again.log.state.log_end_offset == broker.log.state.log_end_offset
         await again.lead(1)
         await check_outcome(again, broker.produced)
         await again.close()

@@ -149,7 +149,7 @@ class TestCopy:
         leader.storage.hang_on.add("copy_log_segment_data")
         await leader.fill(2)
         await until(lambda: leader.manager.copy_lag(PARTITION).segments == 2)
-        size = leader.log.segments[0].size_bytes
+        size = leader.log.state.segments[0].size_bytes
         assert leader.manager.copy_lag(PARTITION).bytes == 2 * size
         leader.storage.hang_on.clear()
         leader.follow()
@@ -205,7 +205,7 @@ class TestCopy:
         await append(leader.log, 2, epoch=1)
         await leader.log.roll()
         monkeypatch.setattr(leader.log, "producer_snapshot_at", raise_log_start)
-        leader.log.update_high_watermark(leader.log.log_end_offset)
+        leader.log.update_high_watermark(leader.log.state.log_end_offset)
         await until(lambda: leader.tiered_to() == 8)
         for segment in leader.ledger.finished():
             index = decode_leader_epochs(leader.storage.objects[segment.segment_id, IndexType.LEADER_EPOCH])
@@ -233,7 +233,7 @@ class TestCopy:
         await asyncio.sleep(0.05)
         assert leader.tiered_to() == 2
         await end_transaction(leader.log, ControlType.COMMIT, 1)
-        leader.log.update_high_watermark(leader.log.log_end_offset)
+        leader.log.update_high_watermark(leader.log.state.log_end_offset)
         await until(leader.is_all_tiered)
 
 
@@ -242,8 +242,8 @@ class TestRetention:
         leader.log.update_config(replace(TIERED, local_retention_bytes=1))
         await leader.fill(3)
         before = await read_bytes(leader.log, 0)
-        await until(lambda: leader.log.offsets.local_log_start_offset == leader.active_base_offset == 18)
-        assert leader.log.log_start_offset == 0
+        await until(lambda: leader.log.state.offsets.local_log_start_offset == leader.active_base_offset == 18)
+        assert leader.log.state.log_start_offset == 0
         assert await everything(leader) == before
         sizes = [call for call in leader.storage.calls if call[0] == "log_segment_size"]
         assert len(sizes) == 6, "each once after its copy, once before the local segment goes"
@@ -252,7 +252,7 @@ class TestRetention:
         leader.log.update_config(replace(TIERED, local_retention_ms=0))
         leader.clock.now_ms = NOW_MS + 1_000_000
         await leader.fill(1)
-        await until(lambda: leader.log.offsets.local_log_start_offset == leader.log.log_end_offset == 7)
+        await until(lambda: leader.log.state.offsets.local_log_start_offset == leader.log.state.log_end_offset == 7)
         check_tier(leader.storage, leader.ledger)
 
     async def test_R2_bootstrap_rule_9_follower_deletes_what_is_tiered_on_its_own_lineage(
@@ -261,19 +261,19 @@ class TestRetention:
         follower.log.update_config(replace(TIERED, local_retention_bytes=1))
         await leader.fill(2)
         await follower.replicate_from(leader)
-        await until(lambda: follower.log.offsets.local_log_start_offset == 12)
-        assert follower.log.log_start_offset == 0
+        await until(lambda: follower.log.state.offsets.local_log_start_offset == 12)
+        assert follower.log.state.log_start_offset == 0
         assert follower.tiered_to() == 12, "the follower knows the highest tiered offset"
 
     async def test_retention_counts_no_batch_that_is_still_being_written(self, leader: Broker) -> None:
         await leader.fill(2)
         await until(leader.is_all_tiered)
-        behind_bytes = sum(segment.size_bytes for segment in leader.log.segments[1:])
+        behind_bytes = sum(segment.size_bytes for segment in leader.log.state.segments[1:])
         leader.log.update_config(replace(TIERED, retention_bytes=behind_bytes + 1))
         is_held, may_go_on = asyncio.Event(), asyncio.Event()
 
         async def hold(effect: Effect) -> None:
-            if effect.path == leader.log.active_segment.path and effect.operation == "write":
+            if effect.path == leader.log.state.segments.active.path and effect.operation == "write":
                 is_held.set()
                 await may_go_on.wait()
 
@@ -282,10 +282,10 @@ class TestRetention:
         await is_held.wait()
         leader.manager.config_changed(PARTITION)
         await asyncio.sleep(0.05)
-        assert leader.log.log_start_offset == 0
+        assert leader.log.state.log_start_offset == 0
         may_go_on.set()
         await writing
-        await until(lambda: leader.log.log_start_offset == 6)
+        await until(lambda: leader.log.state.log_start_offset == 6)
 
     async def test_R4_bootstrap_rule_8_remote_retention_waits_until_the_isr_has_the_log_start(
         self, leader: Broker
@@ -296,7 +296,7 @@ class TestRetention:
         await until(leader.is_all_tiered)
         leader.log.update_config(replace(TIERED, retention_bytes=1))
         leader.manager.config_changed(PARTITION)
-        await until(lambda: leader.log.log_start_offset == 18)
+        await until(lambda: leader.log.state.log_start_offset == 18)
         await asyncio.sleep(0.05)
         assert len(leader.ledger.finished()) == 3
         in_sync = 12
@@ -314,7 +314,7 @@ class TestRetention:
         await leader.fill(3)
         leader.log.update_config(replace(TIERED, local_retention_bytes=1))
         leader.manager.config_changed(PARTITION)
-        await until(lambda: leader.log.offsets.local_log_start_offset == 18)
+        await until(lambda: leader.log.state.offsets.local_log_start_offset == 18)
         objects = dict(leader.storage.objects)
         await leader.manager.stop(PARTITION)
         first = next(e.segment_id for e in shared.events(PARTITION))
@@ -327,7 +327,7 @@ class TestRetention:
         await until(lambda: again.manager.ledger(PARTITION))
         for _ in range(200):
             await asyncio.sleep(0)
-        assert leader.log.log_start_offset == 0
+        assert leader.log.state.log_start_offset == 0
         assert leader.storage.objects == objects
         await again.close()
 
@@ -340,7 +340,7 @@ class TestRetention:
         before = await read_bytes(leader.log, 0)
         leader.log.update_config(replace(TIERED, local_retention_bytes=1))
         leader.manager.config_changed(PARTITION)
-        await until(lambda: leader.log.offsets.local_log_start_offset == 12)
+        await until(lambda: leader.log.state.offsets.local_log_start_offset == 12)
         await until(lambda: leader.ledger.get(lost.segment_id) is None)
         assert leader.manager.counters.disproven_segments
         assert await everything(leader) == before
@@ -384,17 +384,17 @@ class TestRetention:
     ) -> None:
         leader.log.update_config(replace(TIERED, local_retention_bytes=1))
         await leader.fill(2)
-        await until(lambda: leader.log.offsets.local_log_start_offset == 12)
+        await until(lambda: leader.log.state.offsets.local_log_start_offset == 12)
         await leader.log.increment_log_start_offset(6)
         await leader.log.close()
         await leader.close()
         await until(lambda: True)
         again = Broker(1, leader.storage, shared, disk=leader.disk)
         await again.open(log_start_offset=None)
-        assert not again.log.log_start_known
+        assert not again.log.state.log_start_known
         again.follow()
-        await until(lambda: again.log.log_start_known)
-        assert again.log.log_start_offset in {0, 6}
+        await until(lambda: again.log.state.log_start_known)
+        assert again.log.state.log_start_offset in {0, 6}
         await again.close()
 
     async def test_follower_looks_again_at_an_object_that_was_missing(self, leader: Broker, follower: Broker) -> None:
@@ -405,9 +405,9 @@ class TestRetention:
         await follower.replicate_from(leader)
         follower.manager.wake(PARTITION)
         await until(lambda: follower.manager.counters.disproven_segments)
-        assert follower.log.offsets.local_log_start_offset == 0
+        assert follower.log.state.offsets.local_log_start_offset == 0
         leader.storage.objects = hidden
-        await until(lambda: follower.log.offsets.local_log_start_offset == 6)
+        await until(lambda: follower.log.state.offsets.local_log_start_offset == 6)
 
     async def test_action_without_effect_is_not_repeated_at_once(
         self, leader: Broker, monkeypatch: pytest.MonkeyPatch
@@ -451,11 +451,11 @@ class TestDisable:
     ) -> None:
         leader.log.update_config(replace(TIERED, local_retention_bytes=1))
         await leader.fill(2)
-        await until(lambda: leader.log.offsets.local_log_start_offset == 12)
+        await until(lambda: leader.log.state.offsets.local_log_start_offset == 12)
         leader.log.update_config(LogConfig(remote_log_delete_on_disable=True))
         leader.manager.config_changed(PARTITION)
         await until(lambda: leader.storage.objects == {} and not leader.ledger.segments())
-        assert leader.log.log_start_offset == leader.log.offsets.local_log_start_offset == 12
+        assert leader.log.state.log_start_offset == leader.log.state.offsets.local_log_start_offset == 12
         await leader.fill(1)
         leader.log.update_config(TIERED)
         leader.manager.config_changed(PARTITION)
@@ -664,7 +664,7 @@ async def test_bootstrap_rule_11_internal_topics_are_never_tiered(
     assert storage.calls == []
     assert shared.events(internal) == []
     assert broker.manager.ledger(internal) is None
-    assert broker.log.offsets.local_log_start_offset == 0
+    assert broker.log.state.offsets.local_log_start_offset == 0
     await broker.close()
 
 
@@ -687,11 +687,11 @@ async def test_bootstrap_rule_11_nothing_counts_as_tiered_before_finished_is_com
     assert {kind for _, kind in leader.storage.objects} >= {None, IndexType.OFFSET}
     await asyncio.sleep(0.03)
     pending = earliest_pending_upload(
-        leader.ledger, leader.log.epochs, log_start_offset=0, local_log_start_offset=0, log_end_offset=7
+        leader.ledger, leader.log.state.epochs, log_start_offset=0, local_log_start_offset=0, log_end_offset=7
     )
     assert pending is not None
     assert (pending.offset, leader.ledger.finished()) == (0, [])
-    assert leader.log.offsets.local_log_start_offset == 0
+    assert leader.log.state.offsets.local_log_start_offset == 0
     may_commit.set()
-    await until(lambda: leader.log.offsets.local_log_start_offset == 6)
+    await until(lambda: leader.log.state.offsets.local_log_start_offset == 6)
     assert leader.ledger.finished()[-1].end_offset == 5

@@ -49,7 +49,7 @@ class TestRead:
         await broker.fill(4)
         before = await read_bytes(broker.log, 0)
         await tier_all(broker)
-        data, _ = await consume(readers, at(broker, 0, max_bytes=max_bytes), broker.log.log_end_offset)
+        data, _ = await consume(readers, at(broker, 0, max_bytes=max_bytes), broker.log.state.log_end_offset)
         assert data == before
 
     async def test_R4_first_batch_holds_the_offset(self, broker: Broker, readers: Readers) -> None:
@@ -114,8 +114,8 @@ class TestRead:
         await tier_all(broker)
         (segment,) = broker.ledger.finished()
         # A leader of epoch 0 that was lost had written offsets 4 and 5; on this lineage they are of epoch 1.
-        broker.log.epochs.truncate_from_end(4)
-        broker.log.epochs.assign(1, 4)
+        broker.log.state.epochs.truncate_from_end(4)
+        broker.log.state.epochs.assign(1, 4)
         assert segment.end_offset == 5
         assert (await read(readers, at(broker, 0))).next_offset == 4
         with pytest.raises(KafkaError, match="offset 4 of leader epoch 1 is in neither the local log nor the tier"):
@@ -145,7 +145,7 @@ class TestAborted:
         await log.roll()
         await append(log, 2)
         await end_transaction(log, ControlType.ABORT, 3)
-        log.update_high_watermark(log.log_end_offset)
+        log.update_high_watermark(log.state.log_end_offset)
 
     @pytest.mark.parametrize("is_denied", [True, False], ids=["kafka-4", "kafka-3"])
     @pytest.mark.parametrize("max_bytes", [1, 250, 1 << 20])
@@ -153,7 +153,7 @@ class TestAborted:
         self, broker: Broker, readers: Readers, max_bytes: int, is_denied: bool
     ) -> None:
         await self.produce_transactions(broker)
-        end = broker.log.log_end_offset
+        end = broker.log.state.log_end_offset
         before = await read_bytes(broker.log, 0)
         expected = committed_records_of(before, await broker.log.aborted_transactions(0, end))
         await tier_all(broker)
@@ -169,7 +169,7 @@ class TestAborted:
         await self.produce_transactions(broker)
         expected = {o: await broker.log.aborted_transactions(o, o + 1) for o in range(11)}
         await tier_all(broker)
-        for offset in range(broker.log.offsets.local_log_start_offset):
+        for offset in range(broker.log.state.offsets.local_log_start_offset):
             records = await read(readers, at(broker, offset, max_bytes=1, with_aborted=True))
             ((_, header),) = iter_batches(records.records)
             if header.is_control or not header.is_transactional:
@@ -192,11 +192,11 @@ class TestAborted:
         await broker.manager.stop(PARTITION)
         await broker.metadata.assign([PARTITION])
         await log.truncate_fully_and_start_at(4, log_start_offset=0)
-        log.epochs.assign(0, 0)
+        log.state.epochs.assign(0, 0)
         await log.assign_epoch(1)
         await end_transaction(log, ControlType.COMMIT, 1, epoch=1)
-        log.update_high_watermark(log.log_end_offset)
-        assert log.epochs.entries == (EpochEntry(0, 0), EpochEntry(1, 4))
+        log.update_high_watermark(log.state.log_end_offset)
+        assert log.state.epochs.entries == (EpochEntry(0, 0), EpochEntry(1, 4))
         records = await read(readers, at(broker, 0, with_aborted=True))
         assert (records.next_offset, records.aborted) == (4, ())
 
@@ -243,7 +243,7 @@ class TestAborted:
         await read(readers, at(broker, 0, max_bytes=1, with_aborted=True))
         asked = {segment for operation, segment in broker.storage.calls if operation == "fetch_index txnindex"}
         assert asked == {broker.ledger.finished()[0].segment_id}, "no transaction was open at its end"
-        end = broker.log.log_end_offset
+        end = broker.log.state.log_end_offset
         data, aborted = await consume(readers, at(broker, 0, max_bytes=1, with_aborted=True), end)
         assert (data, aborted) == (before, [])
 
@@ -261,7 +261,7 @@ class TestAborted:
     async def test_read_uncommitted_asks_for_no_transaction_index(self, broker: Broker, readers: Readers) -> None:
         await self.produce_transactions(broker)
         await tier_all(broker)
-        await consume(readers, at(broker, 0), broker.log.log_end_offset)
+        await consume(readers, at(broker, 0), broker.log.state.log_end_offset)
         assert not any(operation == "fetch_index txnindex" for operation, _ in broker.storage.calls)
 
 
@@ -314,11 +314,39 @@ class TestTimes:
             if i % 3 == 2:
                 await broker.log.roll()
         await append(broker.log, 1, timestamp_ms=NOW_MS + 149)
-        broker.log.update_high_watermark(broker.log.log_end_offset)
+        broker.log.update_high_watermark(broker.log.state.log_end_offset)
         times = [NOW_MS + delta for delta in range(-1, 155)]
         expected = [await broker.log.offset_for_timestamp(time) for time in times]
         await tier_all(broker)
         assert [await readers.times.offset_for_timestamp(PARTITION, broker.log, time) for time in times] == expected
+
+    @pytest.mark.parametrize("wrong", ["index", "timeindex"])
+    async def test_R4_an_index_that_its_log_contradicts_hides_no_record_from_a_search_by_time(
+        self, broker: Broker, readers: Readers, wrong: str
+    ) -> None:
+        for i in range(12):
+            await append(broker.log, 3, timestamp_ms=NOW_MS + 10 * i)
+        await broker.log.roll()
+        await append(broker.log, 1, timestamp_ms=NOW_MS + 120)
+        broker.log.update_high_watermark(broker.log.state.log_end_offset)
+        expected = [await broker.log.offset_for_timestamp(NOW_MS + delta) for delta in range(110)]
+        await tier_all(broker)
+
+        def lead_too_far(operation: str, data: bytes) -> bytes:
+            """Every second entry is the next one's, as of a segment with larger batches."""
+            if operation != f"fetch_index {wrong}":
+                return data
+            size, key = (8, 4) if wrong == "index" else (12, 8)
+            entries = [data[at : at + size] for at in range(0, len(data), size)]
+            pairs = zip(entries[::2], entries[1::2], strict=False)
+            return b"".join(first[:key] + second[key:] for first, second in pairs)
+
+        broker.storage.tamper = lead_too_far
+        found = [
+            await readers.times.offset_for_timestamp(PARTITION, broker.log, NOW_MS + delta) for delta in range(110)
+        ]
+        assert found == expected
+        assert readers.indexes.rebuilt == 1
 
     async def test_R4_bootstrap_rule_10_records_below_the_log_start_are_no_answer(
         self, broker: Broker, readers: Readers
@@ -356,7 +384,7 @@ class TestTimes:
 
         monkeypatch.setattr(*searched, search_late)
         found = await readers.times.offset_for_timestamp(PARTITION, broker.log, NOW_MS + 40)
-        assert broker.log.offsets.local_log_start_offset == 6
+        assert broker.log.state.offsets.local_log_start_offset == 6
         assert found is not None
         assert found.offset == 4
 
@@ -380,7 +408,7 @@ class TestTimes:
         monkeypatch.setattr(broker.storage, "fetch_index", fetch_late)
         found = await readers.times.offset_for_timestamp(PARTITION, broker.log, 0)
         assert found is not None
-        assert found.offset == broker.log.log_start_offset == first.end_offset + 1
+        assert found.offset == broker.log.state.log_start_offset == first.end_offset + 1
 
     async def test_tier_is_not_asked_for_what_is_local(self, broker: Broker, readers: Readers) -> None:
         await broker.fill(3)
@@ -426,7 +454,7 @@ class TestTimes:
             if i % 4 == 2:
                 await broker.log.roll()
         await append(broker.log, 1, timestamp_ms=NOW_MS + (500 if youngest == 12 else 3))
-        broker.log.update_high_watermark(broker.log.log_end_offset)
+        broker.log.update_high_watermark(broker.log.state.log_end_offset)
         expected = await broker.log.max_timestamp_offset()
         await tier_all(broker)
         assert await readers.times.max_timestamp_offset(PARTITION, broker.log) == expected
@@ -489,9 +517,9 @@ async def test_R4_tier_written_by_apache_kafka(topic: str, max_bytes: int) -> No
     storage = LocalTieredStorage(LocalTieredStorage.Config(dir=samples.TIER.parent))
     readers = await make_readers(storage, metadata, chunk_bytes=1 << 15, cache_bytes=1 << 18)
     log = await open_sample_log(topic)
-    local_start = log.active_segment.base_offset
+    local_start = log.state.segments.active.base_offset
     await log.delete_local_segments(local_start)
-    end = log.log_end_offset
+    end = log.state.log_end_offset
     request = RemoteRead(partition=partition, log=log, offset=0, max_bytes=max_bytes, max_offset=end, with_aborted=True)
     data, aborted = await consume(readers, request, end)
     expected = samples.expected()[topic]
@@ -508,5 +536,5 @@ async def open_sample_log(topic: str) -> PartitionLog:
     disk.put_tree(samples.partition_directory(topic), DIRECTORY)
     config = LogConfig(segment_bytes=65536, remote_storage_enable=True)
     log = await open_log(disk, config=config, is_clean=True, log_start_offset=0)
-    log.update_high_watermark(log.log_end_offset)
+    log.update_high_watermark(log.state.log_end_offset)
     return log

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable
 
 import pytest
@@ -28,7 +29,7 @@ class TestFaults:
         for n in range(1, 5):
             broker.storage.faults = FailNth(n)
             fresh = await make_readers(broker.storage, broker.metadata)
-            data, _ = await consume(fresh, at(broker, 3), broker.log.log_end_offset)
+            data, _ = await consume(fresh, at(broker, 3), broker.log.state.log_end_offset)
             assert before.endswith(data)
             await close_readers(fresh)
 
@@ -101,16 +102,45 @@ class TestFaults:
         broker.storage.tamper = lambda operation, data: index if operation == "fetch_index index" else data
         assert await other.reader.read(at(broker, 3)) == whole
 
-    async def test_index_that_points_into_the_middle_of_a_batch_is_a_storage_error(
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            pytest.param((1, 13), id="into the middle of a batch"),
+            pytest.param((1, -1), id="to the last batch, past what is looked for"),
+            pytest.param((1, 1 << 20), id="beyond the log"),
+        ],
+    )
+    async def test_R4_index_that_its_log_contradicts_is_built_again_from_the_log_once(
+        self, broker: Broker, readers: Readers, wrong: tuple[int, int], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        await broker.fill(1)
+        log = await read_bytes(broker.log, 0)
+        await tier_all(broker)
+        offset, position = wrong
+        if position < 0:
+            position = [at for at, header in iter_batches(log) if header.last_offset <= 5][-1]
+        index = struct.pack(">ii", offset, position)
+        broker.storage.tamper = lambda operation, data: index if operation == "fetch_index index" else data
+        found = await read(readers, at(broker, 3))
+        _, first = next(iter_batches(found.records))
+        assert first.base_offset <= 3 <= first.last_offset
+        for _ in range(3):
+            await read(readers, at(broker, 3))
+        assert readers.indexes.rebuilt == 1
+        assert caplog.text.count("building it from the") == 1
+
+    async def test_R4_a_log_that_contradicts_every_index_is_a_storage_error_and_is_not_scanned_each_time(
         self, broker: Broker, readers: Readers
     ) -> None:
         await broker.fill(1)
         await tier_all(broker)
-        wrong = b"\0\0\0\1\0\0\0\x0d"
-        broker.storage.tamper = lambda operation, data: wrong if operation == "fetch_index index" else data
-        with pytest.raises(KafkaError) as refused:
-            await readers.reader.read(at(broker, 3))
-        assert refused.value.code is ErrorCode.kafka_storage_error
+        shifted = lambda operation, data: data[7:] + data[:7] if operation == "fetch_log_segment" else data  # noqa: E731
+        broker.storage.tamper = shifted
+        for _ in range(5):
+            with pytest.raises(KafkaError) as refused:
+                await readers.reader.read(at(broker, 3))
+            assert refused.value.code is ErrorCode.kafka_storage_error
+        assert readers.indexes.rebuilt <= 1
 
     async def test_slow_tier_gives_no_records_in_time_and_goes_on_fetching(self, broker: Broker) -> None:
         await broker.fill(1)

@@ -43,9 +43,9 @@ async def test_R1_R4_through_the_tier_and_back(tmp_path: Path) -> None:
     for _ in range(40):
         await append(log, 3, value=bytes(1000))
     produced = await read_bytes(log, 0)
-    log.update_high_watermark(log.log_end_offset)
-    manager.lead(PARTITION, log, 0, lambda: log.log_start_offset)
-    await until(lambda: log.offsets.local_log_start_offset == log.active_segment.base_offset > 0)
+    log.update_high_watermark(log.state.log_end_offset)
+    manager.lead(PARTITION, log, 0, lambda: log.state.log_start_offset)
+    await until(lambda: log.state.offsets.local_log_start_offset == log.state.segments.active.base_offset > 0)
 
     objects = {
         path.suffix for path in (tmp_path / "tier" / STORAGE_DIRECTORY / partition_directory(PARTITION)).iterdir()
@@ -68,7 +68,9 @@ async def test_R1_R4_through_the_tier_and_back(tmp_path: Path) -> None:
     reader = RemoteLogReader(metadata, chunks, indexes, max_wait_ms=5000)
     consumed, offset = b"", 0
     while True:
-        request = RemoteRead(partition=PARTITION, log=log, offset=offset, max_bytes=7000, max_offset=log.high_watermark)
+        request = RemoteRead(
+            partition=PARTITION, log=log, offset=offset, max_bytes=7000, max_offset=log.state.high_watermark
+        )
         records = await reader.read(request)
         if records is None:
             break

@@ -18,7 +18,12 @@ from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_r
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.protocol.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.sim.machine.world import World
-from tierfetch.sim.scenarios.controllers import CONTROLLER_PORT, ControllerProcess, controller_config, controller_host
+from tierfetch.sim.scenarios.controllers import (
+    CONTROLLER_PORT,
+    controller_config,
+    controller_host,
+    open_controller_process,
+)
 from tierfetch.tests.messages import request_of
 
 BROKERS = (1, 2, 3)
@@ -59,7 +64,7 @@ class Cluster:
         if name in self.controllers:
             voters = tuple(self.controllers.values())
             controller = controller_config(self.controllers[name], voters, self._controller_keys)
-            await host.start(lambda machine: ControllerProcess(controller, machine))
+            await host.start(lambda machine: open_controller_process(controller, machine))
         else:
             broker = self._broker_config(name)
             await host.start(lambda machine: open_broker(broker, machine))

@@ -28,7 +28,7 @@ def test_which_incarnation_took_a_batch_is_known_though_another_request_lost_the
         async def send(*_: object, **__: object) -> SimpleNamespace:
             del client._leaders[T]
             answer = SimpleNamespace(error_code=ErrorCode.none, base_offset=5)
-            return SimpleNamespace(topics=[SimpleNamespace(partitions=[answer])])
+            return SimpleNamespace(topics=[SimpleNamespace(partitions=[answer])], throttle_time_ms=0)
 
         client._client = SimpleNamespace(send=send)  # type: ignore[assignment]
         return await client.produce_where(T, b"", ACKS_ALL)
@@ -46,7 +46,10 @@ def test_a_preferred_replica_that_came_back_since_the_last_metadata_is_asked_for
         async def send(*_: object, **__: object) -> SimpleNamespace:
             answer = SimpleNamespace(error_code=ErrorCode.none, preferred_read_replica=3, records=b"")
             return SimpleNamespace(
-                error_code=ErrorCode.none, topics=[SimpleNamespace(partitions=[answer])], session_id=0
+                error_code=ErrorCode.none,
+                topics=[SimpleNamespace(partitions=[answer])],
+                session_id=0,
+                throttle_time_ms=0,
             )
 
         client._fetches = SimpleNamespace(send=send)  # type: ignore[assignment]

@@ -82,7 +82,8 @@ def led(ledger: RemoteLogLedger, leader: int = 1, log_start: int = 0) -> tuple[A
     registration = PartitionRegistration(leader, 0, 0, (1, 2), (1, 2))
     image = ClusterImage("c", {}, {"t": TopicImage("t", NAME.topic_id, {}, {0: registration})}, {})
     epochs = LeaderEpochCache([EpochEntry(0, 0)])
-    hosted = SimpleNamespace(log=SimpleNamespace(log_start_offset=log_start, log_end_offset=100, epochs=epochs))
+    state = SimpleNamespace(log_start_offset=log_start, log_end_offset=100, epochs=epochs)
+    hosted = SimpleNamespace(log=SimpleNamespace(state=state))
     broker = SimpleNamespace(
         config=SimpleNamespace(node_id=leader),
         tier=SimpleNamespace(manager=SimpleNamespace(ledger=lambda _: ledger)),

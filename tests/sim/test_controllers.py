@@ -8,7 +8,7 @@ import pytest
 
 from tierfetch.quorum.core.errors import NotLeaderError
 from tierfetch.sim.machine.world import World
-from tierfetch.sim.scenarios.controllers import QuorumProcess, controller_config, controller_host
+from tierfetch.sim.scenarios.controllers import controller_config, controller_host, open_quorum_process
 
 NODES = (1, 2, 3)
 
@@ -38,7 +38,7 @@ class Quorum:
             self.states[node] = state = Recorder()
             config = controller_config(node, NODES)
             await self.hosts[node].start(
-                lambda machine, config=config, state=state: QuorumProcess(config, machine, listeners=[state])
+                lambda machine, config=config, state=state: open_quorum_process(config, machine, listeners=[state])
             )
 
     async def leader(self, but=None):

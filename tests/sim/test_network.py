@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from random import Random
 
 import pytest
 
@@ -470,6 +471,37 @@ def test_a_flaky_host_refuses_no_task_twice_in_a_row():
 
         world.network.flaky = {"server"}
         await pair.client.run(prober())
+
+    simulate(scenario)
+
+
+def test_a_refusing_host_refuses_every_connect_and_keeps_what_it_has():
+    async def scenario(pair, world):
+        world.network.refusing = {"server"}
+        for _ in range(3):
+            with pytest.raises(ConnectionRefusedError):
+                await pair.dial()
+        pair.ours.transport.write(b"x")
+        await asyncio.sleep(0.1)
+        assert pair.theirs.data == b"x"
+        world.network.refusing = frozenset()
+        await pair.dial()
+
+    simulate(scenario)
+
+
+def test_a_connection_is_gone_for_one_end_and_the_other_hears_of_it_when_it_sends():
+    async def scenario(pair, world):
+        world.network.reset_one_end("server", Random(1))
+        await asyncio.sleep(1)
+        lost, kept = sorted((pair.ours, pair.theirs), key=lambda ear: not ear.lost.is_set())
+        assert isinstance(lost.error, ConnectionResetError)
+        assert not kept.lost.is_set()
+        kept.transport.write(b"x")
+        await asyncio.sleep(1)
+        assert isinstance(kept.error, ConnectionResetError)
+        assert lost.data == b""
+        world.network.reset_one_end("server", Random(1))
 
     simulate(scenario)
 

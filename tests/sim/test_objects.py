@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tierfetch.remote.storage import RemoteResourceNotFoundError, RemoteStorageError
+from tierfetch.remote.storage import RemoteResourceNotFoundError, RemoteStorageError, RemoteStorageRefusedError
 from tierfetch.sim.machine.objects import _Way
 from tierfetch.sim.machine.process import Process, current_process
 from tierfetch.sim.machine.world import World
@@ -191,3 +191,59 @@ def test_bytes_take_time():
 
     quick, slow = simulate(scenario(), world := World(1))
     assert slow > 20 * quick
+
+
+def test_a_slow_store_takes_that_much_longer():
+    async def scenario():
+        storage = world.store.storage("a")
+        await storage.copy_log_segment_data(METADATA, make_data(LOG))
+        world.store.faults.slow_s = 2.0
+        began_s = world.now_s
+        assert await storage.fetch_log_segment(METADATA, 0, 10) == LOG[:10]
+        assert 1.0 <= world.now_s - began_s <= 2.5
+
+    world = World(1)
+    simulate(scenario(), world)
+
+
+def test_a_throttled_store_takes_so_many_calls_a_second_and_refuses_the_others():
+    async def scenario():
+        storage = world.store.storage("a")
+        world.store.faults.calls_per_s = 10
+        results = await asyncio.gather(*(storage.log_segment_size(METADATA) for _ in range(20)), return_exceptions=True)
+        refused = [result for result in results if isinstance(result, RemoteStorageError)]
+        assert len(refused) == 14
+        assert "SlowDown" in str(refused[0])
+        await asyncio.sleep(1)
+        assert await storage.log_segment_size(METADATA) is None
+
+    world = World(1)
+    simulate(scenario(), world)
+    assert world.counters["store throttled"] == 14
+
+
+def test_a_half_answer_is_never_taken_for_a_whole_one():
+    async def scenario():
+        storage = world.store.storage("a")
+        await storage.copy_log_segment_data(METADATA, make_data(LOG))
+        world.store.faults.short_answer_share = 1
+        messages = set()
+        for _ in range(20):
+            with pytest.raises(RemoteStorageError) as error:
+                await storage.fetch_log_segment(METADATA, 0, 1000)
+            messages.add("came back as" in str(error.value))
+        assert messages == {True, False}, "said by the driver, and found by the plugin"
+
+    simulate(scenario(), world := World(1))
+
+
+def test_a_bucket_that_is_gone_refuses_everything_until_it_is_back():
+    async def scenario():
+        storage = world.store.storage("a")
+        world.store.faults.is_gone = True
+        with pytest.raises(RemoteStorageRefusedError, match="NoSuchBucket"):
+            await storage.copy_log_segment_data(METADATA, make_data(LOG))
+        world.store.faults.heal()
+        await storage.copy_log_segment_data(METADATA, make_data(LOG))
+
+    simulate(scenario(), world := World(1))

@@ -33,29 +33,22 @@ class Partition:
 
 class Log:
     def __init__(self, end: int) -> None:
-        self.failure: str | None = None
         self.is_busy = False
-        self.epochs = LeaderEpochCache([EpochEntry(3, 0)])
-        self.producers = SimpleNamespace(entries={})
-        self._state = SimpleNamespace(
+        self.state = SimpleNamespace(
+            failure=None,
             high_watermark=0,
             log_end_offset=end,
             log_start_offset=0,
+            local_log_start_offset=0,
             segments=SimpleNamespace(first_base_offset=0),
-            epochs=self.epochs,
+            epochs=LeaderEpochCache([EpochEntry(3, 0)]),
+            producers=SimpleNamespace(entries={}),
             next_offset=end,
             gate=SimpleNamespace(locked=lambda: self.is_busy),
         )
 
-    log_start_offset = local_log_start_offset = high_watermark = 0
-
-    @property
-    def log_end_offset(self) -> int:
-        end: int = self._state.log_end_offset
-        return end
-
     def cut(self, end: int) -> None:
-        self._state.log_end_offset = self._state.next_offset = end
+        self.state.log_end_offset = self.state.next_offset = end
 
 
 class Scene:
@@ -80,7 +73,7 @@ class Scene:
 
     def knows(self, last_offset: int, transaction: int | None = None) -> None:
         batch = BatchMetadata(0, last_offset, 0, 0)
-        self.partition.log.producers.entries[7] = ProducerStateEntry(
+        self.partition.log.state.producers.entries[7] = ProducerStateEntry(
             7, 0, current_txn_first_offset=transaction, batches=(batch,)
         )
 
@@ -102,11 +95,11 @@ def test_a_truncation_is_told_and_producers_are_looked_at_when_it_is_over() -> N
     ("path", "value"),
     [
         ("log", Log(10)),
-        ("log._state.high_watermark", 1),
-        ("log._state.log_end_offset", 11),
-        ("log._state.log_start_offset", 1),
-        ("log._state.segments.first_base_offset", 1),
-        ("log._state.epochs._entries", (EpochEntry(4, 0),)),
+        ("log.state.high_watermark", 1),
+        ("log.state.log_end_offset", 11),
+        ("log.state.log_start_offset", 1),
+        ("log.state.segments.first_base_offset", 1),
+        ("log.state.epochs._entries", (EpochEntry(4, 0),)),
         ("leadership", SimpleNamespace(leader_epoch=4, replicas=SimpleNamespace(pending_isr=None))),
         ("registration", SimpleNamespace(leader_epoch=3)),
     ],
@@ -134,7 +127,7 @@ def test_producers_within_the_log_or_of_one_that_failed(
 ) -> None:
     scene = Scene()
     scene.knows(last_offset, transaction)
-    scene.partition.log.failure = failure
+    scene.partition.log.state.failure = failure
     scene.partition.log.cut(6)
     scene.event()
 

@@ -15,7 +15,7 @@ from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.quorum.listener import CommittedBatch
 from tierfetch.sim.judges.core.coverage import CoverageJudge
-from tierfetch.sim.judges.core.events import FaultsChanged, LogStartMoved, MetadataChanged
+from tierfetch.sim.judges.core.events import FaultsChanged, LogStartMoved, MetadataChanged, RecordsDeleted
 from tierfetch.sim.judges.core.judge import Judges
 from tierfetch.sim.judges.core.partition import InvariantViolationError, ReplicaStatus
 from tierfetch.sim.judges.observer import ReplicaObserver
@@ -114,6 +114,15 @@ def test_by_size_goes_what_has_enough_behind_it(world: World) -> None:
 def test_without_a_limit_nothing_goes(world: World) -> None:
     with refuses("lawful retention"):
         Scene(world, image()).rises(2, at_ms=1_000_000)
+
+
+def test_what_an_operator_had_deleted_goes_and_nothing_above() -> None:
+    with World(1) as world:
+        scene = Scene(world, image())
+        scene.judge.on(RecordsDeleted(NAME, 3))
+        scene.rises(3, at_ms=0)
+        with refuses("lawful retention: t-0: 1 begins at 6, the batch at 4"):
+            scene.rises(6, at_ms=0, before=3)
 
 
 def test_batches_of_another_lineage_do_not_count(world: World) -> None:

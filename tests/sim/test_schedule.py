@@ -14,6 +14,7 @@ from tierfetch.sim.faults.schedule import (
     QUORUM_KINDS,
     SCENE_KINDS,
     STORE_KINDS,
+    TABLE_KINDS,
     Fault,
     FaultKind,
     Schedule,
@@ -44,7 +45,7 @@ def test_only_disks_that_may_be_lost_are_wiped() -> None:
 
 def test_every_kind_is_generated() -> None:
     kinds = {fault.kind for seed in range(60) for fault in generate(Random(seed), ALL, 20_000).faults}
-    assert kinds == set(FaultKind) - SCENE_KINDS - HARDWARE_KINDS
+    assert kinds == set(FaultKind) - SCENE_KINDS - HARDWARE_KINDS - TABLE_KINDS
 
 
 def test_a_partition_has_two_sides() -> None:

@@ -75,7 +75,7 @@ class Pair:
     async def until_equal(self) -> None:
         def position(name: str) -> tuple[int, int, int]:
             log = self.replica(name).log
-            return log.epochs.latest_epoch, log.log_end_offset, log.high_watermark
+            return log.state.epochs.latest_epoch, log.state.log_end_offset, log.state.high_watermark
 
         await self.until(lambda: position(A) == position(B))
         assert self.content(A) == self.content(B)
@@ -103,11 +103,11 @@ def simulate(leader: str, scenario: Callable[[Pair], Awaitable[object]], seed: i
 async def follower_that_has_not_heard(pair: Pair) -> None:
     """A has m2, and does not know that it is committed; then its process ends."""
     await pair.produce(b"m1")
-    await pair.until(lambda: pair.replica(A).log.high_watermark == 1)
+    await pair.until(lambda: pair.replica(A).log.state.high_watermark == 1)
     await pair.produce(b"m2")
     pair.world.network.block(B, A)
-    assert pair.replica(B).log.high_watermark == 2
-    assert (pair.replica(A).log.log_end_offset, pair.replica(A).log.high_watermark) == (2, 1)
+    assert pair.replica(B).log.state.high_watermark == 2
+    assert (pair.replica(A).log.state.log_end_offset, pair.replica(A).log.state.high_watermark) == (2, 1)
     pair.world.host(A).crash("process")
     pair.world.network.unblock(B, A)
 
@@ -127,7 +127,7 @@ def test_E4_scenario_1_no_record_is_lost_when_the_follower_that_restarted_leads(
     async def scenario(pair: Pair) -> None:
         await follower_that_has_not_heard(pair)
         await pair.start(A)
-        await pair.until(lambda: pair.replica(A).log.high_watermark == 2)
+        await pair.until(lambda: pair.replica(A).log.state.high_watermark == 2)
         assert pair.values(A) == [b"m1", b"m2"]
         await pair.until(lambda: pair.is_in_sync(A))
         pair.world.host(B).crash(crash)
@@ -142,8 +142,8 @@ def test_E4_scenario_1_when_the_leader_restarts_before_it_answers_the_epoch_requ
         pair.world.network.block(B, A)
         await pair.start(A)
         await asyncio.sleep(1.0)
-        assert pair.replica(A).log.high_watermark <= 1, "no answer reached it"
-        assert pair.replica(A).log.log_end_offset == 2, "it keeps what it has"
+        assert pair.replica(A).log.state.high_watermark <= 1, "no answer reached it"
+        assert pair.replica(A).log.state.log_end_offset == 2, "it keeps what it has"
         pair.world.host(B).crash("process")
         pair.world.network.unblock(B, A)
         await pair.start(B)
@@ -167,7 +167,7 @@ def test_E4_scenario_2_logs_never_diverge_after_both_lost_power() -> None:
         await pair.until(lambda: len(pair.cluster.decided_isr()) == 1)
         first, second = sorted(IDS, key=lambda name: IDS[name] not in pair.cluster.decided_isr())
         await pair.start(first)
-        has_lost = pair.replica(first).log.log_end_offset == 1
+        has_lost = pair.replica(first).log.state.log_end_offset == 1
         assert first == B or not has_lost, "A had flushed it"
         offset = await pair.produce(b"m3", acks=1)
         assert offset == (1 if has_lost else 2)

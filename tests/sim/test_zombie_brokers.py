@@ -8,7 +8,7 @@ from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage
 from tierfetch.controller.image.image import MetadataImage
 from tierfetch.quorum.listener import CommittedBatch
 from tierfetch.sim.judges.core.events import MetadataChanged
-from tierfetch.sim.scenarios.zombie_brokers import ZombieBrokers
+from tierfetch.sim.scenarios.strangers.zombie_brokers import ZombieBrokers
 
 
 def image(epoch: int) -> ClusterImage:

@@ -185,8 +185,11 @@ def test_what_is_passed_over_is_a_row_of_the_column_that_spark_has_for_it(spark:
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        ("offfset LONG", "the schema names the column offfset, which is none; did you mean offset?"),
-        ("TimestampTYPE INT", "the schema names the column TimestampTYPE, which is none; did you mean timestampType?"),
+        ("offfset LONG", "the schema names the column offfset, which is unknown; did you mean offset?"),
+        (
+            "TimestampTYPE INT",
+            "the schema names the column TimestampTYPE, which is unknown; did you mean timestampType?",
+        ),
         ("offset INT", "column offset is bigint, the schema says int: read it as it is, and cast it"),
         ("value STRING", "column value is binary, the schema says string"),
     ],

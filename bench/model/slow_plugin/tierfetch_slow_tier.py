@@ -1,6 +1,6 @@
 """The `slow-local` tier: the `local` plugin whose every read waits first, for as many ms as the file `latency-ms` says.
 
-The file lies in the tier's directory and is read each time, so that it can change while brokers run.
+The file is in the tier's directory and is read each time, so that it can change while brokers run.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from ....log.core.properties import INT32_MAX, INT64_MAX
-from ....protocol.errors import ErrorCode, KafkaError
+from ....protocol import ErrorCode, KafkaError
 from ....protocol.messages.quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ....protocol.errors import ErrorCode, KafkaError
+from ....protocol import ErrorCode, KafkaError
 from ....protocol.messages.quotas import (
     ComponentData,
     DescribeClientQuotasRequest,

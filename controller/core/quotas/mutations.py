@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ....log.core.properties import INT32_MAX
-from ....protocol.api import ApiKey
-from ....protocol.errors import ErrorCode, KafkaError
+from ....protocol import ApiKey, ErrorCode, KafkaError
 from ...image.client_quotas import CONTROLLER_MUTATION_RATE, ClientQuotas
 
 STRICT_SINCE: Final[Mapping[ApiKey, int]] = {
@@ -102,7 +101,7 @@ class MutationQuotas:
         return len(self._buckets)
 
     def of(self, quotas: ClientQuotas, client: MutationClient | None, now_ms: int) -> MutationQuota:
-        """Return the quota of a request; one without a limit if nobody asks, or nothing limits them."""
+        """Return the quota of a request; one without a limit if no client asks, or no quota is set."""
         limit = None if client is None else quotas.client_limit(CONTROLLER_MUTATION_RATE, client.user, client.client_id)
         if client is None or limit is None:
             return MutationQuota(None, 0.0, is_strict=False)

@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import Final, TypeVar
 from uuid import UUID
 
-from ....protocol.errors import ErrorCode, KafkaError
+from ....protocol import ErrorCode, KafkaError
 from ....protocol.messages.security import (
     AclCreation,
     AclCreationResult,

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from ....protocol.errors import ErrorCode, KafkaError
+from ....protocol import ErrorCode, KafkaError
 from ....protocol.messages.security import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,

@@ -5,15 +5,18 @@ judge                `Judge` is the protocol of all judges, `Judges` is all judg
 
 While a run lasts, each in a class `...Judge`:
 
-client_answers       Clients are told of nothing that is not committed, kept, or true of the leader's log.
+client_answers       Clients are given nothing that is not committed, kept, or true of the leader's log.
 coverage             Every offset of a log is in the local log or in the store.
-fencing              A broker that is fenced deserved it, by what its controller had heard.
-heartbeats           A process of the past is refused; other judges ask here what a controller had heard.
+fencing              A broker that is fenced deserved it, by the heartbeats that its controller had.
+hand_overs           A broker that shuts down in order hands over what another member could lead.
+heartbeats           A process of the past is refused; other judges ask here which heartbeats a controller had.
 isr_leavers          A member leaves an ISR only if it lagged, stopped, or lost its log.
 isr_members          A member of an ISR has everything that is committed, on its disk as far as it must.
 pace                 A cluster without faults comes to rest.
 partition            The replicas of one partition: one leader an epoch, nothing committed lost, no divergence.
+quorum_epochs        The epoch of the quorum stays where elections put it.
 thin_leaders         A thin replica is not elected while a full one could lead.
+throttles            Only the client with a quota is told to wait.
 tiered_records       Only stable records are uploaded, and what the ledger calls finished is in the store.
 truth                All controllers apply the same metadata; elections and ISRs follow its rules.
 metadata_image       The rules of one image of the metadata, and of one change of a partition.

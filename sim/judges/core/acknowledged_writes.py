@@ -104,11 +104,11 @@ class _Forgiven:
         self._sent_ms = {value: send.invoked_ms for send in sends for value in send.values}
 
     def has_sent(self, send: Send, offset: int) -> bool:
-        """What was acknowledged at `offset` may be gone."""
+        """What was acknowledged at `offset` may be lost."""
         return self.allowed.covers(offset, send.invoked_ms, send.asked_ms)
 
     def has_read(self, poll: Poll, offset: int, value: int) -> bool:
-        """What was read at `offset` may be gone. Of what nobody sent nothing is excused."""
+        """What was read at `offset` may be lost. A value that was never sent is not excused."""
         sent_ms = self._sent_ms.get(value)
         return sent_ms is not None and self.allowed.covers(offset, sent_ms, poll.asked_ms)
 
@@ -211,7 +211,7 @@ def _sends_in_order(partition: str, sends: list[Send], forgiven: _Forgiven) -> I
 
 def _sequences(log: FinalLog, sends: list[Send]) -> Iterator[Anomaly]:
     """The first one that is there may be any: those before it were lost, or have expired. No loss covers the rest:
-    whoever lost a batch has lost those behind it, too.
+    a replica that lost a batch has lost those after it, too.
     """
     sent = {send.values[0]: send for send in sends if send.producer_id >= 0}
     expected: dict[int, int] = {}

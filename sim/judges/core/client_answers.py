@@ -1,4 +1,4 @@
-"""What clients are told beside records, judged with the answer.
+"""What clients are given beside records, judged with the answer.
 
 | invariant                   | violated when                                                                          |
 |-----------------------------|----------------------------------------------------------------------------------------|
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ....protocol.topics import TopicIdPartition, TopicPartition
+from ....protocol import TopicIdPartition, TopicPartition
 from .allowed_losses import AllowedLosses
 from .events import CommitReported, Logs, LogStartReported, Observed, OffsetRefused, SequenceRefused
 from .history import History, Send
@@ -65,7 +65,7 @@ class ClientAnswersJudge:
             raise InvariantViolationError("committed before it is told", detail)
 
     def _begins(self, partition: TopicPartition, start_offset: int, who: str) -> None:
-        """Judge the start of a log that a client was told. InvariantViolationError."""
+        """Judge the start of a log that a client was given. InvariantViolationError."""
         highest = self._highest_start(self._name_of(partition))
         if start_offset > highest:
             detail = f"{partition}: {who} was told that it starts at {start_offset}, leaders had {highest}"

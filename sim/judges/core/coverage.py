@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from ....plugins.layout import LOG_SUFFIX, partition_directory
-from ....protocol.errors import CorruptRecordError
+from ....protocol import CorruptRecordError, TopicIdPartition
 from ....protocol.records import iter_batches
-from ....protocol.topics import TopicIdPartition
 from .events import LocalStartMoved, Observed
 from .partition import InvariantViolationError, ReplicaStatus
 

@@ -5,15 +5,15 @@
 | brokers, after each loop event   | `ReplicaChanged`, `ReplicaLeft`, `Committed`, `LeaderProgressed`,                 |
 |                                  | `LeaderElected`, `Truncated`, `LogStartMoved`, `LocalStartMoved`,                 |
 |                                  | `JoinersRequested`, `LeaversRequested`                                            |
-| the quorum, after the same       | `VoteCast`, `QuorumLeaderElected`                                                 |
+| the quorum, after the same       | `VoteCast`, `QuorumLeaderElected`, `QuorumEpochMoved`                             |
 | the metadata log                 | `MetadataChanged`, `ControllerElected`, `UncleanlyElected`                        |
 | the controllers' listeners       | `HeartbeatReceived`, `HeartbeatAnswered`                                          |
 | clients                          | `CommitReported`, `LogStartReported`, `OffsetRefused`, `SequenceRefused`,         |
-|                                  | `DamageRead`                                                                      |
+|                                  | `DamageRead`, `Throttled`                                                         |
 | the object store                 | `UploadStarted`, `Uploaded`, `ObjectRemoved` (`machine.store_events`)             |
 | the fault injector               | `FaultsChanged`, `NodeCrashing`, `ProcessEnded`, `MachinesCrashed`, `DiskWiped`,  |
 |                                  | `PagesGivenUp`, `FilesChanged`                                                    |
-| the scenario                     | `SecondPassed`                                                                    |
+| the scenario                     | `SecondPassed`, `RecordsDeleted`, `NodeStopped`                                   |
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ....broker.cluster.view import ClusterImage
-from ....controller.image.image import MetadataImage
-from ....protocol.errors import ErrorCode
+from ....broker.cluster import ClusterImage
+from ....controller import MetadataImage
+from ....protocol import ErrorCode, TopicIdPartition, TopicPartition
 from ....protocol.messages.brokers import BrokerHeartbeatRequest
-from ....protocol.topics import TopicIdPartition, TopicPartition
 from ....quorum import CommittedBatch
 from ...machine.store_events import StoreEvent
 from .history import Send
@@ -135,6 +134,14 @@ class QuorumLeaderElected:
 
 
 @dataclass(frozen=True, slots=True)
+class QuorumEpochMoved:
+    """The epoch of a replica of the quorum is another one, or is seen for the first time."""
+
+    host: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class MetadataChanged:
     """The first controller has applied a batch of the metadata log, and brokers will see another image."""
 
@@ -191,7 +198,7 @@ class CommitReported:
 
 @dataclass(frozen=True, slots=True)
 class LogStartReported:
-    """A client is told where a log starts."""
+    """A client is given the start of a log."""
 
     partition: TopicPartition
     start_offset: int
@@ -258,7 +265,7 @@ class DiskWiped:
 
 @dataclass(frozen=True, slots=True)
 class PagesGivenUp:
-    """An fsync has failed on this host: what it was to write will leave the page cache."""
+    """An fsync has failed on this host: what it should have written will leave the page cache."""
 
     host: str
 
@@ -277,6 +284,31 @@ class SecondPassed:
     events: int
 
 
+@dataclass(frozen=True, slots=True)
+class RecordsDeleted:
+    """An operator asks for the deletion of a partition's records below `offset`."""
+
+    partition: TopicIdPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStopped:
+    """The node on this host has shut down in order, which took so long."""
+
+    host: str
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """A client is told to wait, and for how long."""
+
+    client: str
+    throttle_ms: int
+
+
+OperatorEvent = RecordsDeleted | NodeStopped
 FaultEvent = FaultsChanged | NodeCrashing | ProcessEnded | MachinesCrashed | DiskWiped | PagesGivenUp | FilesChanged
 ReplicaEvent = (
     ReplicaChanged
@@ -290,10 +322,18 @@ ReplicaEvent = (
     | JoinersRequested
     | LeaversRequested
 )
-QuorumEvent = VoteCast | QuorumLeaderElected
+QuorumEvent = VoteCast | QuorumLeaderElected | QuorumEpochMoved
 MetadataEvent = MetadataChanged | ControllerElected | UncleanlyElected
 HeartbeatEvent = HeartbeatReceived | HeartbeatAnswered
-ClientEvent = CommitReported | LogStartReported | OffsetRefused | SequenceRefused | DamageRead
+ClientEvent = CommitReported | LogStartReported | OffsetRefused | SequenceRefused | DamageRead | Throttled
 Observed = (
-    ReplicaEvent | QuorumEvent | MetadataEvent | HeartbeatEvent | ClientEvent | StoreEvent | FaultEvent | SecondPassed
+    ReplicaEvent
+    | QuorumEvent
+    | MetadataEvent
+    | HeartbeatEvent
+    | ClientEvent
+    | StoreEvent
+    | FaultEvent
+    | OperatorEvent
+    | SecondPassed
 )

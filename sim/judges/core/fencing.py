@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ....broker.cluster.view import BrokerRegistration, ClusterImage
+from ....broker.cluster import BrokerRegistration, ClusterImage
 from ....quorum import CommittedBatch
 from .events import ControllerElected, MetadataChanged, Observed, ProcessEnded
 from .heartbeats import HeartbeatJudge

@@ -1,4 +1,4 @@
-"""What brokers have told the active controller in their heartbeats, read off at the controllers' listeners.
+"""What brokers have reported to the active controller in their heartbeats, read at the controllers' listeners.
 
     a broker --heartbeat--> listener of a controller --`HeartbeatReceived`--> when, and where its log ended
                                                     --`HeartbeatAnswered`--> was it right to accept it?
@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 from uuid import UUID
 
-from ....controller.image.registrations import PartitionKey
-from ....protocol.errors import ErrorCode
+from ....controller import PartitionKey
+from ....protocol import ErrorCode
 from ....protocol.messages.brokers import BrokerHeartbeatRequest
 from .events import HeartbeatAnswered, HeartbeatReceived, Observed
 from .partition import InvariantViolationError
@@ -62,7 +63,7 @@ class HeartbeatJudge:
                 self._check_answer(request, code, registered_epoch)
 
     def _note(self, epoch: int, next_offset: int, request: BrokerHeartbeatRequest) -> None:
-        """A controller that leads in `epoch` is told this."""
+        """Record a heartbeat at a controller that leads in `epoch`."""
         heard = self._heard.setdefault((epoch, request.broker_id), deque(maxlen=REMEMBERED_MAX))
         heard.append(
             Heard(
@@ -89,6 +90,11 @@ class HeartbeatJudge:
             for heard in self._heard.get((epoch, broker_id), ())
             if heard.next_offset <= offset and heard.broker_epoch == broker_epoch
         ]
+
+    def last_s(self, broker_id: int) -> float:
+        """When any controller heard a broker last; -inf before the first heartbeat."""
+        heard = [each[-1].at_s for (_, heard_id), each in self._heard.items() if heard_id == broker_id and each]
+        return max(heard, default=-inf)
 
     def has_heard(self, epoch: int, broker_id: int, offset: int) -> bool:
         """Whether the controller of `epoch` had heard a broker at all, when it wrote at `offset`."""

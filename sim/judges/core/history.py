@@ -1,4 +1,4 @@
-"""What clients did and what they were told: the history that checkers judge. Pure data, no clock of its own.
+"""What clients did and what they were answered: the history that checkers judge. Pure data, no clock of its own.
 
 A client invokes an operation, and later it is completed in one of three ways (Jepsen's words):
 

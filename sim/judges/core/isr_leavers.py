@@ -17,9 +17,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from ....broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration
-from ....controller.core.state import LOST_DIRECTORY
-from ....protocol.topics import TopicIdPartition
+from ....broker.cluster import BrokerRegistration, ClusterImage, PartitionRegistration
+from ....controller import LOST_DIRECTORY
+from ....protocol import TopicIdPartition
 from ....quorum import CommittedBatch
 from .events import LeaderProgressed, LeaversRequested, MetadataChanged, Observed
 from .heartbeats import HeartbeatJudge
@@ -87,7 +87,7 @@ class IsrLeaversJudge:
             led.level_s, led.members = led.appended_s, frozenset(registration.isr)
 
     def _asked_for(self, name: TopicIdPartition, leader: ReplicaStatus, leavers: Collection[int]) -> None:
-        """A leader wants these to leave. InvariantViolationError."""
+        """A leader asks for these to leave. InvariantViolationError."""
         led, registration = self._of(name, leader), self._image().partition(name.topic_partition)
         if led is None or registration is None:
             return

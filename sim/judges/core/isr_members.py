@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Protocol
+from uuid import UUID
 
-from ....broker.cluster.view import ClusterImage, PartitionRegistration
-from ....protocol.topics import TopicIdPartition
+from ....broker.cluster import ClusterImage, PartitionRegistration
+from ....protocol import TopicIdPartition
 from .allowed_losses import FLUSH_NEVER
 from .events import Committed, JoinersRequested, MetadataChanged, Observed, Truncated
 from .partition import InvariantViolationError, Replicas, ReplicaStatus
@@ -56,6 +57,8 @@ class IsrMembersJudge:
         self._disks = disks
         self._hosts = hosts
         self._directory = directory
+        self._min_isr: dict[UUID, int] = {}
+        """The lowest `min.insync.replicas` of topics that had several: leaders hear of a change at their own time."""
 
     def on(self, event: Observed) -> None:
         match event:
@@ -85,7 +88,7 @@ class IsrMembersJudge:
                 raise InvariantViolationError("whole ISR", f"{detail} ends at {end}")
             if flushed_end > 0 and not self._disks.holds(*self._place(member, name), flushed_end):
                 raise InvariantViolationError("flushed ISR", f"{detail} has not {flushed_end} on its disk")
-        wanted = min(int(configs.get("min.insync.replicas", 1)), len(now.replicas))
+        wanted = min(self._min_isr.get(name.topic_id, FLUSH_NEVER), _min_isr(configs), len(now.replicas))
         if sum(end is None or end >= leader.high_watermark for end in ends.values()) < wanted:
             detail = (
                 f"{name.topic_partition}: {leader.high_watermark} is committed, the replicas of {now} end at {ends}"
@@ -115,6 +118,9 @@ class IsrMembersJudge:
         """InvariantViolationError."""
         for topic in after.topics.values():
             old = before.topics.get(topic.name)
+            if old is not None and _min_isr(old.configs) != _min_isr(topic.configs):
+                lowest = min(_min_isr(old.configs), _min_isr(topic.configs))
+                self._min_isr[topic.topic_id] = min(lowest, self._min_isr.get(topic.topic_id, lowest))
             for number, now in topic.partitions.items():
                 then = old.partitions.get(number) if old is not None and old.topic_id == topic.topic_id else None
                 is_unclean = then is not None and now.leader not in then.isr and now.isr == (now.leader,)
@@ -131,7 +137,7 @@ class IsrMembersJudge:
             raise InvariantViolationError("joins level", f"{detail}, {committed_end} is committed")
 
     def _registration(self, name: TopicIdPartition) -> PartitionRegistration | None:
-        """None if the topic is gone, or there is another one of that name."""
+        """None if the topic was deleted, or there is another one of that name."""
         image = self._image()
         return image.partition(name.topic_partition) if image.topic_names.get(name.topic_id) == name.topic else None
 
@@ -148,3 +154,7 @@ class IsrMembersJudge:
     def _status(self, member: int, name: TopicIdPartition) -> ReplicaStatus | None:
         """None if nothing can be demanded of it."""
         return None if self._has_lost(member, name) else self._replicas.status(member, name)
+
+
+def _min_isr(configs: Mapping[str, str]) -> int:
+    return int(configs.get("min.insync.replicas", 1))

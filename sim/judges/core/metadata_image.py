@@ -14,8 +14,7 @@
 
 from __future__ import annotations
 
-from ....controller.image.image import MetadataImage
-from ....controller.image.registrations import NO_LEADER, PartitionKey, PartitionRegistration
+from ....controller import NO_LEADER, MetadataImage, PartitionKey, PartitionRegistration
 from .partition import InvariantViolationError
 
 

@@ -22,7 +22,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from ....log.core.epochs import EpochEntry
-from ....protocol.topics import TopicIdPartition
+from ....protocol import TopicIdPartition
 from ....protocol.values import value
 
 
@@ -74,7 +74,7 @@ class PartitionJudge:
         self._doubts: dict[int, int] = {}
         """From which offset on a replica may remember what was lost."""
         self._forgiven_epoch = -1
-        """Leaders up to this epoch commit nothing any more,"""
+        """Leaders up to this epoch no longer commit anything,"""
         self._forgiven_end = 0
         """and believe in nothing at or above this offset."""
 
@@ -96,7 +96,7 @@ class PartitionJudge:
         self._last[now.node_id] = now
 
     def forget(self, node_id: int) -> None:
-        """The process has ended: the next one begins anew."""
+        """The process has ended: the next one begins again."""
         self._last.pop(node_id, None)
 
     def forgive(self, from_offset: int, replicas: Collection[int]) -> None:
@@ -111,7 +111,7 @@ class PartitionJudge:
             self._doubts[node_id] = min(from_offset, self._doubts.get(node_id, from_offset))
 
     def left(self, node_id: int) -> None:
-        """The replica is hosted no more: what it believed is gone with its log."""
+        """The replica is no longer hosted: what it believed was deleted with its log."""
         self.forget(node_id)
         self._doubts.pop(node_id, None)
 

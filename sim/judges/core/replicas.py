@@ -1,4 +1,4 @@
-"""Judges of what lies on the disks and in the tier when a run has converged. Pure: values in, anomalies out.
+"""Judges of what is on the disks and in the tier when a run has converged. Pure: values in, anomalies out.
 
 | anomaly            | found when                                                                                    |
 |--------------------|-----------------------------------------------------------------------------------------------|
@@ -13,7 +13,7 @@
 | not converged      | replicas end at different offsets, or below it, or an ISR is not whole                        |
 
 Time and offset index files are not compared: where segments begin and how often an index gets an entry is each
-replica's own matter. The model of producer state here is written anew, not the broker's.
+replica's own matter. The model of producer state here is written again, not the broker's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ....log.core.epochs import EpochEntry
-from ....protocol.errors import CorruptRecordError
+from ....protocol import CorruptRecordError
 from ....protocol.records import BatchHeader, iter_batches, iter_records
 from ....protocol.records.control import ControlType, control_type
 from .acknowledged_writes import Anomaly
@@ -32,7 +32,7 @@ from .partition import epoch_at, first_difference
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """A whole batch as it lies in a file."""
+    """A whole batch as it is in a file."""
 
     header: BatchHeader
     data: bytes

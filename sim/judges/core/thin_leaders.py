@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegistration, TopicImage
-from ....controller.image.registrations import PartitionKey
+from ....broker.cluster import NO_LEADER, ClusterImage, PartitionRegistration, TopicImage
+from ....controller import PartitionKey
 from ....quorum import CommittedBatch
 from .events import MetadataChanged, Observed
 from .heartbeats import HeartbeatJudge

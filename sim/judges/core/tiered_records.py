@@ -16,9 +16,8 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from ....plugins.layout import LOG_SUFFIX, partition_of
-from ....protocol.errors import CorruptRecordError
+from ....protocol import CorruptRecordError, TopicIdPartition
 from ....protocol.records import iter_batches
-from ....protocol.topics import TopicIdPartition
 from ...machine.store_events import Uploaded, UploadStarted
 from .events import Observed
 from .partition import InvariantViolationError

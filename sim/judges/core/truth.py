@@ -23,12 +23,11 @@ from __future__ import annotations
 from collections import Counter
 from uuid import UUID
 
-from ....broker.cluster.view import ClusterImage
+from ....broker.cluster import ClusterImage
 from ....broker.core.metadata_view import MetadataView
-from ....controller.image.image import MetadataImage
-from ....controller.image.registrations import NO_LEADER, PartitionKey, PartitionRegistration, is_reserved_directory
+from ....controller import NO_LEADER, MetadataImage, PartitionKey, PartitionRegistration, is_reserved_directory
 from ....controller.records import PartitionChangeRecord, TopicRecord, decode_record
-from ....protocol.topics import TopicIdPartition
+from ....protocol import TopicIdPartition
 from ....quorum import CommittedBatch, LeaderAndEpoch, SnapshotContent
 from .events import ControllerElected, MetadataChanged, UncleanlyElected
 from .judge import Judges

@@ -389,7 +389,7 @@ async def test_many_commits_share_batches(nodes: Nodes, one: Coordinator) -> Non
     assert set(errors) == {NONE}
     assert await one.committed("g3") == {"t-0": 193}
     log = nodes.partition(1, GROUP_METADATA_TOPIC).log
-    assert log.log_end_offset == 200
+    assert log.state.log_end_offset == 200
     (active,) = nodes[1].groups.shards
     assert sorted(active.shard.groups) == sorted(f"g{number}" for number in range(10))
 
@@ -586,16 +586,16 @@ async def test_a_new_coordinator_gives_out_nothing_that_may_be_lost(nodes: Nodes
     """It waits until what it found in its log is committed."""
     partition = nodes.partition(1, GROUP_METADATA_TOPIC)
     (before,) = nodes[1].groups.shards
-    assert partition.log.log_end_offset == partition.log.high_watermark + 1
+    assert partition.log.state.log_end_offset == partition.log.state.high_watermark + 1
     follower = nodes.partition(2, GROUP_METADATA_TOPIC)
     nodes[2].fetchers.add = lambda *_: None
     await nodes.operator.elect_leader(partition.partition, 1)
     await until(lambda: [active is not before for active in nodes[1].groups.shards] == [True])
-    with await partition.log.read(0, max_bytes=1 << 20, max_offset=partition.log.log_end_offset) as piece:
+    with await partition.log.read(0, max_bytes=1 << 20, max_offset=partition.log.state.log_end_offset) as piece:
         assert await piece.read(), "what loading reads, so it would have been done by then"
     await turns()
     assert await cut_off.commit(3) is ErrorCode.coordinator_load_in_progress
-    assert follower.log.log_end_offset == 1
+    assert follower.log.state.log_end_offset == 1
     await nodes[1].view.fence_broker(2)
     assert await cut_off.committed() == {"t-0": 2}
 
@@ -629,10 +629,10 @@ async def test_compaction_keeps_what_the_groups_are(nodes: Nodes, one: Coordinat
     await log.flush()
     (active,) = nodes[1].groups.shards
     before = {group: dict(offsets) for group, offsets in active.shard.offsets.items()}
-    size = log.size_bytes
+    size = log.state.segments.size_bytes
     cleaned = await nodes[1].logs.upkeep.cleaner.clean_dirtiest()
     assert cleaned
-    assert log.size_bytes < size / 50
+    assert log.state.segments.size_bytes < size / 50
     await nodes.stop(1)
     await nodes.start(1)
     await ready(nodes, 1)

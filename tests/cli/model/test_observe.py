@@ -184,7 +184,7 @@ async def test_metadata_that_cannot_be_read_are_said_with_the_reason() -> None:
     found = await look(cluster)
     assert found.remote is None
     assert found.remarks == (
-        "what lies in the tier alone is estimated by local records, or unknown: no broker tells of"
+        "what is in the tier alone is estimated by local records, or unknown: no broker tells of"
         " __remote_log_metadata: it does not exist",
     )
     assert cluster.readers[0].is_closed

@@ -99,7 +99,7 @@ def lose(suffix: str) -> Callable[[Path], None]:
         (lose(".log"), {"missing": ".log not", "gap": "no finished segment"}),
         (lose(".indexes"), {"missing": ".indexes not", "gap": "no finished segment"}),
         (lose(".rsm-manifest"), {"orphan": "no manifest", "gap": "no finished segment"}),
-        (lambda stem: stem.with_suffix(".txt").write_text("mine"), {"foreign": "4 bytes of somebody else's"}),
+        (lambda stem: stem.with_suffix(".txt").write_text("mine"), {"foreign": "4 bytes that are foreign"}),
     ],
 )
 async def test_P2_damage_is_found(
@@ -128,8 +128,8 @@ async def test_P2_what_the_metadata_knows_better(tmp_path: Path, stems: list[Pat
         stems[2].with_suffix(suffix).unlink()
     findings = await found(tmp_path, known)
     assert [kind for kind, _ in findings] == ["orphan", "corrupt", "missing"]
-    assert findings[1][1] == f"its manifest says {_told(first)}, the remote log metadata {_told(first, -1)}"
-    assert findings[2][1] == f"{_told(third)}: no manifest"
+    assert findings[1][1] == f"its manifest says {_described(first)}, the remote log metadata {_described(first, -1)}"
+    assert findings[2][1] == f"{_described(third)}: no manifest"
     known.apply(second)
     stems[1].with_suffix(".rsm-manifest").unlink()
     assert [kind for kind, _ in await found(tmp_path, known)] == ["corrupt", "missing"]
@@ -145,5 +145,5 @@ async def test_P2_what_is_being_deleted_is_nobodys_fault(
     assert await found(tmp_path, known) == []
 
 
-def _told(segment: RemoteLogSegmentMetadata, more: int = 0) -> str:
+def _described(segment: RemoteLogSegmentMetadata, more: int = 0) -> str:
     return f"offsets [{segment.start_offset}, {segment.end_offset + more}], {segment.segment_size_in_bytes} bytes"

@@ -70,7 +70,7 @@ _BOOKKEEPING = frozenset(
         "chance",
         "now_ms",
         "_timer_ms",
-        "told_leader",
+        "announced_leader",
         "_effects",
         "_persisted",
         "_changing",

@@ -226,7 +226,7 @@ def one_refusal() -> Iterator[None]:
 def no_minority_rule() -> Iterator[None]:
     def judge(self: Any, image: Any, broker_id: int, now_ms: int) -> Any:
         """Each broker is held against all that there are: nobody remembers the one before."""
-        is_minority = 2 * len(self._heard - {broker_id}) > len(image.brokers)
+        is_minority = 2 * len(self._in_contact - {broker_id}) > len(image.brokers)
         return fast_failover.Verdict.FENCE if is_minority else fast_failover.Verdict.WAIT
 
     with patch.object(fast_failover.FastFailover, "_judge", judge):
@@ -247,7 +247,7 @@ def fences_unheard() -> Iterator[None]:
         live = {broker.broker_id for broker in image.brokers.values() if not broker.fenced}
         return 2 * len(gone) < len(live | gone)
 
-    with patch.object(fast_failover.FastFailover, "_hears_most", hears_most):
+    with patch.object(fast_failover.FastFailover, "_reaches_most", hears_most):
         yield
 
 

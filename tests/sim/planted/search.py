@@ -36,6 +36,7 @@ from tierfetch.tests.sim.planted import (
     fetcher_bugs,
     hardware_bugs,
     log_bugs,
+    outside_bugs,
     quorum_bugs,
     quorum_core_bugs,
     retention_bugs,
@@ -51,7 +52,7 @@ OTHERS_WEIGHT = 0.2
 TABLE_FILE = Path(__file__).parents[3] / "docs" / "planted-bugs.md"
 MODULES = (
     *(quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs),
-    *(retention_bugs, broker_bugs, controller_bugs, hardware_bugs),
+    *(retention_bugs, broker_bugs, controller_bugs, hardware_bugs, outside_bugs),
 )
 OPTIONS = {"cluster": ClusterOptions, "quorum": QuorumOptions}
 

@@ -12,9 +12,8 @@ import pytest
 from tierfetch.pipeline.access.options import parse
 from tierfetch.pipeline.access.stores import StoreRef
 from tierfetch.pipeline.planning.tier_splits import TierError
-from tierfetch.pipeline.spark import driver_probe as driver_desk
-from tierfetch.pipeline.spark import executors
-from tierfetch.pipeline.spark.driver_probe import ask_driver, open_desk
+from tierfetch.pipeline.spark import driver_probe, executors
+from tierfetch.pipeline.spark.driver_probe import ask_driver, open_probe
 from tierfetch.pipeline.spark.executors import Seen, are_remote
 
 pytest.importorskip("pyspark")
@@ -45,7 +44,7 @@ class Cluster:
 
 @pytest.fixture(autouse=True)
 def what_the_driver_sees(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_desk, "seen_here", lambda options: Seen(options, (SEEN,)))
+    monkeypatch.setattr(driver_probe, "seen_here", lambda options: Seen(options, (SEEN,)))
 
 
 def raising(error: Exception) -> Callable[[], str]:
@@ -61,41 +60,41 @@ def options(**more: str) -> Any:
 
 def test_what_the_executors_say_is_an_error_of_the_plan() -> None:
     cluster = Cluster()
-    desk = open_desk(cluster)
+    probe = open_probe(cluster)
     cluster.says = lambda: "NoCredentialsError: Unable to locate credentials"
     with pytest.raises(TierError, match=r"1 executors cannot read what the driver can. worker-1: NoCredentialsError"):
-        ask_driver(desk, options())
+        ask_driver(probe, options())
     cluster.says = str
-    ask_driver(desk, options())
+    ask_driver(probe, options())
 
 
 def test_what_was_answered_well_is_not_asked_again() -> None:
     cluster = Cluster()
-    desk = open_desk(cluster)
+    probe = open_probe(cluster)
     for _ in range(3):
-        ask_driver(desk, options())
+        ask_driver(probe, options())
     assert cluster.jobs == 1
-    ask_driver(desk, options(**{"storage.access.key.id": "another"}))
+    ask_driver(probe, options(**{"storage.access.key.id": "another"}))
     assert cluster.jobs == 2
-    assert open_desk(cluster) == desk
+    assert open_probe(cluster) == probe
 
 
 def test_a_fault_of_its_own_refuses_nothing_and_the_next_is_answered() -> None:
     cluster = Cluster()
-    desk = open_desk(cluster)
+    probe = open_probe(cluster)
 
     cluster.says = raising(RuntimeError("a bug"))
-    ask_driver(desk, options())
+    ask_driver(probe, options())
     cluster.says = lambda: "NoCredentialsError: Unable to locate credentials"
     with pytest.raises(TierError, match="NoCredentialsError"):
-        ask_driver(desk, options())
+        ask_driver(probe, options())
 
 
 def test_a_job_that_fails_is_told_in_a_line() -> None:
     from pyspark.errors import PySparkException
 
     cluster = Cluster()
-    desk = open_desk(cluster)
+    probe = open_probe(cluster)
 
     why = "Job aborted\nModuleNotFoundError: No module named 'tierfetch'\n\tat org.apache.spark"
     cluster.says = raising(PySparkException(why))
@@ -103,16 +102,16 @@ def test_a_job_that_fails_is_told_in_a_line() -> None:
         r"^the executors cannot be asked whether they can read /tier: ModuleNotFoundError: No module named 'tierfetch'$"
     )
     with pytest.raises(TierError, match=said):
-        ask_driver(desk, options())
+        ask_driver(probe, options())
 
 
 def test_a_driver_that_is_gone_refuses_nothing() -> None:
     """And a planning process that ends before it is answered harms nobody."""
-    ask_driver("/nowhere/desk", options())
+    ask_driver("/nowhere/probe", options())
     cluster = Cluster()
-    desk = open_desk(cluster)
-    subprocess.run([sys.executable, "-c", _HANG_UP, desk], check=True, timeout=60)
-    ask_driver(desk, options())
+    probe = open_probe(cluster)
+    subprocess.run([sys.executable, "-c", _HANG_UP, probe], check=True, timeout=60)
+    ask_driver(probe, options())
 
 
 _HANG_UP = "import sys, multiprocessing.connection as c; c.Client(sys.argv[1], family='AF_UNIX').close()"

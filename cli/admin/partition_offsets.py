@@ -1,0 +1,85 @@
+"""`tierfetch offsets`: where each partition begins and ends, in the tier and on the leader's disk."""
+
+from __future__ import annotations
+
+import json
+from typing import Final, TypedDict
+
+import click
+from rich.table import Table
+
+from ...protocol import ErrorCode, TopicPartition
+from ...protocol.messages.offsets import ListOffsetsPartitionResponse
+from ..cluster_session import Admin, bootstrap_option, run
+from ..options import json_option, table_console
+from .leaders import list_offsets, partitions_of
+
+QUESTIONS: Final = {"earliest": -2, "local": -4, "tiered": -5, "pending": -6, "latest": -1}
+"""The timestamps that stand for special offsets (KIP-405, KIP-1005, KIP-1023)."""
+
+
+class _Row(TypedDict):
+    topic: str
+    partition: int
+    earliest: int | None
+    local: int | None
+    tiered: int | None
+    pending: int | None
+    latest: int | None
+
+
+@click.command("offsets", short_help="First, local, tiered, pending and last offset of each partition.")
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.option("--partition", "numbers", type=click.IntRange(0), multiple=True, help="Only this one; repeatable.")
+@bootstrap_option
+@json_option
+def offsets(names: tuple[str, ...], numbers: tuple[int, ...], bootstrap: tuple[str, ...], as_json: bool) -> None:
+    """Show where each partition of the topics begins and ends, as its leader says.
+
+    \b
+      earliest  the first offset that can be read, from the tier or from disk
+      local     the first offset on the leader's disk
+      tiered    the last offset that is in the tier
+      pending   the next offset to be copied to the tier: where an empty follower begins
+      latest    the offset of the next record that is committed
+
+    \b
+      tierfetch offsets orders
+      tierfetch offsets orders --partition 3 --json
+
+    "-" stands for an offset that there is not, such as one of the tier in a topic without remote storage, or one that
+    the leader's version does not know. A broker's own replicas are in `topics describe` and in its metrics.
+    """
+    rows = run(bootstrap, lambda admin: _rows(admin, names, numbers))
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    table = Table("topic", "partition", *QUESTIONS)
+    for row in rows:
+        table.add_row(*("-" if value is None else str(value) for value in row.values()))
+    table_console().print(table)
+
+
+async def _rows(admin: Admin, names: tuple[str, ...], numbers: tuple[int, ...]) -> list[_Row]:
+    cluster = await admin.cluster(names)
+    partitions = partitions_of(cluster, numbers)
+    answers = {key: await list_offsets(admin, cluster, partitions, timestamp) for key, timestamp in QUESTIONS.items()}
+    return [_row(one, {key: _offset(found.get(one)) for key, found in answers.items()}) for one in partitions]
+
+
+def _row(partition: TopicPartition, offsets: dict[str, int | None]) -> _Row:
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "earliest": offsets["earliest"],
+        "local": offsets["local"],
+        "tiered": offsets["tiered"],
+        "pending": offsets["pending"],
+        "latest": offsets["latest"],
+    }
+
+
+def _offset(answer: ListOffsetsPartitionResponse | None) -> int | None:
+    if answer is None or answer.error_code is not ErrorCode.none or answer.offset < 0:
+        return None
+    return answer.offset
