@@ -32,7 +32,8 @@ from ...broker.node import Broker, open_broker
 from ...controller.image.image import MetadataImage
 from ...controller.image.registrations import PartitionRegistration
 from ...controller.service import ControllerService, open_controller
-from ...fetcher.core import EARLIEST_PENDING_UPLOAD_TIMESTAMP, FetchIsolation, special_offset
+from ...fetcher.core.epoch_fetch import FetchIsolation
+from ...fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, special_offset
 from ...log.partition_log import PartitionLog
 from ...protocol.net.client import Address
 from ...protocol.topics import TopicPartition, uuid_to_text
@@ -253,9 +254,7 @@ class InProcessCluster:
         found: list[ConsumedRecord] = []
         for number in numbers:
             at = self._at(topic, number)
-            start, end = self._on_leader(
-                topic, number, lambda _, log: (log.state.log_start_offset, log.state.high_watermark)
-            )
+            start, end = self._on_leader(topic, number, lambda _, log: _committed_range(log))
             found += self._ask(partial(_records, at, start, end))
         return found
 
@@ -442,17 +441,16 @@ def is_tiered(broker: Broker, log: PartitionLog) -> bool:
     return isinstance(answer, OffsetAndEpoch) and answer.offset == log.state.segments.active.base_offset
 
 
+def _committed_range(log: PartitionLog) -> tuple[int, int]:
+    return log.state.log_start_offset, log.state.high_watermark
+
+
 async def _roll(key: TopicPartition, broker: Broker) -> bool:
     return await broker.hosted.partitions[key].log.roll()
 
 
 async def _records(at: PartitionAt, start: int, end: int, operator: Operator) -> list[ConsumedRecord]:
     return await operator.records(at, start, end)
-
-
-def _bounds(_: Broker, log: PartitionLog) -> tuple[int, int]:
-    """Return the log start offset and the high watermark."""
-    return log.state.log_start_offset, log.state.high_watermark
 
 
 def failures_of_broker(broker: Broker) -> list[asyncio.Future[str]]:
