@@ -3,6 +3,7 @@
 cluster/             runs a real cluster in the process of a test (docs/testing.md).
 pytest_plugin        makes it a fixture, `tierfetch_cluster`.
 remote_storage       checks a `RemoteStorageManager`.
+blocking             detects calls that block the event loop.
 remote_log_metadata  checks a `RemoteLogMetadataManager`.
 
 A name is imported when it is asked for: a suite needs pytest, which a plain installation does not bring, and a test
