@@ -73,7 +73,7 @@ class Scene:
 def _log(end_offset: int, epochs: LeaderEpochCache) -> SimpleNamespace:
     state = SimpleNamespace(log_start_offset=0, log_end_offset=end_offset, epochs=epochs)
     return SimpleNamespace(
-        log_start_offset=0, log_end_offset=end_offset, epochs=epochs, _log=SimpleNamespace(_state=state)
+        log_start_offset=0, log_end_offset=end_offset, epochs=epochs, _log=SimpleNamespace(state=state)
     )
 
 
@@ -119,9 +119,9 @@ def _replica(
         ("_core._replica.epoch", 6),
         ("_core._replica.voted_key", ReplicaKey(1)),
         ("_core._replica.high_watermark", 1),
-        ("log._log._state.log_start_offset", 1),
-        ("log._log._state.log_end_offset", 11),
-        ("log._log._state.epochs._version", 1),
+        ("log._log.state.log_start_offset", 1),
+        ("log._log.state.log_end_offset", 11),
+        ("log._log.state.epochs._version", 1),
     ],
 )
 def test_whatever_is_judged_is_looked_at_when_it_changes_and_only_then(path: str, value: Any) -> None:
