@@ -254,7 +254,7 @@ class InProcessCluster:
         found: list[ConsumedRecord] = []
         for number in numbers:
             at = self._at(topic, number)
-            start, end = self._on_leader(topic, number, lambda _, log: (log.log_start_offset, log.high_watermark))
+            start, end = self._on_leader(topic, number, lambda _, log: _committed_range(log))
             found += self._ask(partial(_records, at, start, end))
         return found
 
@@ -430,7 +430,7 @@ def is_tiered(broker: Broker, log: PartitionLog) -> bool:
     """Whether the leader's next offset to upload is the first one of its active segment."""
     if broker.tier is None:
         return False
-    partition = broker.hosted.partitions[log.topic_partition]
+    partition = broker.hosted.partitions[log.state.topic_partition]
     answer = special_offset(
         partition.leader().view_now(),
         broker.tier.manager.ledger(partition.partition),
@@ -438,7 +438,11 @@ def is_tiered(broker: Broker, log: PartitionLog) -> bool:
         FetchIsolation.LOG_END,
         LIST_OFFSETS_VERSION,
     )
-    return isinstance(answer, OffsetAndEpoch) and answer.offset == log.active_segment.base_offset
+    return isinstance(answer, OffsetAndEpoch) and answer.offset == log.state.segments.active.base_offset
+
+
+def _committed_range(log: PartitionLog) -> tuple[int, int]:
+    return log.state.log_start_offset, log.state.high_watermark
 
 
 async def _roll(key: TopicPartition, broker: Broker) -> bool:
