@@ -32,8 +32,7 @@ from ...broker.node import Broker, open_broker
 from ...controller.image.image import MetadataImage
 from ...controller.image.registrations import PartitionRegistration
 from ...controller.service import ControllerService, open_controller
-from ...fetcher.core.epoch_fetch import FetchIsolation
-from ...fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, special_offset
+from ...fetcher.core import EARLIEST_PENDING_UPLOAD_TIMESTAMP, FetchIsolation, special_offset
 from ...log.partition_log import PartitionLog
 from ...protocol.net.client import Address
 from ...protocol.topics import TopicPartition, uuid_to_text
@@ -254,7 +253,9 @@ class InProcessCluster:
         found: list[ConsumedRecord] = []
         for number in numbers:
             at = self._at(topic, number)
-            start, end = self._on_leader(topic, number, lambda _, log: (log.log_start_offset, log.high_watermark))
+            start, end = self._on_leader(
+                topic, number, lambda _, log: (log.state.log_start_offset, log.state.high_watermark)
+            )
             found += self._ask(partial(_records, at, start, end))
         return found
 
@@ -430,7 +431,7 @@ def is_tiered(broker: Broker, log: PartitionLog) -> bool:
     """Whether the leader's next offset to upload is the first one of its active segment."""
     if broker.tier is None:
         return False
-    partition = broker.hosted.partitions[log.topic_partition]
+    partition = broker.hosted.partitions[log.state.topic_partition]
     answer = special_offset(
         partition.leader().view_now(),
         broker.tier.manager.ledger(partition.partition),
@@ -438,7 +439,7 @@ def is_tiered(broker: Broker, log: PartitionLog) -> bool:
         FetchIsolation.LOG_END,
         LIST_OFFSETS_VERSION,
     )
-    return isinstance(answer, OffsetAndEpoch) and answer.offset == log.active_segment.base_offset
+    return isinstance(answer, OffsetAndEpoch) and answer.offset == log.state.segments.active.base_offset
 
 
 async def _roll(key: TopicPartition, broker: Broker) -> bool:
