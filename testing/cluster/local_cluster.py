@@ -32,8 +32,7 @@ from ...broker.node import Broker, open_broker
 from ...controller.image.image import MetadataImage
 from ...controller.image.registrations import PartitionRegistration
 from ...controller.service import ControllerService, open_controller
-from ...fetcher.core.epoch_fetch import FetchIsolation
-from ...fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, special_offset
+from ...fetcher.core import EARLIEST_PENDING_UPLOAD_TIMESTAMP, FetchIsolation, special_offset
 from ...log.partition_log import PartitionLog
 from ...protocol.net.client import Address
 from ...protocol.topics import TopicPartition, uuid_to_text
@@ -254,7 +253,9 @@ class InProcessCluster:
         found: list[ConsumedRecord] = []
         for number in numbers:
             at = self._at(topic, number)
-            start, end = self._on_leader(topic, number, lambda _, log: _committed_range(log))
+            start, end = self._on_leader(
+                topic, number, lambda _, log: (log.state.log_start_offset, log.state.high_watermark)
+            )
             found += self._ask(partial(_records, at, start, end))
         return found
 
@@ -439,10 +440,6 @@ def is_tiered(broker: Broker, log: PartitionLog) -> bool:
         LIST_OFFSETS_VERSION,
     )
     return isinstance(answer, OffsetAndEpoch) and answer.offset == log.state.segments.active.base_offset
-
-
-def _committed_range(log: PartitionLog) -> tuple[int, int]:
-    return log.state.log_start_offset, log.state.high_watermark
 
 
 async def _roll(key: TopicPartition, broker: Broker) -> bool:
