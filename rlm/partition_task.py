@@ -43,7 +43,7 @@ from ..remote.metadata import RemoteLogMetadataManager
 from ..remote.storage import IndexType
 from .checked_source import DamagedSegmentError
 from .config import RemoteLogManagerConfig
-from .copier import SegmentCopier, checked_log, describe_copy
+from .copier import SegmentCopier, checked_log, describe_copy, open_segment_data
 from .core.plan import (
     AbandonOrphan,
     DeleteRemote,
@@ -58,7 +58,6 @@ from .core.plan import (
 from .core.view import LocalSegment, PartitionView, TierMode, TierPolicy
 from .expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter, raise_if_cancelled
 from .metrics import CopyLag, RemoteLogCounters
-from .segment_data import open_segment_data
 
 SEGMENTS_PER_SLICE = 512
 """Remote segments that one slice looks at before the event loop gets its turn: two to four milliseconds."""

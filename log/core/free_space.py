@@ -9,7 +9,7 @@
 
 A full disk stops what frees it: retention writes checkpoints, the tier wants its metadata, consumers commit offsets,
 and a controller that cannot write its metadata log ends. So each of these marks keeps room for what is right of it. A
-file of reserved bytes, to be removed when a write fails, would not: whoever writes first has the room that comes free.
+file of reserved bytes, to be removed when a write fails, would not: the first writer has the room that comes free.
 
 Clients' records are accepted again a quarter above their mark, replicas at twice theirs: a directory must not change
 its mind with each segment that is deleted. What is written between two measurements is counted (`written`).

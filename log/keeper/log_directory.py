@@ -55,8 +55,10 @@ from ..disk.port import Disk
 from ..partition_log import LogLocation, PartitionLog
 from ..segment.open_limit import OpenSegments
 from .directory_checkpoints import DirectoryCheckpoints
-from .removals import Removals
 from .side_directories import promote_futures, resolve_adoptions
+
+DIRECTORIES_MAX: Final = 100_000
+"""The number of directories that may wait for removal; a further one is removed without delay."""
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +90,45 @@ class LogServices:
     open_segments: OpenSegments = field(default_factory=OpenSegments)
     free_bytes_min: int = 0
     """Clients' records are refused while a directory's disk has less; 0: never."""
+
+
+class Removals:
+    """The pending removals of one log directory: deleted directories wait for `file.delete.delay.ms`, abandoned logs
+    for the readers that still hold slices of them.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self.logs: list[PartitionLog] = []
+        self._disk = disk
+        self._directories: list[tuple[float, Path]] = []
+        """The directories to remove, as (loop time when due, directory)."""
+
+    async def abandon(self, log: PartitionLog) -> None:
+        """Close the log's files, except for those that are being read. Raise OSError from the disk."""
+        try:
+            await log.abandon()
+        finally:
+            self.logs.append(log)  # not before: only now its remaining readers are known
+
+    def add_directory(self, path: Path, delay_ms: int) -> None:
+        now = asyncio.get_running_loop().time()
+        is_full = len(self._directories) >= DIRECTORIES_MAX
+        self._directories.append((now if is_full else now + delay_ms / 1000, path))
+
+    def are_due(self, now: float) -> bool:
+        """Return whether a directory's delay is over at loop time `now`, or a log still has readers."""
+        return bool(self.logs) or any(when <= now for when, _ in self._directories)
+
+    async def remove_directories(self) -> None:
+        """Remove the directories whose delay is over."""
+        now = asyncio.get_running_loop().time()
+        due = [path for when, path in self._directories if when <= now]
+        self._directories = [(when, path) for when, path in self._directories if when > now]
+        for path in due:
+            try:
+                await self._disk.remove_tree(path)
+            except OSError as error:
+                logger.error("%s could not be deleted: %s; the next start tries again", path, error)
 
 
 class LogDirectory:

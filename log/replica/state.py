@@ -344,6 +344,7 @@ class LogState:
 
     async def reap(self) -> None:
         """Close the removed segments that no reader holds any longer."""
+        # A response under way sends from the open file, which outlives its name.
         free = [segment for segment in self.retired if segment.pins == 0]
         self.retired = [segment for segment in self.retired if segment.pins]
         for segment in free:

@@ -84,7 +84,7 @@ class _RecoveryPoint:
         """The log start is a snapshot's end."""
 
     async def ensure_log_start_saved(self, partition: TopicPartition) -> None:
-        """The same."""
+        """There is nothing to wait for: the log start is a snapshot's end."""
 
     async def save_recovery_points(self) -> None:
         await self._save(sync=True)

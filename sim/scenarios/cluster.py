@@ -276,7 +276,7 @@ class ClusterScenario:
             self._judges.on(NodeStopped(name, self.world.now_s - began_s))
 
     def _is_heard(self, broker_id: int) -> bool:
-        """Whether a broker lives, and controllers have heard of it so lately that it cannot be replaced."""
+        """Whether a broker lives, and controllers have had its heartbeat so recently that it cannot be replaced."""
         host, broker = self.world.host(self._hosts[broker_id]), self.truth.image.brokers.get(broker_id)
         heard_s = self._heartbeats.last_s(broker_id)
         is_recent = self.world.now_s - heard_s < self.options.session_timeout_ms / 2000

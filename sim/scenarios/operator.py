@@ -7,7 +7,7 @@
 | min isr        | IncrementalAlterConfigs: `min.insync.replicas`           | commits need that many copies            |
 | unregister     | UnregisterBroker of one that is down                     | it is refused while its replicas have no |
 |                |                                                          | other place, else it registers again     |
-| quota          | AlterClientQuotas of the client `throttled`              | it progresses; no other client is told   |
+| quota          | AlterClientQuotas of the client `throttled`              | it progresses; no other is throttled     |
 |                |                                                          | to wait                                  |
 
 `restart` (controlled shutdown, and a start) is made by the scenario, which has the hosts.
@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final
 
-from ...broker.cluster.view import PartitionRegistration
+from ...broker.cluster import PartitionRegistration
 from ...broker.node import Broker
 from ...protocol import OUTSIDE, REMOTE_LOG_METADATA_TOPIC, ErrorCode, TopicIdPartition
 from ...protocol.messages.base import Request, ResponseT

@@ -9,7 +9,7 @@
 | stuck in a slow tier | all of a partition, read committed                      | it takes more delays than the       |
 |                      |                                                         | segments explain                    |
 
-While other faults last the same is promised, but what a fetch waits for is hard to tell from outside then.
+While other faults last the same is promised, but what a fetch waits for is hard to see from outside then.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class HeartbeatJudge:
         ]
 
     def last_s(self, broker_id: int) -> float:
-        """When any controller heard a broker last; -inf before the first heartbeat."""
+        """When a controller last had a heartbeat of a broker; -inf before the first heartbeat."""
         heard = [each[-1].at_s for (_, heard_id), each in self._heard.items() if heard_id == broker_id and each]
         return max(heard, default=-inf)
 

@@ -1,8 +1,9 @@
 """Two living processes with one broker id: another one, with an empty disk, asks to be registered in the place of a
 broker that lives, at that broker's address.
 
-It asks as often as a broker that starts does, and only while the controllers hear of the one that lives: whatever
-registers it is a mistake (`judges.core.fencing`, "live brokers serve"; `judges.core.truth`, "last member stays").
+It asks as often as a broker that starts does, and only while the controllers get heartbeats of the one that lives:
+whatever registers it is a mistake (`judges.core.fencing`, "live brokers serve"; `judges.core.truth`, "last member
+stays").
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TIMEOUT_S: Final = 0.2
 
 
 class Impostors:
-    """`knock` runs on a host that no fault hits. `is_heard`: whether a broker lives, and was just heard of."""
+    """`knock` runs on a host that no fault hits. `is_heard`: whether a broker lives, and has just sent a heartbeat."""
 
     def __init__(
         self, controllers: Mapping[str, int], truth: ClusterTruth, is_heard: Callable[[int], bool], rng: Random
