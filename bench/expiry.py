@@ -58,6 +58,9 @@ class _Keeper:
     def segment_closed(self) -> None: ...
 
     accepts_clients = True
+    accepts_replicas = True
+
+    def note_written(self, size_bytes: int) -> None: ...
 
 
 def run(system: System, base: Path, results: Results, size_mb: int, runs: int) -> None:

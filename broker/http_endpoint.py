@@ -167,7 +167,7 @@ class HttpEndpoint:
 
     async def _delay(self, task: asyncio.Task[None]) -> None:
         """Have whoever guesses passwords wait, outside of the requests that count. ConnectionAbortedError if too many
-        wait already: a connection that is cut tells nothing either.
+        wait already: a connection that is cut says nothing either.
         """
         if len(self._refused) >= REFUSED_MAX:
             raise ConnectionAbortedError(f"{REFUSED_MAX} wrong passwords wait for their answers")

@@ -243,7 +243,9 @@ def follower_metrics(fetchers: FollowedReplicas) -> Iterator[Metric]:
 
 
 def fetcher_metrics(fetchers: FollowedReplicas) -> Iterator[Metric]:
-    """Yield the family of the states of followed replicas."""
+    """Yield the families of the states of followed replicas."""
+    without_tier = sum(replica.is_tier_outage_reported for _, replica in fetchers.replicas())
+    yield _gauge("tierfetch_bootstraps_waiting", "Bootstraps that wait for the tier.", without_tier)
     states = Counter(replica.state for _, replica in fetchers.replicas())
     family = GaugeMetricFamily("tierfetch_replicas", "Followed replicas by their state.", labels=["state"])
     for state in ReplicaState:

@@ -24,7 +24,7 @@ from ..protocol.messages.cluster import ApiVersionsRequest
 from ..protocol.net.client import Address, KafkaClient
 from ..security.client import ClientIdentity
 from ..security.principal import SecurityProtocol
-from .core.fast_failover import LOOK_INTERVAL_S, Verdict
+from .core.fast_failover import Verdict
 from .image.image import MetadataImage
 from .image.registrations import BrokerRegistration
 from .reachability import AddressKey, Attempt, Reachability, Sight
@@ -77,20 +77,22 @@ class Prober:
         self, reachability: Reachability, image: Callable[[], MetadataImage], changed: asyncio.Event
     ) -> None:
         """Keep finding out which brokers can be reached: each broker once it serves, until an address takes a connect.
-        `changed` says that there are other brokers.
+        One that is not reached waits as `reachability` says. `changed` says that there are other brokers.
         """
+        loop = asyncio.get_running_loop()
         while True:
             changed.clear()
-            due = reachability.due(image())
+            due = reachability.due(image(), loop.time())
             for first in range(0, len(due), AT_ONCE_MAX):
                 looks = (self._reach(broker, reachability) for broker in due[first : first + AT_ONCE_MAX])
                 await asyncio.gather(*looks)
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_INTERVAL_S if due else None):
+                async with asyncio.timeout(reachability.pause_s(image(), loop.time())):
                     await changed.wait()
 
     async def _reach(self, broker: BrokerRegistration, reachability: Reachability) -> None:
-        reachability.note(broker, await self.look(broker))
+        sight = await self.look(broker)
+        reachability.note(broker, sight, asyncio.get_running_loop().time())
 
     async def _ask(self, end_point: BrokerEndpoint, address: AddressKey) -> UUID | None:
         """Return the incarnation that answers; None where the answer names none."""

@@ -10,6 +10,7 @@ reached: leadership moves, often because the controller died together with a bro
 | unknown | it is unfenced | due: looked at until one of its addresses takes a connect |
 | due | another incarnation answers at an address | that address is another process's: still due |
 | due | an address takes a connect | reached, by that address |
+| due | no address of its own takes one (NAT, a port map) | due again after a pause, which doubles up to `AGAIN_S_MAX` |
 | reached | it is alive although its addresses refuse | due again |
 | any | another epoch, or fenced, or unregistered | forgotten |
 
@@ -30,11 +31,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Final
 from uuid import UUID
 
 from .core.fast_failover import ProbeOutcome
 from .image.image import MetadataImage
 from .image.registrations import BrokerRegistration
+
+AGAIN_S_MIN: Final = 0.5
+AGAIN_S_MAX: Final = 30.0
+"""The pause before a broker that was not reached is tried again, in s: a controller may never reach one."""
 
 AddressKey = tuple[str, int]
 """A numeric host, as a name was resolved, and a port."""
@@ -59,24 +65,48 @@ class Sight:
     incarnations: Mapping[AddressKey, UUID] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Missed:
+    """A registration of which no address took a connect, and when it is looked at again."""
+
+    epoch: int
+    pause_s: float
+    due_at_s: float
+
+
 class Reachability:
     """The table of one controller, for as long as its process lives."""
 
     def __init__(self) -> None:
         self._reached: dict[int, tuple[int, frozenset[AddressKey]]] = {}
         """The broker epoch, and the addresses that took a connect, by broker id."""
+        self._missed: dict[int, _Missed] = {}
+        """The brokers that were looked at in vain, by broker id."""
 
-    def due(self, image: MetadataImage) -> list[BrokerRegistration]:
-        """Return the brokers that serve and were not reached yet; forget registrations that are over."""
+    def due(self, image: MetadataImage, now_s: float) -> list[BrokerRegistration]:
+        """Return the brokers that serve, were not reached yet and whose turn it is; forget what is over."""
+        return [broker for broker in self._unreached(image) if self._due_at_s(broker) <= now_s]
+
+    def pause_s(self, image: MetadataImage, now_s: float) -> float | None:
+        """Return how long nobody is due; None while nobody is missing."""
+        due_at_s = [self._due_at_s(broker) for broker in self._unreached(image)]
+        return max(0.0, min(due_at_s) - now_s) if due_at_s else None
+
+    def _unreached(self, image: MetadataImage) -> list[BrokerRegistration]:
         serving = {broker_id: broker for broker_id, broker in image.brokers.items() if not broker.fenced}
         self._reached = {
             broker_id: entry
             for broker_id, entry in self._reached.items()
             if broker_id in serving and serving[broker_id].epoch == entry[0]
         }
+        self._missed = {broker_id: missed for broker_id, missed in self._missed.items() if broker_id in serving}
         return [broker for broker_id, broker in sorted(serving.items()) if broker_id not in self._reached]
 
-    def note(self, broker: BrokerRegistration, sight: Sight) -> None:
+    def _due_at_s(self, broker: BrokerRegistration) -> float:
+        missed = self._missed.get(broker.broker_id)
+        return missed.due_at_s if missed is not None and missed.epoch == broker.epoch else 0.0
+
+    def note(self, broker: BrokerRegistration, sight: Sight, now_s: float) -> None:
         """Take up a look at a broker that serves."""
         own = {
             address
@@ -84,8 +114,13 @@ class Reachability:
             if attempt is Attempt.TAKEN
             and sight.incarnations.get(address, broker.incarnation_id) == broker.incarnation_id
         }
+        before = self._missed.pop(broker.broker_id, None)
         if own:
             self._reached[broker.broker_id] = broker.epoch, frozenset(own) | self._addresses(broker)
+            return
+        is_again = before is not None and before.epoch == broker.epoch
+        pause_s = min(AGAIN_S_MAX, 2 * before.pause_s) if before is not None and is_again else AGAIN_S_MIN
+        self._missed[broker.broker_id] = _Missed(broker.epoch, pause_s, now_s + pause_s)
 
     def is_alive(self, broker_id: int) -> None:
         """Take up that a broker whose addresses refused is alive: they refuse this controller alone."""

@@ -9,7 +9,6 @@ followed_replica   holds one replica's state, back-off and costs.
 wanted_partitions  keeps the list of partitions to fetch, and revisits only those that changed.
 bootstrap_runner   runs one bootstrap: it asks the leader and the tier, prepares, and commits.
 aux_state          rebuilds leader epochs and producer state from the tier (KIP-405).
-long_fetch         waits until it is interrupted, cheaper than `asyncio.timeout`.
 all_done           waits for several tasks.
 
 Other folders import decisions from `fetcher.core`, and the rest from its module: exported here, the shells would be

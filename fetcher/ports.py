@@ -80,6 +80,10 @@ class FollowerPartition(Protocol):
         """
 
     @property
+    def has_room(self) -> bool:
+        """Whether the disk takes what is fetched; it may change at any time."""
+
+    @property
     def is_never_in_isr(self) -> bool:
         """Whether this replica has not been in the ISR since it last adopted state from the tier."""
 

@@ -5,6 +5,7 @@ moved, not what it fetches.
     |---|---|
     | was added, removed or answered, or its state has changed: touched | before the next fetch |
     | has an effect under way, is held back by the throttle, or is behind | before each fetch |
+    | has no room on its disk | before each fetch, at least each second |
     | bootstraps, backs off, has failed, or has all that was committed | once it is touched, or its turn comes |
 
 What changes a replica without an answer or a change of its state is noticed by the look at all, which goes round them,
@@ -99,6 +100,9 @@ class WantedPartitions:
     def _is_due(self, replica: FollowedReplica) -> bool:
         is_ready = replica.state is ReplicaState.FETCHING and replica.is_current and not replica.effects.locked()
         if not is_ready or replica.partition.has_failed:
+            return False
+        if not replica.partition.has_room:
+            self.held_back_s = self.held_back_s or HELD_BACK_S_MAX
             return False
         wait_s = 0.0 if replica.is_caught_up else self._throttle.wait_s(replica.partition.topic_id_partition)
         if wait_s > 0:

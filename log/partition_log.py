@@ -101,10 +101,13 @@ class PartitionLog:
     def update_high_watermark(self, offset: int) -> bool:
         """Raise it to `offset`, at most to the log end; a lower one changes nothing. Return whether it moved."""
         state = self.state
+        # Above the log end it would commit records that are still to come, whatever they are.
         offset = min(offset, state.log_end_offset)
+        # Answers may come out of order, and consumers have read up to the higher one.
         if offset <= state.high_watermark:
             return False
         state.high_watermark = offset
+        # A transaction is over for `read_committed` only when its marker is committed, not when it was appended.
         state.producers.on_high_watermark(offset)
         state.notify()
         return True
@@ -180,6 +183,7 @@ class PartitionLog:
         state = self.state
         async with state.gate:
             if state.is_adopted:
+                # Before the other mark goes: after a crash in between, the replica must not count as full.
                 if state.local_log_start_offset > state.log_start_offset:
                     await state.disk.write_file(state.directory / THIN_FILE, b"")
                     state.is_thin = True

@@ -7,7 +7,6 @@ manager            runs one task for each tiered partition, within shared limits
 partition_task     looks, plans and performs, again and again, for one partition.
 copier             copies one closed segment to the tier.
 checked_source     checks every batch on its way to the tier.
-segment_data       gathers the pieces of a segment for its upload.
 expiry             deletes from the tier and locally, verifies uploads, and raises the log start.
 pending_deletions  remembers the remote segments of deleted topics until they are gone.
 reader             reads the tier for consumers.

@@ -21,14 +21,19 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Final
 
 from ..log.core.epochs import LeaderEpochCache
+from ..log.partition_log import PartitionLog
+from ..log.segment.segment import LogSegment
 from ..protocol.errors import OUTSIDE
 from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from ..remote.metadata import RemoteLogMetadataError
 from ..remote.storage import (
+    IndexType,
     LogSegmentData,
     RemoteStorageCorruptError,
     RemoteStorageError,
@@ -61,6 +66,10 @@ def describe_copy(
         segment_leader_epochs=epochs,
         txn_index_empty=txn_index_empty,
     )
+
+
+LOG_KIND: Final = "log"
+REQUIRED: Final = {kind.value for kind in IndexType if kind is not IndexType.TRANSACTION} | {LOG_KIND}
 
 
 class CopySupersededError(RemoteLogMetadataError):
@@ -137,3 +146,25 @@ def _check_wanted(segment: RemoteLogSegmentMetadata, is_wanted: Callable[[], boo
             f" {segment.end_offset} are being copied by another "
             f"leader, or no longer need to be copied; giving up this attempt"
         )
+
+
+@asynccontextmanager
+async def open_segment_data(log: PartitionLog, segment: LogSegment) -> AsyncIterator[LogSegmentData]:
+    """Hold what one upload of the closed `segment` needs until the end. OSError if a part of it is missing.
+
+    | object                 | from                                                                        |
+    |------------------------|-----------------------------------------------------------------------------|
+    | log, offset, timestamp | the segment as it is                                                        |
+    | transaction            | the segment's aborted transactions; left out where there is none            |
+    | producer snapshot      | the state at the *end* of the segment (locally named after the next one)    |
+    | leader epoch           | the log's epoch history up to the end of the segment                        |
+    """
+    with await log.segment_files(segment) as held:
+        missing = REQUIRED - held.files.keys()
+        if missing:
+            raise FileNotFoundError(
+                f"{log.state.topic_partition}: segment {segment.base_offset} cannot be copied without its "
+                + ", ".join(sorted(missing))
+            )
+        indexes = {kind: held.files[kind.value] for kind in IndexType if kind.value in held.files}
+        yield LogSegmentData(held.files[LOG_KIND], indexes)

@@ -43,7 +43,7 @@ from ..remote.metadata import RemoteLogMetadataManager
 from ..remote.storage import IndexType
 from .checked_source import DamagedSegmentError
 from .config import RemoteLogManagerConfig
-from .copier import SegmentCopier, checked_log, describe_copy
+from .copier import SegmentCopier, checked_log, describe_copy, open_segment_data
 from .core.plan import (
     AbandonOrphan,
     DeleteRemote,
@@ -58,7 +58,6 @@ from .core.plan import (
 from .core.view import LocalSegment, PartitionView, TierMode, TierPolicy
 from .expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter, raise_if_cancelled
 from .metrics import CopyLag, RemoteLogCounters
-from .segment_data import open_segment_data
 
 SEGMENTS_PER_SLICE = 512
 """Remote segments that one slice looks at before the event loop gets its turn: two to four milliseconds."""
@@ -139,7 +138,10 @@ class PartitionTask:
             self._log.state.listeners.remove(self._on_log_change)
 
     async def _repeat(self, step: Callable[[], Awaitable[bool]], wake: asyncio.Event, what: str) -> None:
-        """`step` again at once while it says True, else when woken or after the task interval."""
+        """`step` again at once while it says True, else when woken or after the task interval. The first failure of an
+        outage is a warning; those that follow, which may last for hours and on many partitions, are logged at INFO.
+        """
+        is_warned = False
         backoff = self._services.config.backoff(self._services.random)
         while True:
             wake.clear()
@@ -147,12 +149,14 @@ class PartitionTask:
                 has_more = await step()
             except OUTSIDE as error:
                 delay_ms = backoff.next_delay_ms()
-                logger.warning("%s: %s failed, retrying in %.0f ms: %s", self._name, what, delay_ms, error)
+                level, is_warned = logging.INFO if is_warned else logging.WARNING, True
+                logger.log(level, "%s: %s failed, retrying in %.0f ms: %s", self._name, what, delay_ms, error)
             except Exception:
                 delay_ms = backoff.next_delay_ms()
                 logger.exception("%s: internal error in %s, retrying in %.0f ms", self._name, what, delay_ms)
             else:
                 backoff.reset()
+                is_warned = False
                 if not has_more:
                     await _wait(wake, self._services.config.task_interval_ms)
                 continue

@@ -36,6 +36,7 @@ from tierfetch.remote.storage import (
     RemoteStorageError,
     RemoteStorageManager,
 )
+from tierfetch.testing.blocking import watched
 
 PARTITION = TopicIdPartition(uuid.UUID(int=0x5EED), "conformance", 3)
 
@@ -107,6 +108,8 @@ class RemoteStorageConformance:
 
     large_bytes = 3 << 20
     lists_at_once = True
+    blocks_max_s = 0.5
+    """How long a call may keep the event loop, beside what is never allowed there (`tierfetch.testing.blocking`)."""
 
     @pytest.fixture
     async def storage(self) -> RemoteStorageManager:
@@ -155,6 +158,26 @@ class RemoteStorageConformance:
         with pytest.raises(RemoteResourceNotFoundError):
             await storage.fetch_log_segment(metadata, 0, 3)
         assert await storage.log_segment_size(metadata) is None
+
+    async def test_no_call_blocks_the_event_loop(self, storage: RemoteStorageManager) -> None:
+        """One broker's loop serves all its clients: a call that blocks belongs on a thread (asyncio.to_thread)."""
+
+        async def use(number: int) -> None:
+            metadata = make_metadata(3, number=number)
+            await storage.copy_log_segment_data(metadata, make_data(b"abc"))
+            await storage.fetch_log_segment(metadata, 0, 3)
+            await storage.fetch_index(metadata, IndexType.OFFSET)
+            await storage.log_segment_size(metadata)
+            await listed(storage)
+            await storage.delete_log_segment_data(metadata)
+
+        await use(1)  # imports are not the store's calls
+        async with watched(self.blocks_max_s) as seen:
+            await use(2)
+        if seen:
+            pytest.fail(
+                f"the storage blocks the event loop: run blocking calls on a thread\n\n{seen[0]}", pytrace=False
+            )
 
     async def test_copy_is_idempotent(self, storage: RemoteStorageManager) -> None:
         log = pattern(2_000)

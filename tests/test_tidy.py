@@ -157,3 +157,42 @@ def test_other_folders_enter_a_room_by_its_door() -> None:
     listed = set(PAST_THE_DOORS.read_text().split())
     assert past - listed == set(), "export them at the door of their room, and import them from there"
     assert listed - past == set(), f"nobody imports these past a door: take them off {PAST_THE_DOORS.name}"
+
+
+SPLINTER_LINES = 60
+SPLINTERS_WITH_A_REASON = {
+    "broker/handlers/fetch_standing.py": "what a partition rests on is a question of its own",
+    "broker/listener_reload.py": "a task of its own beside the composition",
+    "broker/quotas/metrics.py": "metrics families stand apart from what they measure",
+    "rlm/core/retention.py": "KIP-405's retention by size and time, apart from the plan that asks for it",
+}
+
+
+def is_splinter(path: Path, importers: set[Path]) -> bool:
+    """Return whether a short file has one importer, and none of the reasons that hold for many: a core is kept apart
+    from the shell that asks it, and a handler of one family of requests from the table that names it.
+    """
+    is_short = path.name != "__init__.py" and path.read_text().count("\n") < SPLINTER_LINES
+    if not is_short or len(importers) != 1:
+        return False
+    (importer,) = importers
+    is_asked_by_a_shell = in_a_core(path) and not in_a_core(importer)
+    is_handler = path.parent.name == "handlers" and importer.name in ("table.py", "node.py")
+    return not is_asked_by_a_shell and not is_handler
+
+
+def test_short_files_with_one_importer_have_a_reason() -> None:
+    """Merge it into its importer, or into the file whose concern it shares. The list of reasons only gets shorter."""
+    modules = {path.relative_to(ROOT).with_suffix("").parts: path for path in sources(tests=False)}
+    importers: dict[Path, set[Path]] = {path: set() for path in modules.values()}
+    for path in modules.values():
+        for module, name in imported_from(path, ast.parse(path.read_text())):
+            for found in {modules.get(module), modules.get((*module, name))} - {None, path}:
+                if path.name != "__init__.py":
+                    importers[found].add(path)
+    splinters = {
+        str(path.relative_to(ROOT))
+        for path, known in importers.items()
+        if path.relative_to(ROOT).parts[0] in DOORS and is_splinter(path, known)
+    }
+    assert splinters == set(SPLINTERS_WITH_A_REASON)

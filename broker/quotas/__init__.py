@@ -2,6 +2,5 @@
 
 core/       measures rates, and computes how long a client has to wait.
 clients     applies the quotas to the requests of all listeners.
-processing  measures the time that a request takes of the event loop.
 metrics     shows the rates of the clients that have a quota.
 """

@@ -15,9 +15,9 @@ A response that says already that its client has to wait is the controller's (KI
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import replace
-from typing import Final, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from ...controller import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, ClientQuotas, QuotaLimit
 from ...protocol.api import ApiKey
@@ -27,7 +27,6 @@ from ...protocol.messages.registry import MESSAGES, response_class
 from ...protocol.net.clock import monotonic_ms
 from ...protocol.net.dispatch import Handler, RequestContext
 from .core.sensors import Sensors
-from .processing import Processing
 
 LIMITS_MAX: Final = 10_000
 """Clients whose bounds are remembered; beyond, they are looked up again."""
@@ -41,6 +40,41 @@ class _ToldToWait(Message):
 
 
 CLIENT_QUOTAS: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE)
+
+
+T = TypeVar("T")
+
+
+class Processing(Generic[T]):
+    """`await` it in place of the coroutine; `spent_s` is the time that it has taken of the event loop: that of its own
+    steps, not of what it waits for. Tasks that it starts are not counted.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], clock_s: Callable[[], float]) -> None:
+        self.spent_s = 0.0
+        self._coroutine = coroutine
+        self._clock_s = clock_s
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        send, throw = self._coroutine.send, self._coroutine.throw
+        error: BaseException | None = None
+        while True:
+            began_s = self._clock_s()
+            try:
+                awaited = send(None) if error is None else throw(error)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            finally:
+                self.spent_s += self._clock_s() - began_s
+            error = None
+            try:
+                yield awaited
+            except GeneratorExit:
+                self._coroutine.close()
+                raise
+            except BaseException as thrown:  # noqa: BLE001 - it is the coroutine's
+                error = thrown
 
 
 class BrokerQuotas:

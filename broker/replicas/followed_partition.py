@@ -5,10 +5,12 @@ from __future__ import annotations
 from ...log.core.epochs import LeaderEpochCache
 from ...log.keeper import AdoptedState, LogManager, adopt
 from ...log.replica.state import LogOffsets
-from ...protocol.topics import TopicIdPartition
+from ...protocol.topics import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...rlm import TierMode, TierPolicy
 from .partition import Partition, ReplicaListener
 
+KEPT_GOING = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC}
+"""Topics that are copied as long as the disk takes anything."""
 TIERED = frozenset({TierMode.COPYING, TierMode.READ_ONLY})
 
 
@@ -48,6 +50,11 @@ class FollowedPartition:
         return self._partition.has_failed
 
     @property
+    def has_room(self) -> bool:
+        """Whether the disk takes what is copied; of internal topics always, which groups and the tier need to go on."""
+        return self.topic_id_partition.topic in KEPT_GOING or self._partition.log.state.keeper.accepts_replicas
+
+    @property
     def is_never_in_isr(self) -> bool:
         return self._partition.is_never_in_isr
 
@@ -57,6 +64,7 @@ class FollowedPartition:
         """
         log = self._partition.log
         appended = await log.append_as_follower(records)
+        log.state.keeper.note_written(len(records))
         await log.stored(appended.last_offset + 1)
 
     async def truncate_to(self, offset: int) -> None:

@@ -185,6 +185,7 @@ class Partition:
                 f"{self.partition.topic_partition}: ISR {sorted(leadership.isr)}, "
                 f"min.insync.replicas is {leadership.replicas.min_insync_replicas}",
             )
+        self.log.state.keeper.note_written(len(data))
         if origin is AppendOrigin.CLIENT and self.log.state.config.compression_type != KEEP:
             # Threads end in any order; sequence numbers of one producer must not.
             async with self._recompression:

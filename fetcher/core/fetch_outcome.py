@@ -64,6 +64,7 @@ def outcome_of(
             return Begin(Trigger.OUT_OF_RANGE)
         case ErrorCode.offset_moved_to_tiered_storage:
             return Begin(Trigger.MOVED_TO_TIERED_STORAGE)
+        # Asking again cannot help: only an image with the newer epoch says whom to follow.
         case ErrorCode.fenced_leader_epoch:
             return Stop("fenced: the leader has a newer leader epoch")
         case error:

@@ -8,7 +8,6 @@ replace_replica        replaces a replica by one that was rebuilt from the tier 
 future_logs            moves a log to another log directory, by way of a future log.
 side_directories       builds directories beside a partition's own, and resolves them after a crash.
 damage                 puts a damaged log aside without deleting a byte.
-removals               keeps deleted directories for `file.delete.delay.ms`, and deleted logs until their readers end.
 """
 
 from __future__ import annotations

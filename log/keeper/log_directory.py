@@ -55,8 +55,10 @@ from ..disk.port import Disk
 from ..partition_log import LogLocation, PartitionLog
 from ..segment.open_limit import OpenSegments
 from .directory_checkpoints import DirectoryCheckpoints
-from .removals import Removals
 from .side_directories import promote_futures, resolve_adoptions
+
+DIRECTORIES_MAX: Final = 100_000
+"""The number of directories that may wait for removal; a further one is removed without delay."""
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +90,45 @@ class LogServices:
     open_segments: OpenSegments = field(default_factory=OpenSegments)
     free_bytes_min: int = 0
     """Clients' records are refused while a directory's disk has less; 0: never."""
+
+
+class Removals:
+    """The pending removals of one log directory: deleted directories wait for `file.delete.delay.ms`, abandoned logs
+    for the readers that still hold slices of them.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self.logs: list[PartitionLog] = []
+        self._disk = disk
+        self._directories: list[tuple[float, Path]] = []
+        """The directories to remove, as (loop time when due, directory)."""
+
+    async def abandon(self, log: PartitionLog) -> None:
+        """Close the log's files, except for those that are being read. Raise OSError from the disk."""
+        try:
+            await log.abandon()
+        finally:
+            self.logs.append(log)  # not before: only now its remaining readers are known
+
+    def add_directory(self, path: Path, delay_ms: int) -> None:
+        now = asyncio.get_running_loop().time()
+        is_full = len(self._directories) >= DIRECTORIES_MAX
+        self._directories.append((now if is_full else now + delay_ms / 1000, path))
+
+    def are_due(self, now: float) -> bool:
+        """Return whether a directory's delay is over at loop time `now`, or a log still has readers."""
+        return bool(self.logs) or any(when <= now for when, _ in self._directories)
+
+    async def remove_directories(self) -> None:
+        """Remove the directories whose delay is over."""
+        now = asyncio.get_running_loop().time()
+        due = [path for when, path in self._directories if when <= now]
+        self._directories = [(when, path) for when, path in self._directories if when > now]
+        for path in due:
+            try:
+                await self._disk.remove_tree(path)
+            except OSError as error:
+                logger.error("%s could not be deleted: %s; the next start tries again", path, error)
 
 
 class LogDirectory:
@@ -135,6 +176,10 @@ class LogDirectory:
     @property
     def accepts_clients(self) -> bool:
         return self.free_space.accepts_clients
+
+    @property
+    def accepts_replicas(self) -> bool:
+        return self.free_space.accepts_replicas
 
     # Opening and closing.
 
@@ -233,23 +278,50 @@ class LogDirectory:
         )
 
     async def measure_space(self) -> None:
-        """Look how much room the disk has, and say so in the log where that changes what clients may do. OSError."""
+        """Look how much room the disk has, and say so in the log where that changes what is accepted. OSError."""
         space = await self._services.disk.space(self.path)
-        if not self.free_space.measured(space.usable_bytes):
-            return
-        if self.free_space.accepts_clients:
-            logger.warning(
-                "log directory %s: %d bytes are free, produce is accepted again", self.path, space.usable_bytes
-            )
-        else:
-            logger.error(
-                "log directory %s: %d bytes are free, and %d are needed (log.dir.free.bytes.min): produce to its "
-                "partitions is refused until %d are; free space, lower the topics' retention, or move replicas",
-                self.path,
-                space.usable_bytes,
-                self.free_space.min_bytes,
-                self.free_space.resume_bytes,
-            )
+        before = self.free_space.accepts_clients, self.free_space.accepts_replicas
+        if self.free_space.measured(space.usable_bytes):
+            self._report_space(*before)
+
+    def note_written(self, size_bytes: int) -> None:
+        before = self.free_space.accepts_clients, self.free_space.accepts_replicas
+        if self.free_space.written(size_bytes):
+            self._report_space(*before)
+
+    def _report_space(self, accepted_clients: bool, accepted_replicas: bool) -> None:
+        space = self.free_space
+        if space.accepts_clients != accepted_clients:
+            if space.accepts_clients:
+                logger.warning(
+                    "log directory %s: %d bytes are free, produce is accepted again", self.path, space.usable_bytes
+                )
+            else:
+                logger.error(
+                    "log directory %s: %d bytes are free, and %d are needed (log.dir.free.bytes.min): produce to its "
+                    "partitions is refused until %d are; free space, lower the topics' retention, or move replicas",
+                    self.path,
+                    space.usable_bytes,
+                    space.min_bytes,
+                    space.resume_bytes,
+                )
+        if space.accepts_replicas != accepted_replicas:
+            if space.accepts_replicas:
+                logger.warning(
+                    "log directory %s: %d bytes are free, its replicas follow their leaders again",
+                    self.path,
+                    space.usable_bytes,
+                )
+            else:
+                logger.error(
+                    "log directory %s: %d bytes are free, and %d are kept for the metadata log, checkpoints and "
+                    "internal topics: its replicas follow no leader and leave their ISRs until %d are free; free "
+                    "space, or move replicas",
+                    self.path,
+                    space.usable_bytes,
+                    space.keep_bytes,
+                    2 * space.keep_bytes,
+                )
 
     async def take_offline(self, reason: str) -> None:
         """Close every log of the directory. Readers may still hold them: `removals` waits for these."""

@@ -79,6 +79,13 @@ class LogKeeper(Protocol):
     def accepts_clients(self) -> bool:
         """Whether the disk has room for what clients produce; see `free_space`."""
 
+    @property
+    def accepts_replicas(self) -> bool:
+        """Whether the disk has room for what is copied from leaders."""
+
+    def note_written(self, size_bytes: int) -> None:
+        """Count what was appended since the room was last measured."""
+
 
 class LogOffsets(NamedTuple):
     """The offsets of one log at one instant: where it begins, how far it may be read, and how far it is durable."""
@@ -337,6 +344,7 @@ class LogState:
 
     async def reap(self) -> None:
         """Close the removed segments that no reader holds any longer."""
+        # A response under way sends from the open file, which outlives its name.
         free = [segment for segment in self.retired if segment.pins == 0]
         self.retired = [segment for segment in self.retired if segment.pins]
         for segment in free:

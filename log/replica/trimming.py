@@ -187,7 +187,9 @@ class Trimming:
             await state.keeper.ensure_log_start_saved(state.topic_partition)
             await self._flush_up_to(state.segments.as_tuple()[count].base_offset)
         removed = state.segments.remove_first(count)
+        # A read that looked before this looks again: what it found is about to go.
         state.removals += 1
+        # Recovery begins at the recovery point, and nothing is left below the first segment.
         state.recovery_point = max(state.recovery_point, state.segments.first_base_offset)
         return removed
 
@@ -197,6 +199,7 @@ class Trimming:
         if not removed:
             return
         if not state.config.remote_storage_enable:
+            # A full disk must not stop the removal: without the snapshot, recovery replays what is left.
             with suppress(OSError):
                 await state.snapshots.save()
         async with state.all_or_failed():

@@ -3,7 +3,6 @@
 segment         is one segment: its `.log` file, its indexes, and the facts known of its batches.
 segment_list    keeps the segments of a log in the order of their base offsets.
 slices          is a piece of a `.log` file that a reader sends or reads.
-held_slices     counts the slices in use, so that a truncation can wait for them.
 batch_scan      walks the batches of a `.log` file.
 scan            checks every batch of a segment after a crash.
 index_files     reads, rebuilds and writes the index files.

@@ -36,10 +36,9 @@ from ..core.recent_batches import RecentBatches
 from ..core.segment_indexes import SegmentIndexes
 from ..disk.port import Disk, DiskFile
 from .batch_scan import HeaderScan
-from .held_slices import HeldSlices
 from .index_files import read_indexes, read_largest_timestamp, rebuild_indexes, write_indexes
 from .open_limit import OpenSegments
-from .slices import LogSlice
+from .slices import HeldSlices, LogSlice
 
 logger = logging.getLogger(__name__)
 

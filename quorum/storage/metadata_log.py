@@ -84,7 +84,7 @@ class _RecoveryPoint:
         """The log start is a snapshot's end."""
 
     async def ensure_log_start_saved(self, partition: TopicPartition) -> None:
-        """The same."""
+        """There is nothing to wait for: the log start is a snapshot's end."""
 
     async def save_recovery_points(self) -> None:
         await self._save(sync=True)
@@ -101,6 +101,14 @@ class _RecoveryPoint:
     def accepts_clients(self) -> bool:
         """No client produces to it."""
         return True
+
+    @property
+    def accepts_replicas(self) -> bool:
+        """The room that data leaves on the disk is for this log."""
+        return True
+
+    def note_written(self, size_bytes: int) -> None:
+        """Nothing depends on it."""
 
     async def _save(self, *, sync: bool) -> None:
         point = self.log.state.offsets.recovery_point

@@ -4,7 +4,7 @@ tier.
 | invariant          | violated when                                                                                  |
 |--------------------|------------------------------------------------------------------------------------------------|
 | lawful retention   | a leader raises its log start over a record that is younger than `retention.ms` by its clock,  |
-|                    | and behind which lie fewer bytes than `retention.bytes`, and that nobody had deleted           |
+|                    | and behind which lie fewer bytes than `retention.bytes`, and that was not deleted              |
 | leader's log start | another replica, or one that has just started, has a log start that no leader has had          |
 | log start first    | an offset goes from the tier, and is nowhere else, that a member of the ISR counts for its log |
 

@@ -206,7 +206,7 @@ class SimTransport(asyncio.Transport):
             self._lose(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
 
     def answer_with_reset(self) -> None:
-        """The machine runs again and knows nothing of this connection: a peer that sends something gets a reset."""
+        """The machine runs again without this connection: the peer gets a reset if it has sent something."""
         if not self._network.is_running(self.link.source):
             self._network.await_boot(self)
             return

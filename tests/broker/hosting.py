@@ -34,6 +34,9 @@ class IdleKeeper:
 
     def __init__(self) -> None:
         self.accepts_clients = True
+        self.accepts_replicas = True
+
+    def note_written(self, size_bytes: int) -> None: ...
 
 
 class Unheard:

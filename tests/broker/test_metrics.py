@@ -217,6 +217,7 @@ async def test_what_followed_replicas_cost(subject: Subject, host: Host) -> None
     new = (await host.topic("new", 2, 1)).partition
     old = (await host.topic("old", 2, 1)).partition
     subject.fetchers.follow(new, ReplicaState.BOOTSTRAPPING, ReplicaProgress(added_at=5.0))
+    subject.fetchers.followed[new].is_tier_outage_reported = True
     progress = ReplicaProgress(5.0, 7.5, 8.25, bytes_from_leader=100, bytes_from_tier=30)
     subject.fetchers.follow(old, ReplicaState.FETCHING, progress)
     scrape = subject.scrape()
@@ -229,6 +230,7 @@ async def test_what_followed_replicas_cost(subject: Subject, host: Host) -> None
     assert scrape.value("tierfetch_replicas", state="bootstrapping") == 1
     assert scrape.value("tierfetch_replicas", state="fetching") == 1
     assert scrape.value("tierfetch_replicas", state="failed") == 0
+    assert scrape.value("tierfetch_bootstraps_waiting") == 1
 
 
 async def test_the_tier(subject: Subject, host: Host, tier: Tier) -> None:

@@ -13,19 +13,29 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.handlers.versions import VersionsHandler
+from tierfetch.cli.certificates import Certificate, make_authority, make_certificate
 from tierfetch.cli.processes import free_ports
-from tierfetch.controller import prober
-from tierfetch.controller.core.fast_failover import Verdict
+from tierfetch.controller import prober, reachability
+from tierfetch.controller.core.fast_failover import ProbeOutcome, Verdict
 from tierfetch.controller.image.registrations import BrokerRegistration
 from tierfetch.controller.prober import Prober
 from tierfetch.controller.reachability import Attempt, Reachability, Sight
 from tierfetch.controller.records import BrokerEndpoint
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.server import Server
+from tierfetch.security.client import ClientIdentity
+from tierfetch.security.core.settings import client_settings, listener_settings
+from tierfetch.security.credentials import ScramCredentials
+from tierfetch.security.listener import ListenerIdentity
+from tierfetch.security.principal import SecurityProtocol
 
 LOOPBACK = "127.0.0.1"
 INCARNATION = UUID(int=4711)
 OTHER = UUID(int=4712)
+NOW_S = 1e12
+"""Later than any pause."""
+AUTHORITY = make_authority()
+SSL = 1
 BROKER = BrokerRegistration(1, 7, INCARNATION, fenced=False)
 
 
@@ -70,6 +80,56 @@ async def test_C1_who_answers_is_asked_which_incarnation_it_is(answering: UUID |
     try:
         sight = await look(broker_on(server.port))
         assert sight == Sight({address: Attempt.TAKEN}, {} if answering is None else {address: answering})
+    finally:
+        await server.close(deadline_s=1)
+
+
+def trusting(authority: Certificate, **store: str) -> ClientIdentity:
+    trust = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority.pem}
+    return ClientIdentity(client_settings({"security.protocol": "SSL"} | trust | store))
+
+
+def store(certificate: Certificate) -> dict[str, str]:
+    return {"ssl.keystore.key": certificate.key_pem(), "ssl.keystore.certificate.chain": certificate.pem}
+
+
+@pytest.mark.parametrize("answering", [INCARNATION, OTHER])
+@pytest.mark.parametrize(
+    ("identity", "is_told"),
+    [
+        (trusting(AUTHORITY, **store(make_certificate(issuer=AUTHORITY))), True),
+        (trusting(AUTHORITY), False),
+        (trusting(make_authority()), False),
+        (None, False),
+    ],
+    ids=["both prove who they are", "no certificate of its own", "another authority", "plaintext"],
+)
+async def test_C1_behind_tls_an_incarnation_counts_that_was_proven_and_nothing_else_is_a_refusal(
+    monkeypatch: pytest.MonkeyPatch, answering: UUID, identity: ClientIdentity | None, is_told: bool
+) -> None:
+    monkeypatch.setattr(prober, "PROBE_TIMEOUT_S", 5.0)
+    properties = store(make_certificate(issuer=AUTHORITY)) | {
+        "ssl.client.auth": "required",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": AUTHORITY.pem,
+    }
+    settings = listener_settings(properties, "TLS", SecurityProtocol.SSL)
+    versions = VersionsHandler(_View(), lambda: [ApiKey.API_VERSIONS], lambda: 1, answering)
+    server = Server(
+        {ApiKey.API_VERSIONS: versions.api_versions},
+        listener_name="TLS",
+        identity=ListenerIdentity(settings, ScramCredentials),
+    )
+    await server.start("localhost", 0)
+    end_point = BrokerEndpoint(name="TLS", host=LOOPBACK, port=server.port, security_protocol=SSL)
+    broker, address = replace(BROKER, end_points=(end_point,)), (LOOPBACK, server.port)
+    table = Reachability()
+    try:
+        sight = await Prober(random.Random(1), identity).look(broker)
+        assert sight == Sight({address: Attempt.TAKEN}, {address: answering} if is_told else {})
+        table.note(broker, Sight({address: Attempt.TAKEN}), 0.0)
+        expected = ProbeOutcome.SAME_INCARNATION if answering == INCARNATION else ProbeOutcome.OTHER_INCARNATION
+        assert table.outcome(broker, sight) is (expected if is_told else ProbeOutcome.NO_PROOF)
     finally:
         await server.close(deadline_s=1)
 
@@ -124,25 +184,25 @@ async def test_C1_a_name_that_is_unknown_is_silent(monkeypatch: pytest.MonkeyPat
 
 
 async def test_C1_reaching_goes_on_until_the_broker_takes_a_connect(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prober, "LOOK_INTERVAL_S", 0.01)
+    monkeypatch.setattr(reachability, "AGAIN_S_MIN", 0.01)
     (port,) = free_ports(1)
     table, broker = Reachability(), broker_on(port)
     image: Any = SimpleNamespace(brokers={1: broker})
     looked, reached = asyncio.Event(), asyncio.Event()
     note = table.note
 
-    def noted(broker: BrokerRegistration, sight: Sight) -> None:
-        note(broker, sight)
+    def noted(broker: BrokerRegistration, sight: Sight, now_s: float) -> None:
+        note(broker, sight, now_s)
         (reached if sight.attempts[LOOPBACK, port] is Attempt.TAKEN else looked).set()
 
     monkeypatch.setattr(table, "note", noted)
     reaching = asyncio.create_task(Prober(random.Random(1)).keep_reaching(table, lambda: image, asyncio.Event()))
     async with asyncio.timeout(5):
         await looked.wait()
-        assert table.due(image) == [broker]
+        assert table.due(image, NOW_S) == [broker]
         server = await asyncio.get_running_loop().create_server(asyncio.Protocol, LOOPBACK, port)
         await reached.wait()
-    assert table.due(image) == []
+    assert table.due(image, NOW_S) == []
     reaching.cancel()
     server.close()
 

@@ -17,6 +17,8 @@ from tierfetch.controller.reachability import AddressKey, Attempt, Reachability,
 OWN, OTHER = UUID(int=4711), UUID(int=4712)
 BROKER = BrokerRegistration(1, 7, OWN, fenced=False)
 V4, V6, OUTSIDE = ("127.0.0.1", 9092), ("::1", 9092), ("192.0.2.1", 9092)
+NOW_S = 1000.0
+"""Later than any pause."""
 TAKEN, REFUSED, NO_WAY, SILENT = Attempt.TAKEN, Attempt.REFUSED, Attempt.NO_WAY, Attempt.SILENT
 
 
@@ -28,7 +30,7 @@ def image_of(*brokers: BrokerRegistration) -> MetadataImage:
 
 def reaching(sight: Sight) -> Reachability:
     table = Reachability()
-    table.note(BROKER, sight)
+    table.note(BROKER, sight, 0.0)
     return table
 
 
@@ -79,7 +81,7 @@ def test_C1_a_broker_that_never_took_a_connect_is_never_found_gone(before: list[
     table = Reachability()
     own: set[AddressKey] = set()
     for sight in before:
-        table.note(BROKER, sight)
+        table.note(BROKER, sight, 0.0)
         own |= {key for key, attempt in sight.attempts.items() if attempt is TAKEN} - {
             key for key, incarnation in sight.incarnations.items() if incarnation == OTHER
         }
@@ -93,16 +95,16 @@ def test_C1_a_broker_that_never_took_a_connect_is_never_found_gone(before: list[
 
 def test_C1_who_serves_is_due_until_it_is_reached_and_again_with_each_registration() -> None:
     table = Reachability()
-    assert table.due(image_of(replace(BROKER, fenced=True))) == []
-    assert table.due(image_of(BROKER)) == [BROKER]
-    table.note(BROKER, Sight({V4: REFUSED}))
-    table.note(BROKER, Sight({V4: TAKEN}, {V4: OTHER}))
-    assert table.due(image_of(BROKER)) == [BROKER]
-    table.note(BROKER, Sight({V4: TAKEN}))
-    assert table.due(image_of(BROKER)) == []
+    assert table.due(image_of(replace(BROKER, fenced=True)), NOW_S) == []
+    assert table.due(image_of(BROKER), NOW_S) == [BROKER]
+    table.note(BROKER, Sight({V4: REFUSED}), 0.0)
+    table.note(BROKER, Sight({V4: TAKEN}, {V4: OTHER}), 0.0)
+    assert table.due(image_of(BROKER), NOW_S) == [BROKER]
+    table.note(BROKER, Sight({V4: TAKEN}), 0.0)
+    assert table.due(image_of(BROKER), NOW_S) == []
     again = replace(BROKER, epoch=8, incarnation_id=OTHER)
     assert table.outcome(again, Sight({V4: REFUSED})) is ProbeOutcome.NO_PROOF
-    assert table.due(image_of(again)) == [again]
+    assert table.due(image_of(again), NOW_S) == [again]
     assert table.outcome(BROKER, Sight({V4: REFUSED})) is ProbeOutcome.NO_PROOF, "that registration is over"
 
 
@@ -111,4 +113,22 @@ def test_C1_who_lives_although_it_refuses_is_not_reached_any_longer() -> None:
     assert table.outcome(BROKER, Sight({V4: REFUSED})) is ProbeOutcome.REFUSED
     table.is_alive(BROKER.broker_id)
     assert table.outcome(BROKER, Sight({V4: REFUSED})) is ProbeOutcome.NO_PROOF
-    assert table.due(image_of(BROKER)) == [BROKER]
+    assert table.due(image_of(BROKER), NOW_S) == [BROKER]
+
+
+def test_C1_a_broker_that_is_never_reached_is_tried_less_and_less_often() -> None:
+    table, image, now_s, pauses = Reachability(), image_of(BROKER), 0.0, []
+    assert table.pause_s(image_of(), now_s) is None
+    for _ in range(9):
+        assert table.due(image, now_s) == [BROKER]
+        table.note(BROKER, Sight({V4: REFUSED}), now_s)
+        assert table.due(image, now_s) == []
+        pause_s = table.pause_s(image, now_s)
+        assert pause_s is not None
+        pauses.append(pause_s)
+        now_s += pause_s
+    assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+    again = replace(BROKER, epoch=8)
+    assert table.due(image_of(again), now_s - 1) == [again], "a new registration does not wait"
+    table.note(BROKER, Sight({V4: TAKEN}), now_s)
+    assert table.pause_s(image, now_s) is None

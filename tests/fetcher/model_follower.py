@@ -28,6 +28,7 @@ class ModelFollower:
         self.is_compacted = False
         self.is_never_in_isr = False
         self.has_failed = False
+        self.has_room = True
         self.producer_snapshot: bytes | None = None
         self.effects: list[str] = []
         self.before_effect: Callable[[str], Awaitable[None] | None] = lambda effect: None

@@ -209,6 +209,7 @@ class RealReplica:
         self.is_compacted = False
         self.is_never_in_isr = False
         self.has_failed = False
+        self.has_room = True
         self._last_log: PartitionLog | None = None
 
     @property

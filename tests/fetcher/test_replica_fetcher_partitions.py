@@ -502,6 +502,17 @@ async def test_no_fetch_leaves_while_an_early_answer_of_a_failed_one_is_being_ap
     assert cluster.follower.effects[:2] == ["adopt [0, 6)", "append 6-7"]
 
 
+async def test_D1_a_log_without_room_is_not_fetched_and_continues_by_itself() -> None:
+    cluster = worked_cluster()
+    cluster.follower.has_room = False
+    async with cluster.running():
+        for _ in range(100):
+            await asyncio.sleep(0.0005)
+        assert not [call for call in cluster.leader.calls if call.startswith("fetch")]
+        cluster.follower.has_room = True
+        await until(lambda: cluster.follower.offsets.log_end_offset > 0)
+
+
 async def test_a_log_that_has_failed_acknowledges_nothing() -> None:
     """An fsync failed after the append was visible: the leader would count what the disk does not have."""
     cluster = worked_cluster()

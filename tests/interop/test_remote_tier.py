@@ -40,7 +40,7 @@ from tierfetch.remote.core.segment import (
 from tierfetch.remote.ledger_book import partition_of
 from tierfetch.remote.metadata_topic import metadata_partition
 from tierfetch.remote.storage import IndexType
-from tierfetch.rlm.segment_data import open_segment_data
+from tierfetch.rlm.copier import open_segment_data
 from tierfetch.tests.interop.brokers import BROKER, complaints, list_offsets, set_offsets
 from tierfetch.tests.interop.clients import consume, create_topic, produce_transactions
 from tierfetch.tests.interop.histories import CONFIG, TOPIC_CONFIGS, fill_as_leader

@@ -45,6 +45,9 @@ class Keeper:
         self.calls.append("segment closed")
 
     accepts_clients = True
+    accepts_replicas = True
+
+    def note_written(self, size_bytes: int) -> None: ...
 
 
 class Clock:

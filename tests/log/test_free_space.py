@@ -22,6 +22,31 @@ def test_it_refuses_below_the_mark_and_takes_again_a_quarter_above_it() -> None:
     ]
 
 
+def test_D1_replicas_leave_half_of_it_and_continue_at_twice_that() -> None:
+    space = FreeSpace(100)
+    measured = [(usable, space.measured(usable), space.accepts_replicas) for usable in (100, 50, 49, 99, 100, 50, 49)]
+    assert measured == [
+        (100, False, True),
+        (50, True, True),  # clients
+        (49, True, False),
+        (99, False, False),
+        (100, True, True),
+        (50, False, True),
+        (49, True, False),
+    ]
+
+
+def test_D1_what_is_written_between_two_measurements_counts() -> None:
+    space = FreeSpace(100)
+    assert not space.written(1_000), "nothing is known before the first measurement"
+    space.measured(200)
+    assert (space.written(100), space.accepts_clients) == (False, True)
+    assert (space.written(1), space.accepts_clients) == (True, False)
+    assert (space.written(1_000), space.accepts_replicas, space.usable_bytes) == (True, False, 0)
+    assert space.measured(200)
+    assert (space.accepts_clients, space.accepts_replicas) == (True, True)
+
+
 def test_without_a_mark_nothing_is_refused() -> None:
     space = FreeSpace(0)
     assert not space.measured(0)

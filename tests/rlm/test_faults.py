@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -273,6 +274,29 @@ async def test_R1_storage_that_stays_away_blocks_no_producer_and_loses_nothing(f
     assert broker.log.state.offsets.local_log_start_offset == 0
     broker.storage.faults = None
     await check_outcome(broker, produced)
+    await broker.close()
+
+
+async def test_R1_a_tier_that_goes_away_later_is_warned_of_once_for_each_outage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The attempts go on for hours, on every partition."""
+    caplog.set_level(logging.INFO)
+
+    def copies_failed() -> list[int]:
+        return [record.levelno for record in caplog.records if ": copy failed, retrying in" in record.getMessage()]
+
+    broker = Broker(1, MemoryRemoteStorage(), SharedMetadata(), config=IMPATIENT)
+    produced = await tier_two_segments(broker)
+    await check_outcome(broker, produced)
+    for _ in range(2):
+        caplog.clear()
+        broker.storage.faults = FailNth(1, persistent=True)
+        await broker.fill(1)
+        await until(lambda: len(copies_failed()) >= 4)
+        assert copies_failed().count(logging.WARNING) == 1
+        broker.storage.faults = None
+        await until(lambda: broker.manager.copy_lag(PARTITION).segments == 0)
     await broker.close()
 
 

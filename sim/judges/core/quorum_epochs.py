@@ -2,7 +2,7 @@
 
 | invariant     | violated when                                                                                     |
 |---------------|---------------------------------------------------------------------------------------------------|
-| bounded epoch | a replica's epoch is above what a run's elections reach: somebody was believed who named a number |
+| bounded epoch | a replica's epoch is above what a run's elections reach: a peer was believed that named a number |
 
 Epochs are 31 bits and never fall: a quorum whose epoch a stranger has raised to the last has no leader any more.
 """

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from tierfetch.broker.quotas import metrics as metrics_module
-from tierfetch.broker.quotas.clients import BrokerQuotas, has_throttle_time
+from tierfetch.broker.quotas.clients import BrokerQuotas, Processing, has_throttle_time
 from tierfetch.broker.quotas.metrics import quota_families
-from tierfetch.broker.quotas.processing import Processing
 from tierfetch.controller.image.client_quotas import ClientQuotas, entity_of
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.fetch.messages import FetchRequest, FetchResponse
