@@ -11,7 +11,7 @@
 | a file that cannot be written is no error: the index is served  | a full disk must not stop reads                  |
 | a transaction index is asked for unless the metadata deny it    | most segments have none                          |
 | one that is not there is empty if the log has no ABORT marker   | Kafka before 4.0 denies none (`aborts`)          |
-| else it was lost: an error; one that is damaged counts as lost  | nobody can say what was aborted                  |
+| else it was lost: an error; one that is damaged counts as lost  | what was aborted is not known                    |
 | an offset or time index that is lost or damaged in the tier is  | the `.log` has all that it says, and local data  |
 | built from the log, one segment at a time                       | relies on the `.log` alone                       |
 | files are fsynced before they count                             | an empty file after a crash would hide aborts    |

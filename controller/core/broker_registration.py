@@ -9,7 +9,7 @@ the new incarnation counts as the old one:
 | the same incarnation (a retry) | nothing changes; fenced or not stays as it was |
 | a directory is missing | leave every ISR, also as the last member, unless known to be in one that is present |
 | the broker was unregistered meanwhile | the same, measured by the directories of its replicas |
-| the same, and its session is not over | refused where an ISR would be left empty |
+| the same, and its session is not over (it may be shutting down) | refused where an ISR would be left empty |
 | stopped uncleanly, or cleanly | leave every ISR but as the last member; a fenced broker leads nothing |
 
 A replica that continues to lead does so under a new leader epoch: the broker first loses the leadership.
@@ -57,7 +57,7 @@ def register_broker(
     """
     try:
         _check_registration(state, request, moment, is_superseded)
-        if is_superseded or is_recently_fenced:
+        if is_superseded or is_recently_fenced or _is_alive(state, request.broker_id, moment):
             _check_empties_no_isr(state, request)
     except KafkaError as error:
         return ControllerResult([], BrokerRegistrationResponse(error_code=error.code), refusal=error.message)
@@ -128,12 +128,18 @@ def _check_incarnation(
     before = state.image.brokers.get(request.broker_id)
     if before is None or before.incarnation_id == request.incarnation_id or before.in_controlled_shutdown:
         return
-    if not is_superseded and state.sessions.is_valid(before, moment.now_ms, state.config.session_timeout_ms):
+    if not is_superseded and _is_alive(state, request.broker_id, moment):
         raise KafkaError(
             ErrorCode.duplicate_broker_registration,
             f"broker {request.broker_id} is registered and alive as incarnation {before.incarnation_id}; if that"
             " process has ended, try again when its session is over",
         )
+
+
+def _is_alive(state: ControllerState, broker_id: int, moment: Moment) -> bool:
+    """Return whether the session of the registered incarnation lasts; also of one that is shutting down."""
+    broker = state.image.brokers.get(broker_id)
+    return broker is not None and state.sessions.is_valid(broker, moment.now_ms, state.config.session_timeout_ms)
 
 
 def _check_empties_no_isr(state: ControllerState, request: BrokerRegistrationRequest) -> None:

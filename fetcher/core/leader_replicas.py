@@ -114,7 +114,7 @@ class LeaderReplicas:
     def record_fetch(self, replica_id: int, fetch: FollowerFetch, leader_end_offset: int, now_ms: int) -> bool:
         """Note a fetch that `validate_fetch` let pass. False, and no note, if an earlier incarnation sent it."""
         follower = self.followers[replica_id]
-        # A new leader has heard nobody yet: without the registered epoch a process of the past could speak first.
+        # A new leader has had no fetch yet: without the registered epoch a process of the past could speak first.
         if 0 <= fetch.broker_epoch < max(follower.broker_epoch, self._registered_epoch(replica_id)):
             return False
         if fetch.fetch_offset >= leader_end_offset:

@@ -60,7 +60,7 @@ fails any longer and everything must converge. Each fault ends by itself; at the
 | rotten downloads | -              | probability            | a bit of what the store sends is wrong                 |
 | late listings   | -               | seconds                | listings do not show what was put or deleted within    |
 | resets          | host            | a second               | of its connections so many are reset, each at one end; |
-|                 |                 |                        | the other end notices when it sends something          |
+|                 |                 |                        | the other end learns it when it sends something        |
 | refused         | node            | -                      | at its start its connections are reset; connects to it |
 |                 |                 |                        | are refused though it lives, and reaches others        |
 | impostor        | broker          | -                      | another process with its id, and an empty disk, asks   |

@@ -16,7 +16,7 @@ Every host has one address, its name. A connection belongs to the process that m
 
 `block` is one direction; a partition is all directions between two groups. Nothing is lost for good by a block, since
 TCP sends again; what it does to connections is in `transport`. `reset_connections` ends those of a host, at both ends;
-`reset_one_end` ends one, and its other end notices that when it sends something.
+`reset_one_end` ends one, and its other end learns that when it sends something.
 """
 
 from __future__ import annotations

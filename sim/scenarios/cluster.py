@@ -148,7 +148,7 @@ class ClusterScenario:
         controllers = self.nodes.controller_ids
         self._zombies = ZombieBrokers(controllers, self.world.rng("ghosts"), self.nodes.brokers)
         self._ghost = QuorumGhost(controllers, self.world.rng("quorum ghost"))
-        self._impostors = Impostors(controllers, self.truth, self._is_heard, self.world.rng("impostors"))
+        self._impostors = Impostors(controllers, self.truth, self._is_in_contact, self.world.rng("impostors"))
         self.injector.immediate_faults |= self._immediate_faults()
 
     def _make_judges(self) -> list[Judge]:
@@ -275,8 +275,8 @@ class ClusterScenario:
         if host.node is not None and await host.stop():
             self._judges.on(NodeStopped(name, self.world.now_s - began_s))
 
-    def _is_heard(self, broker_id: int) -> bool:
-        """Whether a broker lives, and controllers have had its heartbeat so recently that it cannot be replaced."""
+    def _is_in_contact(self, broker_id: int) -> bool:
+        """Whether a broker lives, and controllers had its heartbeat so lately that it cannot be replaced."""
         host, broker = self.world.host(self._hosts[broker_id]), self.truth.image.brokers.get(broker_id)
         heard_s = self._heartbeats.last_s(broker_id)
         is_recent = self.world.now_s - heard_s < self.options.session_timeout_ms / 2000

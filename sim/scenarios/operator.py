@@ -7,8 +7,8 @@
 | min isr        | IncrementalAlterConfigs: `min.insync.replicas`           | commits need that many copies            |
 | unregister     | UnregisterBroker of one that is down                     | it is refused while its replicas have no |
 |                |                                                          | other place, else it registers again     |
-| quota          | AlterClientQuotas of the client `throttled`              | it progresses; no other is throttled     |
-|                |                                                          | to wait                                  |
+| quota          | AlterClientQuotas of the client `throttled`              | it progresses; no other client is       |
+|                |                                                          | throttled                                |
 
 `restart` (controlled shutdown, and a start) is made by the scenario, which has the hosts.
 """

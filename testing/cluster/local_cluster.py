@@ -253,7 +253,9 @@ class InProcessCluster:
         found: list[ConsumedRecord] = []
         for number in numbers:
             at = self._at(topic, number)
-            start, end = self._on_leader(topic, number, lambda _, log: _committed_range(log))
+            start, end = self._on_leader(
+                topic, number, lambda _, log: (log.state.log_start_offset, log.state.high_watermark)
+            )
             found += self._ask(partial(_records, at, start, end))
         return found
 
@@ -438,10 +440,6 @@ def is_tiered(broker: Broker, log: PartitionLog) -> bool:
         LIST_OFFSETS_VERSION,
     )
     return isinstance(answer, OffsetAndEpoch) and answer.offset == log.state.segments.active.base_offset
-
-
-def _committed_range(log: PartitionLog) -> tuple[int, int]:
-    return log.state.log_start_offset, log.state.high_watermark
 
 
 async def _roll(key: TopicPartition, broker: Broker) -> bool:

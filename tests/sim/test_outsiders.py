@@ -36,7 +36,7 @@ def test_a_throttle_is_for_the_client_with_the_quota_and_has_an_end() -> None:
     judge = ThrottlesJudge()
     judge.on(Throttled("throttled", 11_000))
     assert judge.throttles == 1
-    with refuses("own quota: producer-1 is asked to wait for 5 ms"):
+    with refuses("own quota: producer-1 is throttled for 5 ms"):
         judge.on(Throttled("producer-1", 5))
     with refuses("bounded throttle"):
         judge.on(Throttled("throttled", 11_001))

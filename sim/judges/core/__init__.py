@@ -16,7 +16,7 @@ pace                 A cluster without faults comes to rest.
 partition            The replicas of one partition: one leader an epoch, nothing committed lost, no divergence.
 quorum_epochs        The epoch of the quorum stays where elections put it.
 thin_leaders         A thin replica is not elected while a full one could lead.
-throttles            Only the client with a quota is asked to wait.
+throttles            Only the client with a quota is throttled.
 tiered_records       Only stable records are uploaded, and what the ledger calls finished is in the store.
 truth                All controllers apply the same metadata; elections and ISRs follow its rules.
 metadata_image       The rules of one image of the metadata, and of one change of a partition.

@@ -302,7 +302,7 @@ class NodeStopped:
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
-    """A client is asked to wait, and for how long."""
+    """A client gets an answer with a throttle time."""
 
     client: str
     throttle_ms: int

@@ -92,9 +92,9 @@ class HeartbeatJudge:
         ]
 
     def last_s(self, broker_id: int) -> float:
-        """When a controller last had a heartbeat of a broker; -inf before the first heartbeat."""
-        heard = [each[-1].at_s for (_, heard_id), each in self._heard.items() if heard_id == broker_id and each]
-        return max(heard, default=-inf)
+        """When any controller received a heartbeat of a broker last; -inf before the first."""
+        times_s = [each[-1].at_s for (_, sender), each in self._heard.items() if sender == broker_id and each]
+        return max(times_s, default=-inf)
 
     def has_heard(self, epoch: int, broker_id: int, offset: int) -> bool:
         """Whether the controller of `epoch` had heard a broker at all, when it wrote at `offset`."""

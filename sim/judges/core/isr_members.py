@@ -58,7 +58,7 @@ class IsrMembersJudge:
         self._hosts = hosts
         self._directory = directory
         self._min_isr: dict[UUID, int] = {}
-        """The lowest `min.insync.replicas` of topics that had several: leaders learn of a change at their own time."""
+        """The lowest `min.insync.replicas` of topics that had several: leaders see a change at their own time."""
 
     def on(self, event: Observed) -> None:
         match event:

@@ -2,10 +2,10 @@
 
 | invariant        | violated when                                                                                  |
 |------------------|------------------------------------------------------------------------------------------------|
-| own quota        | a client for which there is no quota is asked to wait                                        |
-| bounded throttle | a client is asked to wait for longer than quotas are measured over                             |
+| own quota        | a client for which there is no quota is throttled                                              |
+| bounded throttle | a throttle time is longer than quotas are measured over                                        |
 
-That the throttled client gets on is judged with all others: it must end when it is asked to.
+That the throttled client gets on is judged with all others: it must end with them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ THROTTLE_MAX_MS: Final = 11_000
 
 
 class ThrottlesJudge:
-    """Judges each answer that asks a client to wait."""
+    """Judges each answer with a throttle time."""
 
     def __init__(self) -> None:
         self.throttles = 0
@@ -31,7 +31,7 @@ class ThrottlesJudge:
     def on(self, event: Observed) -> None:
         if not isinstance(event, Throttled):
             return
-        detail = f"{event.client} is asked to wait for {event.throttle_ms} ms"
+        detail = f"{event.client} is throttled for {event.throttle_ms} ms"
         if event.client != THROTTLED:
             raise InvariantViolationError("own quota", f"{detail}, and has no quota")
         if event.throttle_ms > THROTTLE_MAX_MS:

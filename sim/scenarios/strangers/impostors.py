@@ -1,7 +1,7 @@
 """Two living processes with one broker id: another one, with an empty disk, asks to be registered in the place of a
 broker that lives, at that broker's address.
 
-It asks as often as a broker that starts does, and only while the controllers get heartbeats of the one that lives:
+It asks as often as a broker that starts does, and only while the controllers are in contact with the one that lives:
 whatever registers it is a mistake (`judges.core.fencing`, "live brokers serve"; `judges.core.truth`, "last member
 stays").
 """
@@ -30,14 +30,14 @@ TIMEOUT_S: Final = 0.2
 
 
 class Impostors:
-    """`knock` runs on a host that no fault hits. `is_heard`: whether a broker lives, and has just sent a heartbeat."""
+    """`knock` runs on a host that no fault hits. `is_in_contact`: whether a broker lives, and sends heartbeats."""
 
     def __init__(
-        self, controllers: Mapping[str, int], truth: ClusterTruth, is_heard: Callable[[int], bool], rng: Random
+        self, controllers: Mapping[str, int], truth: ClusterTruth, is_in_contact: Callable[[int], bool], rng: Random
     ) -> None:
         self._addresses = [Address(host, CONTROLLER_PORT) for host in controllers]
         self._truth = truth
-        self._is_heard = is_heard
+        self._is_in_contact = is_in_contact
         self._rng = rng
 
     async def knock(self, broker_id: int) -> None:
@@ -47,7 +47,7 @@ class Impostors:
         try:
             for _ in range(KNOCKS):
                 for address in self._addresses:
-                    if self._is_heard(broker_id):
+                    if self._is_in_contact(broker_id):
                         await self._ask(client, address, self._registration(broker_id, incarnation, directory))
                 await asyncio.sleep(self._rng.uniform(*PAUSE_S))
         finally:

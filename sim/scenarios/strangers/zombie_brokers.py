@@ -1,7 +1,7 @@
 """Brokers of the past: a process that hung wakes up when its successor has registered long since, and says to the
 controllers and to the leaders of its partitions what it was about to say.
 
-Nothing that it says may count. What it says of itself comes from a host of its own, under the epoch of the last
+Nothing that it says may count. It says so from a host of its own, under the epoch of the last
 registration but one: heartbeats, and fetches from the end of each leader's log, as of a follower that has everything.
 """
 
