@@ -128,7 +128,7 @@ def test_a_whole_cluster_survives_what_the_seed_breaks(seed):
         acknowledged = await producing
         await asyncio.sleep(30)
         assert sorted(cluster.registration().isr) == list(BROKERS)
-        logs = [cluster.replica(number).log for number in BROKERS]
+        logs = [cluster.replica(number).log.state for number in BROKERS]
         assert len({(log.log_end_offset, log.high_watermark) for log in logs}) == 1
         values = set()
         while len(values) < logs[0].high_watermark and (more := await client.host.run(client.fetch(len(values)))):
