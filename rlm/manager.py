@@ -227,7 +227,9 @@ class RemoteLogManager:
             )
 
     async def _delete_remote_partition(self, partition: TopicIdPartition, delay_ms: float) -> None:
+        """Try until it is done. The first failure is a warning; those that follow may last for hours, and are INFO."""
         await asyncio.sleep(delay_ms / 1000)
+        level = logging.WARNING
         backoff = self._services.config.backoff(self._services.random)
         while True:
             try:
@@ -240,7 +242,10 @@ class RemoteLogManager:
                 raise_if_cancelled()
                 self.counters.errors["partition deletion"] += 1
                 delay_ms = backoff.next_delay_ms()
-                logger.warning("%s: deletion from the tier failed, retrying in %.0f ms: %s", partition, delay_ms, error)
+                logger.log(
+                    level, "%s: deletion from the tier failed, retrying in %.0f ms: %s", partition, delay_ms, error
+                )
+                level = logging.INFO
                 await asyncio.sleep(delay_ms / 1000)
         self._deleting.discard(partition)
         if partition not in self._hosted:

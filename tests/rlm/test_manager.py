@@ -546,6 +546,20 @@ class TestDeletedTopic:
         deleted = [event for event in events if event.state is RemoteLogSegmentState.DELETE_SEGMENT_FINISHED]
         assert len(deleted) == 2
 
+    async def test_an_outage_during_a_deletion_is_one_warning(
+        self, leader: Broker, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("INFO")
+        await leader.fill(2)
+        await until(leader.is_all_tiered)
+        first = leader.metadata.write_count + 1
+        leader.metadata.fail_write(first, first + 1, first + 2)
+        await leader.manager.delete_remote_partition(PARTITION)
+        await leader.manager.stop(PARTITION)
+        await until(lambda: leader.storage.objects == {} and leader.manager.ledger(PARTITION) is None)
+        failed = [line.levelname for line in caplog.records if "deletion from the tier failed" in line.message]
+        assert failed == ["WARNING", "INFO", "INFO"]
+
     async def test_C3_deletion_goes_on_after_a_restart(self, leader: Broker, shared: SharedMetadata) -> None:
         await leader.fill(3)
         await until(leader.is_all_tiered)
