@@ -13,6 +13,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from ...log.disk.directory_lock import DirectoryLock, lock_directory
 from ...log.disk.os_disk import OsDisk
 from ...log.disk.port import Buffer, DirectoryEntry, DiskFile, DiskSpace
 
@@ -28,6 +29,9 @@ class FaultyDisk:
         self.has_fsync = fsync
         self.until_open = until_open
         self._failed: list[Path] = []
+        self._locks: list[DirectoryLock] = []
+        self.files: set[FaultyFile] = set()
+        """Those that are open."""
 
     def fail(self, directory: Path = ROOT) -> None:
         """Fail every later call below a directory. Safe on any thread."""
@@ -50,7 +54,9 @@ class FaultyDisk:
 
     async def open(self, path: Path, *, create: bool = False) -> DiskFile:
         self.check(path)
-        return FaultyFile(self, await self._disk.open(path, create=create))
+        file = FaultyFile(self, await self._disk.open(path, create=create))
+        self.files.add(file)
+        return file
 
     async def read_file(self, path: Path) -> bytes:
         self.check(path)
@@ -94,8 +100,19 @@ class FaultyDisk:
         self.check(path)
         return await self._disk.space(path)
 
+    def lock_directory(self, directory: Path) -> DirectoryLock:
+        """Lock a log directory until `close` at the latest."""
+        lock = lock_directory(directory)
+        self._locks.append(lock)
+        return lock
+
     async def close(self) -> None:
+        """Close what is open, as the end of a process does: a killed node is cancelled before it closes its own."""
+        while self.files:
+            await next(iter(self.files)).close()
         await self._disk.close()
+        while self._locks:
+            self._locks.pop().release()
 
 
 class FaultyFile:
@@ -158,4 +175,5 @@ class FaultyFile:
         await self._file.truncate(size)
 
     async def close(self) -> None:
+        self._disk.files.discard(self)
         await self._file.close()
