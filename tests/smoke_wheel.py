@@ -11,13 +11,14 @@ by a path file, and on top of them nothing but what the extra brings.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import tempfile
 import time
 import venv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +45,8 @@ MISSING: Final = {
     "spark": ["spark", "audit", "."],
 }
 """A command of each extra, which names it where it is not installed."""
-RUNS: Final = {
+RUNS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
+    "client": [],
     "demo": [["demo", "--size", "32M", "--policy", "tier-first"]],
     "encryption": [],
     "jks": [],
@@ -53,8 +55,16 @@ RUNS: Final = {
         ["reassign", "plan", "--cluster", str(ROOT / "docs/examples/cluster.yaml"), "--rebalance"],
     ],
     "spark": [["spark", "sweep", "--clusters", "2", "--html", "sweep.html"]],
+    "testing": [],
 }
-"""What works with it."""
+"""What works with it, beyond the modules and commands that are tried with each."""
+TESTED: Final = """
+def test_a_cluster(tierfetch_cluster):
+    tierfetch_cluster.create_topic("orders")
+    tierfetch_cluster.produce("orders", b"one")
+    assert [record.value for record in tierfetch_cluster.records("orders")] == [b"one"]
+"""
+"""A newcomer's first test, in an environment that has nothing but the extra [testing]."""
 
 
 class Environment:
@@ -73,7 +83,7 @@ class Environment:
 
     def python(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         command = [str(self.directory / "bin" / "python"), *arguments]
-        done = subprocess.run(command, cwd=self.scratch, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=self.scratch, capture_output=True, text=True, check=False, env=OURS)
         if check and done.returncode:
             raise AssertionError(f"{' '.join(arguments)}: {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done
@@ -124,6 +134,10 @@ def check_extra(environment: Environment, extra: str) -> None:
     for command in RUNS[extra]:
         environment.tierfetch(*command)
         said(f"  tierfetch {' '.join(command)}")
+    if extra == "testing":
+        (environment.scratch / "test_first.py").write_text(TESTED)
+        environment.python("-m", "pytest", "-q", "test_first.py")
+        said("  a test has a cluster")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -140,6 +154,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 BEGAN_S: Final = time.monotonic()
+OURS: Final = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+"""CI's own options for pytest are not those of a test within."""
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

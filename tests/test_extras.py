@@ -12,7 +12,7 @@ import pytest
 
 from tierfetch.cli.random_uuid import random_uuid
 from tierfetch.extras import EXTRAS, MissingExtraError, extra_of, how_to_install, needing
-from tierfetch.tests import command_tree
+from tierfetch.tests import command_tree, smoke_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULE_NAMES = {
@@ -31,6 +31,10 @@ def test_the_modules_are_those_of_the_distributions_in_pyproject() -> None:
         modules = [module for name in names for module in MODULE_NAMES.get(name, [name])]
         assert sorted(modules) == sorted(EXTRAS[extra]), extra
     assert set(wanted) == set(EXTRAS)
+
+
+def test_the_wheel_is_tried_with_each_extra() -> None:
+    assert set(smoke_wheel.RUNS) == set(EXTRAS)
 
 
 def test_every_document_names_extras_that_there_are_and_no_index() -> None:

@@ -47,11 +47,11 @@ def consume(
     bootstrap: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    r"""Print the records of TOPIC, and wait for more until Ctrl-C, --count or --exit.
+    """Print the records of TOPIC, and wait for more until Ctrl-C, --count or --exit.
 
     \b
       tierfetch consume orders --from earliest --exit
-      tierfetch consume orders -o -10 -f '%p %o %T %k: %s\n'
+      tierfetch consume orders -o -10 -f '%p %o %T %k: %s\\n'
       tierfetch consume orders -g billing --json
 
     \b

@@ -72,7 +72,7 @@ def produce(
     bootstrap: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    r"""Write each line of FILE, or of standard input, to TOPIC as a record.
+    """Write each line of FILE, or of standard input, to TOPIC as a record.
 
     \b
       echo hello | tierfetch produce orders

@@ -13,8 +13,10 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from ...log.disk.directory_lock import lock_directory
 from ...log.disk.os_disk import OsDisk
 from ...log.disk.port import Buffer, DirectoryEntry, DiskFile, DiskSpace
+from ...log.keeper import HeldLock
 
 ROOT = Path("/")
 
@@ -28,6 +30,9 @@ class FaultyDisk:
         self.has_fsync = fsync
         self.until_open = until_open
         self._failed: list[Path] = []
+        self._locks: list[HeldLock] = []
+        self.files: set[FaultyFile] = set()
+        """The open ones."""
 
     def fail(self, directory: Path = ROOT) -> None:
         """Fail every later call below a directory. Safe on any thread."""
@@ -50,7 +55,9 @@ class FaultyDisk:
 
     async def open(self, path: Path, *, create: bool = False) -> DiskFile:
         self.check(path)
-        return FaultyFile(self, await self._disk.open(path, create=create))
+        file = FaultyFile(self, await self._disk.open(path, create=create))
+        self.files.add(file)
+        return file
 
     async def read_file(self, path: Path) -> bytes:
         self.check(path)
@@ -94,8 +101,19 @@ class FaultyDisk:
         self.check(path)
         return await self._disk.space(path)
 
+    def lock_directory(self, directory: Path) -> HeldLock:
+        """Lock a log directory until `close` at the latest."""
+        lock = lock_directory(directory)
+        self._locks.append(lock)
+        return lock
+
     async def close(self) -> None:
+        """Close what is open, as the end of a process does: a killed node is cancelled before it closes its own."""
+        while self.files:
+            await next(iter(self.files)).close()
         await self._disk.close()
+        while self._locks:
+            self._locks.pop().release()
 
 
 class FaultyFile:
@@ -158,4 +176,5 @@ class FaultyFile:
         await self._file.truncate(size)
 
     async def close(self) -> None:
+        self._disk.files.discard(self)
         await self._file.close()

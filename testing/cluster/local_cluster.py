@@ -125,7 +125,7 @@ class InProcessCluster:
     async def _open_controller(self, disk: FaultyDisk) -> AsyncIterator[ControllerService]:
         properties = controller_properties(self.options, self.directory, self._ports[CONTROLLER_ID])
         config, _ = controller_config.parse(properties, "the test's controller")
-        machine = NodeEnvironment(disk=disk)
+        machine = NodeEnvironment(disk=disk, lock_directory=disk.lock_directory)
         try:
             key = ReplicaKey(CONTROLLER_ID, new_directory_id(machine.rng))
             order = FormatOrder(uuid_to_text(uuid4()), key, config.directories)
@@ -145,7 +145,8 @@ class InProcessCluster:
         def open_storage(name: str, options: Mapping[str, str], prefix: str) -> RemoteStorageManager:
             return FaultyStorage(load_remote_storage(name, options, key_prefix=prefix), self._weather)
 
-        return open_broker(config, NodeEnvironment(disk=disk, open_remote_storage=open_storage))
+        machine = NodeEnvironment(disk=disk, lock_directory=disk.lock_directory, open_remote_storage=open_storage)
+        return open_broker(config, machine)
 
     def _start(self, brokers: Iterable[int]) -> None:
         started = []

@@ -183,6 +183,12 @@ class NodeLoop(asyncio.SelectorEventLoop):
         created.setblocking(False)
         return created
 
+    def close(self) -> None:
+        """Close every socket too, as the end of a process does: a killed node is cancelled before it closes its own."""
+        super().close()
+        for each in list(self._switch.sockets):
+            each.close()
+
     async def create_connection(  # the forms that the product uses
         self, protocol_factory: Any, host: str | None = None, port: int | None = None, **options: Any
     ) -> tuple[Any, Any]:

@@ -20,6 +20,12 @@ def test_help_has_an_example(path: list[str]) -> None:
     assert f"  tierfetch {' '.join(path)}" in paragraphs(path), "one line that a reader can copy"
 
 
+@pytest.mark.parametrize("path", commands(), ids=" ".join)
+def test_examples_keep_their_lines(path: list[str]) -> None:
+    output = CliRunner().invoke(cli, [*path, "--help"]).output
+    assert "\\b" not in output, "click's mark for a block, in a raw docstring"
+
+
 @pytest.mark.parametrize("path", commands(runnable=True), ids=" ".join)
 def test_every_option_says_what_it_is_for(path: list[str]) -> None:
     lines = CliRunner().invoke(cli, [*path, "--help"], terminal_width=200).output.split("\nOptions:\n")[1].splitlines()
