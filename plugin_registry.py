@@ -191,9 +191,13 @@ def _described(kind: PluginKind, entry: EntryPoint) -> InstalledPlugin:
         plugin = load_plugin(kind, entry.name)
     except PluginError as error:
         return InstalledPlugin(kind, entry.name, distribution, release, error=_line(error))
-    text = (plugin.__doc__ or "").strip().partition("\n\n")[0]
-    summary = " ".join(text.split()).partition(". ")[0]
-    return InstalledPlugin(kind, entry.name, distribution, release, summary, tuple(options_of(plugin.Config)))
+    try:
+        options = tuple(options_of(plugin.Config))
+    except Exception as error:  # noqa: BLE001 - a model of another package may raise anything
+        text = f"its options cannot be shown: {type(error).__name__}: {_line(error)}"
+        return InstalledPlugin(kind, entry.name, distribution, release, error=text)
+    paragraph = _one_line(str(plugin.__doc__ or "").strip().partition("\n\n")[0])
+    return InstalledPlugin(kind, entry.name, distribution, release, paragraph.partition(". ")[0], options)
 
 
 def _origin(entry: EntryPoint) -> tuple[str, str]:
@@ -206,7 +210,12 @@ def _origin(entry: EntryPoint) -> tuple[str, str]:
 
 
 def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())
+    return _one_line(str(error))
+
+
+def _one_line(text: str) -> str:
+    """Return the text in one line, without what a terminal would obey."""
+    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
 
 
 def _entries(kind: PluginKind) -> Iterator[EntryPoint]:

@@ -77,7 +77,7 @@ _NO_OPTIONS: Final = PluginConfig()
 
 @dataclass(frozen=True, slots=True)
 class LocalLogStart:
-    """KIP-405: fetch, and react to the leader's refusal."""
+    """Fetch, and after the leader's refusal begin at its local log start (KIP-405)."""
 
     Config: ClassVar = PluginConfig
     config: PluginConfig = _NO_OPTIONS
@@ -93,7 +93,7 @@ class LocalLogStart:
 
 @dataclass(frozen=True, slots=True)
 class LogStart:
-    """The leader's log start if it is local, else as KIP-405."""
+    """Begin at the leader's log start if that is local, else at its local log start."""
 
     Config: ClassVar = PluginConfig
     config: PluginConfig = _NO_OPTIONS
@@ -107,7 +107,7 @@ class LogStart:
 
 @dataclass(frozen=True, slots=True)
 class EarliestPendingUpload:
-    """KIP-1023 as it is written: acts only after the leader has refused the first fetch."""
+    """Adopt all that is tiered, after the leader has refused the first fetch (KIP-1023 as written)."""
 
     Config: ClassVar = PluginConfig
     config: PluginConfig = _NO_OPTIONS
@@ -179,8 +179,10 @@ class TierFirst:
 class BoundedLocalConfig(TierFirstConfig):
     """The options of `bounded-local`, `bootstrap.bounded.local.*`."""
 
-    bytes: int = Field(-1, ge=-1, description="Stay local at least, beside what is not tiered yet; -1: none.")
-    ms: int = Field(-1, ge=-1, description="Records of this age or younger stay local; -1: none.")
+    bytes: int = Field(
+        -1, ge=-1, description="So much of what is tiered is fetched from the leader all the same; -1: nothing."
+    )
+    ms: int = Field(-1, ge=-1, description="Tiered records of this age or younger are fetched too; -1: none.")
 
 
 _BOUNDED_LOCAL_DEFAULTS: Final = BoundedLocalConfig()
@@ -188,7 +190,7 @@ _BOUNDED_LOCAL_DEFAULTS: Final = BoundedLocalConfig()
 
 @dataclass(frozen=True, slots=True)
 class BoundedLocal:
-    """As tier-first, but at least so many bytes, and the records of so many ms, stay for the local log.
+    """Adopt what is tiered as `tier-first` does, but keep at least so many bytes or ms for the local log.
 
     The start is the boundary of a remote segment at or before that, never below the leader's local log start.
     """
