@@ -12,6 +12,7 @@ running          runs a node as a process: configuration file, log, signals.
 cluster          is `tierfetch cluster up`: a whole cluster on this machine.
 admin/           administers a live cluster: topics, offsets, leaders, configs, brokers, features, reassign.
 records/         is `tierfetch produce` and `tierfetch consume`.
+plugins/         is `tierfetch plugins`.
 groups/          is `tierfetch groups`.
 quorum/          is `tierfetch quorum`.
 tier/            is `tierfetch tier`.

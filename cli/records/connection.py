@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from ...protocol.requests import metadata_of
 from ...security.core.settings import SecurityConfigError
 from ...security.librdkafka import librdkafka_properties
+from ..cluster_session import run
 from ..command_config import current_identity
 from ..options import addresses
 from .formats import Record
@@ -21,7 +23,11 @@ CLIENT_ID: Final = "tierfetch-cli"
 
 
 def connection(bootstrap: Sequence[str]) -> dict[str, object]:
-    """Return the properties of a client of the running command. UsageError, ClickException."""
+    """Return the properties of a client of the running command. UsageError, ClickException where nobody answers.
+
+    librdkafka goes on trying an address where nobody listens, and then names none: our own client asks first.
+    """
+    run(bootstrap, lambda admin: admin.send(metadata_of([])))
     servers = ",".join(str(address) for address in addresses(bootstrap))
     found: dict[str, object] = {"bootstrap.servers": servers, "client.id": CLIENT_ID}
     try:

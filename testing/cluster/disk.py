@@ -13,9 +13,10 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from ...log.disk.directory_lock import DirectoryLock, lock_directory
+from ...log.disk.directory_lock import lock_directory
 from ...log.disk.os_disk import OsDisk
 from ...log.disk.port import Buffer, DirectoryEntry, DiskFile, DiskSpace
+from ...log.keeper import HeldLock
 
 ROOT = Path("/")
 
@@ -29,9 +30,9 @@ class FaultyDisk:
         self.has_fsync = fsync
         self.until_open = until_open
         self._failed: list[Path] = []
-        self._locks: list[DirectoryLock] = []
+        self._locks: list[HeldLock] = []
         self.files: set[FaultyFile] = set()
-        """Those that are open."""
+        """The open ones."""
 
     def fail(self, directory: Path = ROOT) -> None:
         """Fail every later call below a directory. Safe on any thread."""
@@ -100,7 +101,7 @@ class FaultyDisk:
         self.check(path)
         return await self._disk.space(path)
 
-    def lock_directory(self, directory: Path) -> DirectoryLock:
+    def lock_directory(self, directory: Path) -> HeldLock:
         """Lock a log directory until `close` at the latest."""
         lock = lock_directory(directory)
         self._locks.append(lock)

@@ -9,8 +9,10 @@ import sys
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.main import cli
 from tierfetch.tests.process.clients import create_topic
 
 
@@ -123,3 +125,9 @@ def test_a_reader_that_goes_ends_consume(shared_cluster: LocalCluster, topic: st
 )
 def test_wrong_usage_is_explained(shared_cluster: LocalCluster, arguments: tuple[str, ...], complaint: str) -> None:
     assert complaint in command(shared_cluster, *arguments, code=2)[1]
+
+
+@pytest.mark.parametrize("command", ["produce", "consume"])
+def test_an_address_where_nobody_listens_is_named_at_once(command: str) -> None:
+    ended = CliRunner().invoke(cli, [command, "t", "--bootstrap", "127.0.0.1:1"], input="x\n")
+    assert (ended.exit_code, ended.output) == (1, "Error: 127.0.0.1:1 cannot be reached: it refuses connections\n")
