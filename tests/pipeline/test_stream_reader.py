@@ -76,7 +76,7 @@ def test_what_was_deleted_before_it_was_read_is_an_error_or_told_and_read_behind
     end = end_of(first, start)
     assert end[TOPIC]["0"] == 20
     delete_below(tmp_path, 60)
-    with pytest.raises(TierError, match=r"offsets \[0, 20\) are to be read and \[60, 90\) are there.* set failOnData"):
+    with pytest.raises(TierError, match=r"offsets \[0, 20\) must be read and \[60, 90\) are there.* set failOnData"):
         reader(tmp_path).partitions(start, end)
     lenient = reader(tmp_path, "offset", CORRUPT_COLUMN, failOnDataLoss=False)
     (told,) = rows(lenient, start, end)
