@@ -10,7 +10,7 @@ import pytest
 
 from tierfetch.bench.lab.jars import KafkaUnavailableError, kafka_jars
 from tierfetch.bench.lab.kafka import KafkaCluster
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.disk import OsDisk
 
 _HERE = Path(__file__).parent
 

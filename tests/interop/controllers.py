@@ -11,7 +11,7 @@ from pathlib import Path
 from tierfetch.bench.lab.jars import kafka_jars
 from tierfetch.bench.lab.kafka import run_tool
 from tierfetch.cli.processes import Processes, free_ports, poll
-from tierfetch.log.core.checkpoints import decode_meta_properties
+from tierfetch.log.core import decode_meta_properties
 from tierfetch.protocol.net.client import Address
 from tierfetch.quorum.core.state import Endpoint, ReplicaKey
 
