@@ -12,6 +12,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -60,7 +61,11 @@ class _Keeper:
     accepts_clients = True
     accepts_replicas = True
 
-    def note_written(self, size_bytes: int) -> None: ...
+    def has_room_for(self, size_bytes: int) -> bool:
+        return True
+
+    def writing(self, size_bytes: int) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 def run(system: System, base: Path, results: Results, size_mb: int, runs: int) -> None:

@@ -21,6 +21,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from ..controller.service import ControllerService, open_controller
+from ..plugin_registry import REPLICA_PLACEMENT
 from ..protocol.start_waits import StartWaits
 from ..quorum import QuorumListener, controller_config
 from ..quorum.controller_config import ControllerConfig
@@ -44,9 +45,12 @@ class CombinedConfig:
 def parse_combined(properties: Mapping[str, str], source: str) -> tuple[CombinedConfig, list[str]]:
     """Return what each role takes, and warnings for keys that belong to neither. Raise ConfigError."""
     only_controller = controller_config.KEYS - KEYS
-    of_broker = {key: value for key, value in properties.items() if key not in only_controller}
+    placement = {key for key in properties if key.startswith(REPLICA_PLACEMENT.prefix)}
+    of_broker = {key: value for key, value in properties.items() if key not in only_controller | placement}
     of_controller = {
-        key: value for key, value in properties.items() if key in controller_config.KEYS or is_security_key(key)
+        key: value
+        for key, value in properties.items()
+        if key in controller_config.KEYS | placement or is_security_key(key)
     }
     broker, warnings = parse(of_broker, source)
     return CombinedConfig(controller_config.parse(of_controller, source)[0], broker), warnings

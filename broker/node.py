@@ -34,6 +34,7 @@ from uuid import UUID
 
 from prometheus_client.metrics_core import Metric
 
+from ..fetcher.policy_registry import load_bootstrap_policy
 from ..log.cleaner.cleaner import CleanerSettings
 from ..log.keeper import LogManager, LogServices, UpkeepSettings
 from ..protocol.api import ApiKey
@@ -525,6 +526,7 @@ class _Composition:
             logs.upkeep.on_offline = report_offline
 
     def _fetcher_factory(self, client: KafkaClient, tier: Tier | None) -> FetcherFactory:
+        load_bootstrap_policy(self._config.bootstrap_policy, self._config.bootstrap_properties)  # refuses what is wrong
         return FetcherFactory(
             config=self._config,
             environment=self._environment,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
 from ..fetcher.aux_state import AuxStateBuilder
 from ..fetcher.bootstrap_runner import Bootstrapper, BootstrapSettings
-from ..fetcher.core import bootstrap_policy
+from ..fetcher.policy_registry import ConfiguredPolicies
 from ..fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
 from ..protocol.fetch.messages import HIGH_WATERMARK_UNKNOWN, LOCAL_LOG_START_UNKNOWN
 from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
@@ -44,6 +44,7 @@ class FetcherFactory:
     client: KafkaClient
     identity: ClientIdentity | None
     aux_states: AuxStateBuilder | None
+    policies: ConfiguredPolicies = field(default_factory=ConfiguredPolicies)
 
     def make(self, leader_id: int) -> ReplicaFetcher:
         """Return a new fetcher from one leader."""
@@ -60,7 +61,7 @@ class FetcherFactory:
         )
         return ReplicaFetcher(
             endpoint,
-            Bootstrapper(lambda: bootstrap_settings(self.configs, self.view.image), self.aux_states),
+            Bootstrapper(lambda: bootstrap_settings(self.configs, self.view.image, self.policies), self.aux_states),
             FetcherConfig(
                 wait_max_ms=config.replica_fetch_wait_max_ms,
                 min_bytes=config.replica_fetch_min_bytes,
@@ -89,15 +90,11 @@ class FetcherFactory:
         )
 
 
-def bootstrap_settings(configs: TopicConfigs, image: ClusterImage) -> BootstrapSettings:
+def bootstrap_settings(configs: TopicConfigs, image: ClusterImage, policies: ConfiguredPolicies) -> BootstrapSettings:
     """Return the bootstrap's settings as configured now: the option and the policy are dynamic."""
     config = configs.broker_config()
     return BootstrapSettings(
-        policy=bootstrap_policy(
-            config.bootstrap_policy,
-            local_bytes_min=max(0, config.bootstrap_bounded_local_bytes),
-            local_ms_min=max(0, config.bootstrap_bounded_local_ms),
-        ),
+        policy=policies.policy(config.bootstrap_policy, config.bootstrap_properties),
         is_option_enabled=config.follower_fetch_last_tiered_offset_enable,
         is_feature_supported=knows_pending_uploads(image),
     )

@@ -53,6 +53,7 @@ async def _serve(config: ControllerConfig) -> int:
     from ..broker.metrics_endpoint import metrics_endpoint
     from ..broker.pauses import PAUSES
     from ..controller.service import open_controller
+    from ..plugin_options import PluginError
     from ..quorum import QuorumStartError
 
     stopped = stop_signals()
@@ -62,7 +63,7 @@ async def _serve(config: ControllerConfig) -> int:
         opening = open_controller(config, machine, check_broker_configs=check_dynamic_configs)
         try:
             service = await stack.enter_async_context(serving(opening, StartWaits(), stopped))
-        except (QuorumStartError, OSError) as error:
+        except (QuorumStartError, PluginError, OSError) as error:
             _log.error("controller %d cannot start: %s", config.node_id, error)
             return 1
         if service is None:

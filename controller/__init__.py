@@ -6,6 +6,7 @@ records/     declares Kafka's metadata records and encodes them.
 node         runs the core on a replica of the quorum's log while that replica leads.
 service      is a controller process below its command: replica, listener, controller.
 snapshotter  decides when to cut a snapshot of the image, and cuts it.
+placement_registry  finds the placement of replicas that is configured.
 prober       looks whether a broker's process is there.
 reachability decides what such a look shows.
 envelope     unwraps requests that a broker forwards for a client (KIP-590).
@@ -26,6 +27,7 @@ from .core.config import (
     served_features,
 )
 from .core.features import EARLIEST_PENDING_UPLOAD_LEVEL
+from .core.placement import PlaceableBroker, Placer, ReplicaPlacement, broken_placement
 from .core.quotas.describe import describe_client_quotas
 from .core.refusals import is_from_another, refusal
 from .core.security.acls import describe_acls
@@ -65,9 +67,13 @@ __all__ = [
     "MetadataImage",
     "PartitionKey",
     "PartitionRegistration",
+    "PlaceableBroker",
+    "Placer",
     "QuotaLimit",
+    "ReplicaPlacement",
     "TopicRegistration",
     "WarmingPolicy",
+    "broken_placement",
     "describe_acls",
     "describe_client_quotas",
     "describe_user_scram_credentials",

@@ -71,6 +71,7 @@ from .core.quotas.mutations import STRICT_SINCE, MutationClient
 from .core.security.acls import describe_acls
 from .envelope import refused, unwrap
 from .node import ControllerNode
+from .placement_registry import load_replica_placement
 from .records import BrokerEndpoint, BrokerFeature, RegisterControllerRecord, decode_record
 from .snapshotter import Snapshotter
 
@@ -111,6 +112,7 @@ def core_config(process: ProcessConfig) -> ControllerConfig:
         fast_failover=process.fast_failover_enable,
         has_authorizer=process.authorizer.is_configured,
         mutation_burst_s=process.controller_quota_window_num * process.controller_quota_window_size_seconds,
+        placement=load_replica_placement(process.replica_placement_plugin, process.replica_placement_config),
         warming=WarmingPolicy(process.thin_replica_warm_bytes, process.thin_replica_warm_ms),
     )
 

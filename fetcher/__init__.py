@@ -8,6 +8,7 @@ replica_fetcher    fetches any number of partitions from one leader.
 followed_replica   holds one replica's state, back-off and costs.
 wanted_partitions  keeps the list of partitions to fetch, and revisits only those that changed.
 bootstrap_runner   runs one bootstrap: it asks the leader and the tier, prepares, and commits.
+policy_registry    finds the bootstrap policy that is configured.
 aux_state          rebuilds leader epochs and producer state from the tier (KIP-405).
 all_done           waits for several tasks.
 

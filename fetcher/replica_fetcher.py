@@ -416,6 +416,8 @@ class ReplicaFetcher:
         """
         partition = replica.partition
         if size_bytes := len(answer.records):
+            if not partition.has_room:
+                return  # other answers have taken it since this fetch left; `wanted_partitions` fetches it again
             batches = whole_batches(answer.records)
             if not len(batches):
                 self._back_off(replica, f"no whole batch in {size_bytes} bytes", ReplicaState.FETCHING)

@@ -212,7 +212,7 @@ class FsspecObjectStore:
 
 
 class FsspecRemoteStorage(ObjectRemoteStorage):
-    """Tier on any fsspec filesystem."""
+    """The tier on any filesystem that fsspec has a driver for."""
 
     Config: ClassVar[type[FsspecConfig]] = FsspecConfig
 

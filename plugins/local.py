@@ -239,7 +239,7 @@ def _remove_all(directory: Path, beginnings: tuple[str, ...]) -> None:
 
 
 class LocalTieredStorage(ObjectRemoteStorage):
-    """Tier on a directory."""
+    """The tier in a directory that all brokers share, as Kafka's LocalTieredStorage."""
 
     Config: ClassVar[type[LocalConfig]] = LocalConfig
 

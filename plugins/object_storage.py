@@ -17,8 +17,9 @@ from contextlib import asynccontextmanager
 from typing import Final, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from ..plugin_options import PluginConfig
 from ..protocol import TopicIdPartition
 from ..remote.core.segment import RemoteLogSegmentMetadata
 from ..remote.storage import (
@@ -44,11 +45,6 @@ from .layout import (
 CLEAN_UP_S_MAX: Final = 5.0
 
 
-def dotted(name: str) -> str:
-    """Configuration keys are Kafka's style: `request_timeout_ms` is written `request.timeout.ms`."""
-    return name.replace("_", ".")
-
-
 CONTAINER_SCHEMES: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 """`abfss://container@account.dfs.core.windows.net/path`."""
 
@@ -63,10 +59,8 @@ def refuse_credentials(key: str, url: str | None, instead: str) -> None:
         raise ValueError(f"{key}: must not contain credentials; {instead}")
 
 
-class StorageConfig(BaseModel):
+class StorageConfig(PluginConfig):
     """What every plugin understands; an unknown key is refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=dotted, populate_by_name=True)
 
     request_timeout_ms: int = Field(30_000, gt=0, description="Deadline of a fetch, a delete or a page of a listing.")
     copy_min_bytes_per_second: int = Field(

@@ -79,7 +79,7 @@ class S3Config(StorageConfig):
     endpoint_url: str | None = Field(None, description="Another server with S3's API, as http(s)://host:port.")
     path_style: bool = Field(False, description="Bucket in the path instead of the host name.")
     access_key_id: SecretStr | None = Field(None, description="Only where the standard chain does not serve.")
-    secret_access_key: SecretStr | None = None
+    secret_access_key: SecretStr | None = Field(None, description="Goes together with access.key.id; never shown.")
     checksums: Literal["crc32", "md5"] = Field(
         "crc32", description="What the server checks of an upload; md5 for servers without additional checksums."
     )
@@ -394,7 +394,7 @@ def first_error(errors: ExceptionGroup) -> Exception:
 
 
 class S3RemoteStorage(ObjectRemoteStorage):
-    """Tier in a bucket."""
+    """The tier in a bucket of Amazon S3, or of a server with its API."""
 
     Config: ClassVar[type[S3Config]] = S3Config
 

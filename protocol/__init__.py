@@ -10,7 +10,8 @@ authorization/         lets requests through to their handlers, or denies them.
 net/                   is connections: clients, listeners, limits, dispatch.
 codec                  turns frames into requests and responses, and back.
 envelope               wraps requests that a broker forwards for a client (KIP-590).
-errors                 declares Kafka's error codes and `KafkaError`.
+error_codes            imports Kafka's error codes, and the first of kio.
+errors                 declares `KafkaError` and the families of errors.
 authorized_operations  declares the bits of what a client may do with a resource (KIP-430).
 start_waits            remembers what a start waits for, so that its process can report it.
 topics                 names topic partitions, and writes UUIDs as Kafka does.
@@ -26,11 +27,13 @@ a message, a codec or a connection is imported from its module: no process needs
 
 from __future__ import annotations
 
+from .error_codes import ErrorCode  # before anything else of kio: see there
+
+# isort: split
 from .api import ApiKey
 from .errors import (
     OUTSIDE,
     CorruptRecordError,
-    ErrorCode,
     InternalError,
     KafkaError,
     OperatorError,

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kio.schema.errors import ErrorCode
-
 from ..errors import InternalError, OperatorError, PeerError, RetriableError
+from .error_codes import ErrorCode
 
 __all__ = [
     "OUTSIDE",

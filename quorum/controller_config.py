@@ -39,6 +39,7 @@ from ..log.core.properties import (
     unknown_key,
     validated,
 )
+from ..plugin_registry import REPLICA_PLACEMENT
 from ..protocol.net.server_limits import UNLIMITED
 from ..protocol.wire.config_resources import ConfigType
 from ..security.core.authorization import AuthorizerSettings, authorizer_settings
@@ -109,7 +110,7 @@ class ControllerKeys(PropertyKeys):
 
 
 class ClusterKeys(PropertyKeys):
-    """What the active controller decides by. The last three are ours."""
+    """What the active controller decides by. The last five are ours."""
 
     broker_session_timeout_ms: PositiveInt = 9000
     num_partitions: PositiveInt = 1
@@ -125,6 +126,8 @@ class ClusterKeys(PropertyKeys):
     thin_replica_warm_bytes: PositiveLong = 256 * 1024 * 1024
     thin_replica_warm_ms: PositiveLong = 600_000
     """A replica most of whose log is in the tier comes last for leadership until it holds so much, or so long."""
+    replica_placement_plugin: str = "striped"
+    replica_placement_config: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
 class QuorumKeys(PropertyKeys):
@@ -269,7 +272,7 @@ def _named(listeners: tuple[Listener, ...], name: str) -> Listener:
     return next(listener for listener in listeners if listener.name == name.upper())
 
 
-KEYS: Final = keys_of(ControllerConfig) - {"security.properties"}
+KEYS: Final = keys_of(ControllerConfig) - {"security.properties", "replica.placement.config"}
 _ALIASES: Final = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
 
@@ -282,11 +285,15 @@ def parse(properties: Mapping[str, str], source: str) -> tuple[ControllerConfig,
     """Check properties; `source` names them in messages."""
     values: dict[str, str | dict[str, str]] = {}
     security: dict[str, str] = {}
+    placement: dict[str, str] = {}
     warnings: list[str] = []
     for given, value in properties.items():
         key = _ALIASES.get(given, given)
         if key in KEYS:
             values.setdefault(key, value)
+        elif given.startswith(REPLICA_PLACEMENT.prefix):
+            placement[given.removeprefix(REPLICA_PLACEMENT.prefix)] = value
+            values["replica.placement.config"] = placement
         elif is_security_key(key):
             values["security.properties"] = security
             security[key] = value

@@ -6,7 +6,7 @@ It does not know which component uploads, or why. A plugin author needs what is 
 storage         declares the `RemoteStorageManager` port: one storage product behind five calls and a listing.
 metadata        declares the `RemoteLogMetadataManager` port: the ordered record of what is in the tier.
 core/           holds segments as values, the ledger, and the leader's lineage.
-registry        finds plugins by entry point and builds them from configuration.
+registry        builds the two plugins from configuration.
 look            looks at a tier once: can it be used as it is configured?
 topic_manager   implements the metadata port on the topic `__remote_log_metadata`.
 metadata_topic  declares what that implementation needs of the topic.

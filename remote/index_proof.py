@@ -6,7 +6,8 @@
 | timestamp t at offset o      | the batch that holds o has t as its largest timestamp               |
 
 An entry that points too far back costs a longer read; one that points too far on would skip records, which a consumer
-could not see. Another segment's index, or one with shifted positions, fails at its first use. Pure.
+could not see. So nothing is answered before the entries that led to it were seen in the log. Another segment's index,
+or one with shifted positions, fails at its first use. Pure.
 """
 
 from __future__ import annotations
@@ -43,13 +44,10 @@ def check_offset_entry(data: Buffer, segment: RemoteLogSegmentMetadata, entry: O
         raise WrongIndexError(segment, IndexType.OFFSET, message)
 
 
-def check_time_entry(data: Buffer, segment: RemoteLogSegmentMetadata, entry: TimestampOffset) -> None:
-    """WrongIndexError if a whole batch in `data` holds the entry's offset, and has another timestamp.
-
-    CorruptRecordError.
+def has_time_entry(data: Buffer, segment: RemoteLogSegmentMetadata, entry: TimestampOffset) -> bool:
+    """Return whether a whole batch in `data` holds the entry's offset: False if it must be looked for further on.
+    WrongIndexError if that batch has another timestamp, or there is none. CorruptRecordError.
     """
-    if entry.timestamp < 0:
-        return
     for _, header in iter_batches(data):
         if header.last_offset < entry.offset:
             continue
@@ -59,4 +57,5 @@ def check_time_entry(data: Buffer, segment: RemoteLogSegmentMetadata, entry: Tim
                 f" [{header.base_offset}, {header.last_offset}] with {header.max_timestamp}"
             )
             raise WrongIndexError(segment, IndexType.TIMESTAMP, message)
-        return
+        return True
+    return False

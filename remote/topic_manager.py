@@ -91,7 +91,10 @@ def _check_count(count: int, config: TopicManagerConfig) -> None:
 
 
 class TopicBasedRemoteLogMetadataManager:
-    """Partitions may be assigned before the topic can be reached; they become ready once it can."""
+    """Remote log metadata in the topic `__remote_log_metadata`, as Kafka's TopicBasedRemoteLogMetadataManager.
+
+    Partitions may be assigned before the topic can be reached; they become ready once it can.
+    """
 
     Config = TopicManagerConfig
 

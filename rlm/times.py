@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Final
 
+from ..log.core.index import OffsetPosition
 from ..log.partition_log import PartitionLog, TimestampAndOffset
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.net.batch_reading import reading_batch
@@ -23,9 +25,9 @@ from ..remote.core.ledger import RemoteLogLedger
 from ..remote.core.lineage import with_max_timestamp, with_timestamp_from
 from ..remote.core.segment import RemoteLogSegmentMetadata
 from ..remote.index_cache import RemoteIndexCache
-from ..remote.index_proof import WrongIndexError, check_offset_entry, check_time_entry
+from ..remote.index_proof import WrongIndexError, check_offset_entry, has_time_entry
 from ..remote.metadata import RemoteLogMetadataManager
-from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
+from ..remote.storage import IndexType, RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .chunks import RemoteChunks
 
 logger = logging.getLogger(__name__)
@@ -133,26 +135,42 @@ class OffsetsByTime:
         """The first record of `segment` at `start_offset` or above that is not older."""
         near = (await self._indexes.time_index(segment)).lookup(timestamp_ms)
         entry = (await self._indexes.offset_index(segment)).lookup(near.offset)
+        first: TimestampAndOffset | ReadOn = ReadOn(0)
+        is_proven = near.timestamp < 0
+        try:
+            async with aclosing(self._batches_from(segment, entry)) as pieces:
+                async for data in pieces:
+                    # An offset index may be sparse: until the batch of `near` was seen, records may have been skipped.
+                    is_proven = is_proven or has_time_entry(data, segment, near)
+                    if isinstance(first, ReadOn):
+                        first = await first_record_from(data, start_offset=start_offset, timestamp_ms=timestamp_ms)
+                    if isinstance(first, TimestampAndOffset) and is_proven:
+                        return first
+        except CorruptRecordError as error:
+            self._chunks.drop(segment)
+            raise RemoteStorageCorruptError(f"{segment.segment_id}: {error.message}") from error
+        if not is_proven:
+            raise WrongIndexError(segment, IndexType.TIMESTAMP, f"no batch holds the offset of {near}")
+        return None
+
+    async def _batches_from(
+        self, segment: RemoteLogSegmentMetadata, entry: OffsetPosition
+    ) -> AsyncGenerator[Buffer, None]:
+        """Yield the segment from the entry's position on, in pieces that begin with a batch and hold a whole one."""
         position, size_bytes = entry.position, SCAN_BYTES
         while position < segment.segment_size_in_bytes:
             data = await self._chunks.read(segment, position, position + size_bytes)
-            try:
-                if position == entry.position:
-                    check_offset_entry(data, segment, entry)
-                    check_time_entry(data, segment, near)
-                found = await first_record_from(data, start_offset=start_offset, timestamp_ms=timestamp_ms)
-            except CorruptRecordError as error:
-                self._chunks.drop(segment)
-                raise RemoteStorageCorruptError(f"{segment.segment_id}: {error.message}") from error
-            if isinstance(found, TimestampAndOffset):
-                return found
-            if found.position == 0 and len(data) < size_bytes:
+            if position == entry.position:
+                check_offset_entry(data, segment, entry)
+            whole_bytes = max((at + header.size_bytes for at, header in iter_batches(data, check_crc=False)), default=0)
+            if whole_bytes:
+                yield data
+            elif len(data) < size_bytes:
                 raise RemoteStorageCorruptError(
                     f"{segment.segment_id}: no whole batch at byte {position} of {segment.segment_size_in_bytes}"
                 )
-            size_bytes = SCAN_BYTES if found.position else 2 * size_bytes
-            position += found.position
-        return None
+            size_bytes = SCAN_BYTES if whole_bytes else 2 * size_bytes
+            position += whole_bytes
 
 
 async def first_record_from(data: Buffer, *, start_offset: int, timestamp_ms: int) -> TimestampAndOffset | ReadOn:

@@ -3,6 +3,9 @@
 cluster/             runs a real cluster in the process of a test (docs/testing.md).
 pytest_plugin        makes it a fixture, `tierfetch_cluster`.
 remote_storage       checks a `RemoteStorageManager`.
+bootstrap_policy     checks a `BootstrapPolicy`.
+replica_placement    checks a `ReplicaPlacement`.
+replica_selector     checks a `ReplicaSelector`.
 blocking             detects calls that block the event loop.
 remote_log_metadata  checks a `RemoteLogMetadataManager`.
 
@@ -16,23 +19,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from .bootstrap_policy import BootstrapPolicyConformance
     from .cluster.configs import ClusterOptions
     from .cluster.local_cluster import InProcessCluster
     from .remote_log_metadata import RemoteLogMetadataConformance
     from .remote_storage import RemoteStorageConformance
+    from .replica_placement import ReplicaPlacementConformance
+    from .replica_selector import ReplicaSelectorConformance
 
 __all__ = [
+    "BootstrapPolicyConformance",
     "ClusterOptions",
     "InProcessCluster",
     "RemoteLogMetadataConformance",
     "RemoteStorageConformance",
+    "ReplicaPlacementConformance",
+    "ReplicaSelectorConformance",
 ]
 
 _MODULES: Final = {
+    "BootstrapPolicyConformance": "bootstrap_policy",
     "ClusterOptions": "cluster.configs",
     "InProcessCluster": "cluster.local_cluster",
     "RemoteLogMetadataConformance": "remote_log_metadata",
     "RemoteStorageConformance": "remote_storage",
+    "ReplicaPlacementConformance": "replica_placement",
+    "ReplicaSelectorConformance": "replica_selector",
 }
 
 

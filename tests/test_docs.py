@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tierfetch.plugin_registry import KINDS
+
 from .test_tidy import ROOT, sources
 
 CELL_CHARACTERS_MAX = 150
@@ -30,8 +32,8 @@ SHORT_DOTTED = re.compile(r"`(?:fetcher|model|pipeline|planning|plugins|rlm|sim|
 """Modules as the text names them inside the package; of folders whose names do not begin Kafka's keys, too."""
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-NOT_MODULES = {".remote_storage", ".remote_log_metadata", ".version"}
-"""Names with a dot that are no modules: two entry-point groups, and a feature level."""
+NOT_MODULES = {*(kind.group.removeprefix("tierfetch") for kind in KINDS), ".version"}
+"""Names with a dot that are no modules: the entry-point groups, and a feature level."""
 
 FRAGMENT = re.compile(r"(Of|By|For|With|Those)\b")
 FRAGMENTS_MAX = {"sim": 3}

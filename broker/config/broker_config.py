@@ -21,7 +21,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from ...fetcher.core import bootstrap_policy
 from ...log.core.properties import (
     INT32_MAX,
     INT64_MAX,
@@ -44,13 +43,14 @@ from ...log.core.properties import (
     unknown_key,
     validated,
 )
+from ...plugin_registry import BOOTSTRAP_POLICY, REPLICA_SELECTOR, PluginKind, installed_plugins
 from ...protocol.net.server_limits import UNLIMITED, ServerLimits
 from ...protocol.wire.config_resources import ConfigType
 from ...quorum.controller_config import QuorumKeys
 from ...security.core.authorization import AuthorizerSettings, authorizer_settings
 from ...security.core.node import NodeSecurity, broker_security, inter_broker_listener
 from ...security.core.settings import is_security_key
-from ..core.read_replicas import SELECTORS
+from ..core.read_replicas import KAFKAS_SELECTORS
 
 __all__ = [
     "CONFIG_TYPES",
@@ -78,7 +78,7 @@ _WITHOUT_EFFECT = re.compile(
     r"|max\.connection\.creation\.rate|compression\.(gzip|lz4|zstd)\.level|log\.roll\.jitter\..*"
     r"|(delete\.topic|unclean\.leader\.election)\.enable|config\.providers.*|client\.quota\..*|kafka\.metrics\..*"
     r"|log\.flush\.(offset|start\.offset)\.checkpoint\.interval\.ms|producer\.id\.expiration\..*|queued\.max\..*"
-    r"|remote\.log\.metadata\.manager\.listener\.name|metric\.reporters|zookeeper\..*|.*\.quota\..*)"
+    r"|replica\.placement\..*|remote\.log\.metadata\.manager\.listener\.name|metric\.reporters|zookeeper\..*|.*\.quota\..*)"
 )
 
 
@@ -96,8 +96,16 @@ def _listeners(value: object) -> object:
 
 def _policy(value: object) -> object:
     if isinstance(value, str):
-        bootstrap_policy(value)
+        _check_installed(BOOTSTRAP_POLICY, value)
     return value
+
+
+def _check_installed(kind: PluginKind, name: str) -> None:
+    known = installed_plugins(kind)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        guess = f"did you mean {near[0]}? " if near else ""
+        raise ValueError(f"{guess}expected one of {', '.join(known)}, or the entry point of an installed plugin")
 
 
 def _plugin(value: object) -> object:
@@ -105,8 +113,8 @@ def _plugin(value: object) -> object:
 
 
 def _selector(value: str) -> str:
-    if value not in SELECTORS:
-        raise ValueError(f"expected one of {', '.join(sorted(SELECTORS))}")
+    if value not in KAFKAS_SELECTORS:
+        _check_installed(REPLICA_SELECTOR, value)
     return value
 
 
@@ -237,12 +245,24 @@ class ReplicaKeys(PropertyKeys):
     bootstrap_policy: Annotated[str, BeforeValidator(_policy)] = "tier-first"
     bootstrap_bounded_local_bytes: Unlimited = -1
     bootstrap_bounded_local_ms: Unlimited = -1
+    bootstrap_config: dict[str, str] = Field(default_factory=dict, repr=False)
+    """The options of bootstrap policies that are no keys of the broker, with their prefixes."""
     replica_selector_class: Annotated[str, AfterValidator(_selector)] | None = None
+    replica_selector_config: dict[str, str] = Field(default_factory=dict, repr=False)
     thin_replica_warm_bytes: PositiveLong = 256 * 1024 * 1024
     thin_replica_warm_ms: PositiveLong = 600_000
     """A thin replica reports that it is thin until it holds this much, or has been in sync for this long."""
     thin_replica_warmer_enable: Boolean = False
     thin_replica_warmer_max_bytes_per_second: PositiveLong = 20 * 1024 * 1024
+
+    @property
+    def bootstrap_properties(self) -> dict[str, str]:
+        """The options of all bootstrap policies, with their prefixes."""
+        return {
+            **self.bootstrap_config,
+            "bootstrap.bounded.local.bytes": str(self.bootstrap_bounded_local_bytes),
+            "bootstrap.bounded.local.ms": str(self.bootstrap_bounded_local_ms),
+        }
 
     @model_validator(mode="after")
     def _fetch_wait_is_below_lag(self) -> Self:
@@ -388,7 +408,8 @@ class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, Quorum
         return validated(BrokerConfig, {**values, **merged}, "dynamic broker configs")
 
 
-KEYS = keys_of(BrokerConfig) - {"rsm.config", "rlmm.config", "security.properties"}
+_GROUPS = {"rsm.config", "rlmm.config", "security.properties", "bootstrap.config", "replica.selector.config"}
+KEYS = keys_of(BrokerConfig) - _GROUPS
 DYNAMIC_KEYS = frozenset(
     key
     for key in KEYS
@@ -438,6 +459,7 @@ def parse(properties: Mapping[str, str], source: str) -> tuple[BrokerConfig, lis
     prefixes = {
         "rsm.config": properties.get("remote.log.storage.manager.impl.prefix", "rsm.config."),
         "rlmm.config": properties.get("remote.log.metadata.manager.impl.prefix", "rlmm.config."),
+        "replica.selector.config": REPLICA_SELECTOR.prefix,
     }
     for given, value in properties.items():
         key = _ALIASES.get(given, given)
@@ -448,12 +470,20 @@ def parse(properties: Mapping[str, str], source: str) -> tuple[BrokerConfig, lis
             groups.setdefault("security.properties", {})[key] = value
         elif prefix is not None:
             groups.setdefault(prefix, {})[given.removeprefix(prefixes[prefix])] = value
+        elif _is_policy_option(given):
+            groups.setdefault("bootstrap.config", {})[given] = value
         else:
             warnings.append(f"{source}: {_unknown(given)}")
     for key in ("listeners", "advertised.listeners"):
         if key in values:
             values[key] = _without_controllers(values[key], properties.get("controller.listener.names", "CONTROLLER"))
     return validated(BrokerConfig, {**values, **groups}, source), warnings
+
+
+def _is_policy_option(key: str) -> bool:
+    return key.startswith("bootstrap.") and any(
+        key.startswith(BOOTSTRAP_POLICY.prefix_of(name)) for name in installed_plugins(BOOTSTRAP_POLICY)
+    )
 
 
 def _without_controllers(listeners: str, controller_names: str) -> str:

@@ -9,3 +9,9 @@ read_replicas   chooses the replica that a consumer should read from (`replica.s
 move_throttle   says when replicas may be copied on between log directories.
 recompression   rewrites a batch in the topic's codec (`compression.type`).
 """
+
+from __future__ import annotations
+
+from .read_replicas import ReadReplica, ReplicaSelector
+
+__all__ = ["ReadReplica", "ReplicaSelector"]

@@ -2,8 +2,8 @@
 
     selector                    the consumer is sent to
     --------------------------  ---------------------------------------------------------------------------------------
-    none, LeaderSelector        nobody: it reads from the leader
-    RackAwareReplicaSelector    the leader, if that is in the consumer's rack or nobody who qualifies is; else the
+    none, leader                no other broker: it reads from the leader
+    rack-aware                  the leader, if that is in the consumer's rack or no follower that qualifies is; else the
                                 follower of that rack whose log goes furthest, then which was caught up last, then
                                 with the largest id
 
@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
+
+from ...plugin_options import PluginConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +32,44 @@ class ReadReplica:
 
 
 ReplicaSelector = Callable[[str, ReadReplica, Sequence[ReadReplica]], ReadReplica]
-"""(consumer's rack, leader, followers that qualify) -> one of them."""
+"""The port: (consumer's rack, leader, followers that qualify) -> one of them. It is called for each fetch of a consumer
+that knows its rack, on the event loop: it must not block. A plugin is a class with `Config` and this `__call__`.
+"""
 
 
-def select_leader(_: str, leader: ReadReplica, __: Sequence[ReadReplica]) -> ReadReplica:
-    return leader
+@dataclass(frozen=True, slots=True)
+class LeaderSelector:
+    """Consumers read from the leader."""
 
+    Config: ClassVar = PluginConfig
+    config: PluginConfig
 
-def select_rack_aware(rack: str, leader: ReadReplica, followers: Sequence[ReadReplica]) -> ReadReplica:
-    if not rack or leader.rack == rack:
+    def __call__(self, _: str, leader: ReadReplica, __: Sequence[ReadReplica]) -> ReadReplica:
         return leader
-    near = [follower for follower in followers if follower.rack == rack]
-    return max(near, key=_freshness, default=leader)
+
+
+@dataclass(frozen=True, slots=True)
+class RackAwareSelector:
+    """Consumers read from a replica in their rack (KIP-392)."""
+
+    Config: ClassVar = PluginConfig
+    config: PluginConfig
+
+    def __call__(self, rack: str, leader: ReadReplica, followers: Sequence[ReadReplica]) -> ReadReplica:
+        if not rack or leader.rack == rack:
+            return leader
+        near = [follower for follower in followers if follower.rack == rack]
+        return max(near, key=_freshness, default=leader)
 
 
 def _freshness(replica: ReadReplica) -> tuple[int, int, int]:
     return replica.log_end_offset, -replica.behind_ms, replica.broker_id
 
 
-SELECTORS: Final[Mapping[str, ReplicaSelector]] = {
-    "org.apache.kafka.common.replica.LeaderSelector": select_leader,
-    "org.apache.kafka.common.replica.RackAwareReplicaSelector": select_rack_aware,
+select_leader: Final = LeaderSelector(PluginConfig())
+select_rack_aware: Final = RackAwareSelector(PluginConfig())
+KAFKAS_SELECTORS: Final[Mapping[str, str]] = {
+    "org.apache.kafka.common.replica.LeaderSelector": "leader",
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector": "rack-aware",
 }
-"""The selectors by Kafka's class names."""
+"""The names of our selectors by Kafka's class names."""

@@ -6,6 +6,7 @@ get and give their message class, in its newest form.
 table           maps every API key to its handler. Begin here.
 produce         appends one batch a partition and acknowledges it as `acks` demands.
 fetch           answers Fetch: sessions, limits, and the wait for enough bytes.
+replica_selectors finds the replica selector that is configured.
 fetch_reads     reads each fetched partition: it asks the partition for a decision, then performs it.
 fetch_answers   makes a partition's answer from what was decided and read.
 fetch_standing  notes where a partition stands that has nothing to report, and whether it may rest.

@@ -12,7 +12,6 @@ from ...protocol.net.dispatch import Handler
 from ..cluster.controller_channel import ControllerChannel
 from ..cluster.view import ClusterView
 from ..config.broker_config import BrokerConfig
-from ..core.read_replicas import SELECTORS, select_leader
 from ..core.write_rules import IsOngoing, none_ongoing
 from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
@@ -31,6 +30,7 @@ from .metadata import ClusterHandlers
 from .offsets import OffsetHandlers, RemoteOffsets
 from .produce import ProduceHandler
 from .producer_ids import ProducerIds
+from .replica_selectors import load_replica_selector
 from .tier_reads import RemoteReads
 from .txn_markers import TransactionMarkerHandler
 from .users import UserHandlers
@@ -75,7 +75,7 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         max_bytes=config.fetch_max_bytes,
         throttle=services.throttles.leader,
         quota=services.quotas,
-        select=SELECTORS.get(config.replica_selector_class or "", select_leader),
+        select=load_replica_selector(config),
     )
     offsets = OffsetHandlers(
         hosted, services.remote_offsets, search_timeout_ms=config.remote_list_offsets_request_timeout_ms

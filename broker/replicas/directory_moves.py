@@ -316,6 +316,8 @@ class DirectoryMoves:
             current.hold_at(future.state.offsets.settled_end_offset)
         if copied_bytes is not None:
             self._throttle.copied(copied_bytes)
+            with move.destination.writing(copied_bytes):
+                pass  # counted when it is known how much it is: one turn at most is copied beyond the mark
             # The disk may answer at once: other tasks run between two steps in any case.
             await asyncio.sleep(0)
             return False

@@ -63,8 +63,8 @@ class FollowedPartition:
         it.
         """
         log = self._partition.log
-        appended = await log.append_as_follower(records)
-        log.state.keeper.note_written(len(records))
+        with log.state.keeper.writing(len(records)):
+            appended = await log.append_as_follower(records)
         await log.stored(appended.last_offset + 1)
 
     async def truncate_to(self, offset: int) -> None:

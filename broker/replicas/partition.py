@@ -185,13 +185,16 @@ class Partition:
                 f"{self.partition.topic_partition}: ISR {sorted(leadership.isr)}, "
                 f"min.insync.replicas is {leadership.replicas.min_insync_replicas}",
             )
-        self.log.state.keeper.note_written(len(data))
-        if origin is AppendOrigin.CLIENT and self.log.state.config.compression_type != KEEP:
-            # Threads end in any order; sequence numbers of one producer must not.
-            async with self._recompression:
-                data = await self._recompressed(data)
-                return await self._append(data, leadership, origin)
-        return await self._append(data, leadership, origin)
+        keeper = self.log.state.keeper
+        # From the check of the room to here without an await: what comes at the same time must find it taken.
+        with keeper.writing(len(data)):
+            if origin is AppendOrigin.CLIENT and self.log.state.config.compression_type != KEEP:
+                # Threads end in any order; sequence numbers of one producer must not.
+                async with self._recompression:
+                    size_bytes, data = len(data), await self._recompressed(data)
+                    with keeper.writing(max(0, len(data) - size_bytes)):
+                        return await self._append(data, leadership, origin)
+            return await self._append(data, leadership, origin)
 
     async def _recompressed(self, data: memoryview) -> memoryview:
         config = self.log.state.config

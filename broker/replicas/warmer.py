@@ -4,6 +4,7 @@
     --------------------------------------------  ---------------------------------------------------------------------
     it is thin, and something is missing          the next segment, newest first, is fetched, checked and put in front
     nothing that local retention keeps is missing it counts as full
+    the disk has no room for the segment          reported, and tried again as below: produce comes first
     what is missing cannot be fetched safely      nothing: it stays thin (`rlm.core.warming`)
     it has warmed (`thin_replicas`)               nothing more
     the tier, the disk or the log refuses, or an  reported; tried again after a pause that grows, up to a minute
@@ -26,7 +27,7 @@ from typing import Final
 
 from ...log.core.errors import CorruptFileError
 from ...log.replica.warming import SegmentToWarm
-from ...protocol.errors import OUTSIDE, CorruptRecordError
+from ...protocol.errors import OUTSIDE, CorruptRecordError, ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
 from ...remote.aborts import fetch_transaction_index
 from ...remote.backoff import Backoff
@@ -161,7 +162,15 @@ class Warmer:
             return False
         wanted = sum(each.size_bytes for each in segments)
         warming.bytes_left = min(wanted, max(0, self._thin.limits.bytes_min - partition.log.state.segments.size_bytes))
-        size_bytes = await partition.log.prepend(await self._fetched(segments[0]))
+        keeper, taken = partition.log.state.keeper, segments[0].segment.segment_size_in_bytes
+        if not keeper.has_room_for(taken):
+            raise KafkaError(
+                ErrorCode.kafka_storage_error,
+                f"the disk of its log directory has no room for the {taken} bytes of {segments[0].segment.segment_id}"
+                " (log.dir.free.bytes.min)",
+            )
+        with keeper.writing(taken):
+            size_bytes = await partition.log.prepend(await self._fetched(segments[0]))
         self._thin.warmed(partition, is_full=missing.is_all and len(segments) == 1)
         warming.bytes_done += size_bytes
         warming.bytes_left = max(0, warming.bytes_left - size_bytes)

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from ...log.core.config import LogConfig
 from ...protocol import ApiKey, ErrorCode, KafkaError
+from .placement import ReplicaPlacement, StripedPlacement
 
 KRAFT_VERSION: Final = "kraft.version"
 TIERFETCH_VERSION: Final = "tierfetch.version"
@@ -102,6 +103,7 @@ class ControllerConfig:
     is_remote_storage_enabled: bool = True
     fast_failover: bool = True
     has_authorizer: bool = False
+    placement: ReplicaPlacement = field(default_factory=StripedPlacement)
     warming: WarmingPolicy = field(default_factory=WarmingPolicy)
     mutation_burst_s: float = 11.0
     """controller.quota.window.num windows of controller.quota.window.size.seconds."""

@@ -31,7 +31,7 @@ from ..image.registrations import TopicRegistration
 from ..records import MetadataRecord, RemovePartitionsRecord
 from .assignments import check_assignment, new_partitions
 from .config import REMOVE_PARTITIONS_LEVEL, TIERFETCH_VERSION
-from .placement import ReplicaPlacer
+from .placement import placer_for
 from .state import ControllerResult, ControllerState, Moment, find_duplicates
 
 
@@ -97,7 +97,8 @@ def _assignments(
     first = min(topic.partitions, default=None)
     factor = state.config.default_replication_factor if first is None else topic.partitions[first].replication_factor
     if asked.assignments is None:
-        return ReplicaPlacer(state.image.brokers.values(), state.random).place(count, factor)
+        placer = placer_for(state.config.placement, state.image.brokers.values(), state.random)
+        return [tuple(replicas) for replicas in placer.place(count, factor)]
     if len(asked.assignments) != count:
         raise KafkaError(
             ErrorCode.invalid_replica_assignment,

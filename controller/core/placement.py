@@ -13,12 +13,92 @@ A broker without a rack is in the rack None.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
 
+from ...plugin_options import PluginConfig
 from ...protocol import ErrorCode, KafkaError
 from ..image.registrations import BrokerRegistration
-from .state import RandomSource
+
+if TYPE_CHECKING:
+    from .state import RandomSource
+
+
+class PlaceableBroker(NamedTuple):
+    """A broker that may be given a replica. `is_fenced`: it does not serve now, and may not come first."""
+
+    broker_id: int
+    rack: str | None
+    is_fenced: bool
+
+
+class Placer(Protocol):
+    """Where the replicas of one request go: its topics one after the other."""
+
+    def place(self, partitions: int, replication_factor: int) -> Sequence[Sequence[int]]:
+        """Return the replicas of so many new partitions, the preferred leader first. Raise KafkaError to refuse."""
+
+
+class ReplicaPlacement(Protocol):
+    """The port: where new replicas go. It decides on the event loop of the active controller, and must not block."""
+
+    def placer(self, brokers: Sequence[PlaceableBroker], random: RandomSource) -> Placer:
+        """Return the placer of one request. `brokers` have room and are not stopping; they come in the order of ids."""
+
+
+def placer_for(placement: ReplicaPlacement, brokers: Collection[BrokerRegistration], random: RandomSource) -> Placer:
+    """Return the placer of a request, over the brokers that may be given replicas now."""
+    usable = [broker for broker in brokers if broker.is_placeable and not broker.in_controlled_shutdown]
+    return placement.placer(
+        [
+            PlaceableBroker(broker.broker_id, broker.rack, broker.fenced)
+            for broker in sorted(usable, key=lambda broker: broker.broker_id)
+        ],
+        random,
+    )
+
+
+def check_brokers(brokers: Collection[PlaceableBroker], replication_factor: int) -> None:
+    """Raise INVALID_REPLICATION_FACTOR if there are too few brokers."""
+    if not brokers:
+        raise KafkaError(
+            ErrorCode.invalid_replication_factor,
+            "no broker can take a replica now: none is registered, or they are stopping, or all of their"
+            " directories are cordoned",
+        )
+    if all(broker.is_fenced for broker in brokers):
+        raise KafkaError(
+            ErrorCode.invalid_replication_factor,
+            f"no broker can take a replica now: all of the {len(brokers)} that may are fenced: they are starting,"
+            " or sent no heartbeat for a session",
+        )
+    if replication_factor > len(brokers):
+        raise KafkaError(
+            ErrorCode.invalid_replication_factor,
+            f"replication factor {replication_factor} needs as many brokers, but only {len(brokers)} are"
+            " registered that can take replicas: add brokers or lower it",
+        )
+
+
+def broken_placement(
+    placed: Sequence[Sequence[int]], brokers: Collection[PlaceableBroker], partitions: int, replication_factor: int
+) -> str | None:
+    """Return which rule of a placement is broken, None if it is right."""
+    by_id = {broker.broker_id: broker for broker in brokers}
+    if len(placed) != partitions:
+        return f"{len(placed)} partitions in place of {partitions}"
+    for replicas in placed:
+        if len(replicas) != replication_factor or len(set(replicas)) != replication_factor:
+            return f"replicas {list(replicas)} in place of {replication_factor} different ones"
+        if not by_id.keys() >= set(replicas):
+            return f"replicas {list(replicas)}, which are not all brokers that may be given one ({sorted(by_id)})"
+        if by_id[replicas[0]].is_fenced:
+            return f"replicas {list(replicas)}, whose first broker is fenced"
+    return None
+
+
+_NO_OPTIONS: Final = PluginConfig()
 
 
 @dataclass(slots=True)
@@ -53,40 +133,22 @@ class _Rack:
 class ReplicaPlacer:
     """Places partition after partition on the same set of brokers."""
 
-    def __init__(self, brokers: Collection[BrokerRegistration], random: RandomSource) -> None:
+    def __init__(self, brokers: Sequence[PlaceableBroker], random: RandomSource) -> None:
         self._random = random
-        usable = [broker for broker in brokers if broker.is_placeable and not broker.in_controlled_shutdown]
         racks: dict[str | None, _Rack] = {}
-        for broker in sorted(usable, key=lambda broker: broker.broker_id):
+        for broker in brokers:
             rack = racks.setdefault(broker.rack, _Rack())
-            (rack.fenced if broker.fenced else rack.unfenced).brokers.append(broker.broker_id)
+            (rack.fenced if broker.is_fenced else rack.unfenced).brokers.append(broker.broker_id)
         self._racks = [racks[name] for name in sorted(racks, key=lambda name: (name is not None, name or ""))]
-        self._brokers = len(usable)
-        self._unfenced = sum(not broker.fenced for broker in usable)
+        self._brokers = brokers
+        self._unfenced = sum(not broker.is_fenced for broker in brokers)
         self._epoch = 0
         self._first_rack = 0
         self._shuffle()
 
     def place(self, partitions: int, replication_factor: int) -> list[tuple[int, ...]]:
         """Replicas of so many new partitions. INVALID_REPLICATION_FACTOR if there are too few brokers."""
-        if self._brokers == 0:
-            raise KafkaError(
-                ErrorCode.invalid_replication_factor,
-                "no broker can take a replica now: none is registered, or they are stopping, or all of their"
-                " directories are cordoned",
-            )
-        if self._unfenced == 0:
-            raise KafkaError(
-                ErrorCode.invalid_replication_factor,
-                f"no broker can take a replica now: all of the {self._brokers} that may are fenced: they are starting,"
-                " or sent no heartbeat for a session",
-            )
-        if replication_factor > self._brokers:
-            raise KafkaError(
-                ErrorCode.invalid_replication_factor,
-                f"replication factor {replication_factor} needs as many brokers, but only {self._brokers} are"
-                " registered that can take replicas: add brokers or lower it",
-            )
+        check_brokers(self._brokers, replication_factor)
         return [self._place_one(replication_factor) for _ in range(partitions)]
 
     def _place_one(self, replication_factor: int) -> tuple[int, ...]:
@@ -118,3 +180,14 @@ class ReplicaPlacer:
                 self._random.shuffle(stripe.brokers)
                 stripe.offset, stripe.epoch = 0, -1
         self._epoch = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StripedPlacement:
+    """Replicas go in stripes over racks and brokers, as Kafka's StripedReplicaPlacer places them."""
+
+    Config: ClassVar = PluginConfig
+    config: PluginConfig = _NO_OPTIONS
+
+    def placer(self, brokers: Sequence[PlaceableBroker], random: RandomSource) -> Placer:
+        return ReplicaPlacer(brokers, random)

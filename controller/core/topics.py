@@ -27,7 +27,7 @@ from ..records import ConfigRecord, MetadataRecord, RemoveTopicRecord, TopicReco
 from .assignments import check_assignment, new_partitions
 from .config import check_topic_configs
 from .describe_configs import topic_configs
-from .placement import ReplicaPlacer
+from .placement import Placer, placer_for
 from .state import ControllerResult, ControllerState, find_duplicates
 
 CLUSTER_DEFAULT: Final = -1
@@ -37,7 +37,7 @@ CLUSTER_DEFAULT: Final = -1
 def create_topics(state: ControllerState, request: CreateTopicsRequest) -> ControllerResult[CreateTopicsResponse]:
     """CreateTopics."""
     records: list[MetadataRecord] = []
-    placer = ReplicaPlacer(state.image.brokers.values(), state.random)
+    placer = placer_for(state.config.placement, state.image.brokers.values(), state.random)
     twice = find_duplicates([topic.name for topic in request.topics])
     taken = {_collision_key(name): name for name in state.image.topic_ids} if request.topics else {}
     results = []
@@ -77,7 +77,7 @@ class _Created:
 
 
 def _create(
-    state: ControllerState, topic: CreatableTopic, placer: ReplicaPlacer, taken: Mapping[str, str], budget: int
+    state: ControllerState, topic: CreatableTopic, placer: Placer, taken: Mapping[str, str], budget: int
 ) -> _Created:
     _check_name(state, topic.name, taken)
     configs = _configs(state, topic)
@@ -143,7 +143,7 @@ def _given(state: ControllerState, topic: CreatableTopic) -> list[tuple[int, ...
     return [by_number[number] for number in range(len(by_number))]
 
 
-def _placed(state: ControllerState, topic: CreatableTopic, placer: ReplicaPlacer, budget: int) -> list[tuple[int, ...]]:
+def _placed(state: ControllerState, topic: CreatableTopic, placer: Placer, budget: int) -> list[tuple[int, ...]]:
     count, factor = topic.num_partitions, topic.replication_factor
     if count < CLUSTER_DEFAULT or count == 0:
         raise KafkaError(
@@ -156,7 +156,7 @@ def _placed(state: ControllerState, topic: CreatableTopic, placer: ReplicaPlacer
     count = state.config.num_partitions if count == CLUSTER_DEFAULT else count
     factor = state.config.default_replication_factor if factor == CLUSTER_DEFAULT else factor
     _check_budget(count, budget, state.config.partitions_per_request_max)
-    return placer.place(count, factor)
+    return [tuple(replicas) for replicas in placer.place(count, factor)]
 
 
 def _check_budget(count: int, budget: int, maximum: int) -> None:

@@ -32,8 +32,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import ClassVar, Final
+
+from pydantic import Field
 
 from ...log.core.epochs import EpochEnd
+from ...plugin_options import PluginConfig
 from ...protocol.errors import ErrorCode, KafkaError
 from ...remote.core.lineage import OffsetAndEpoch
 from ...remote.core.segment import RemoteLogSegmentMetadata
@@ -43,7 +47,6 @@ from .bootstrap import (
     AskEpochEnd,
     AskOffsets,
     AskRemoteSegments,
-    BootstrapPolicy,
     Decision,
     Offsets,
     Plan,
@@ -69,10 +72,15 @@ UNKNOWN_UPLOAD_WAIT_MS = 5_000
 """How long `tier-first` waits for a leader that does not know the next upload while its whole log is local."""
 
 
+_NO_OPTIONS: Final = PluginConfig()
+
+
 @dataclass(frozen=True, slots=True)
 class LocalLogStart:
-    """KIP-405: fetch, and react to the leader's refusal."""
+    """Fetch, and after the leader's refusal begin at its local log start (KIP-405)."""
 
+    Config: ClassVar = PluginConfig
+    config: PluginConfig = _NO_OPTIONS
     name: str = "local-log-start"
 
     def plan(self, situation: Situation) -> Plan:
@@ -85,8 +93,10 @@ class LocalLogStart:
 
 @dataclass(frozen=True, slots=True)
 class LogStart:
-    """The leader's log start if it is local, else as KIP-405."""
+    """Begin at the leader's log start if that is local, else at its local log start."""
 
+    Config: ClassVar = PluginConfig
+    config: PluginConfig = _NO_OPTIONS
     name: str = "log-start"
 
     def plan(self, situation: Situation) -> Plan:
@@ -97,8 +107,10 @@ class LogStart:
 
 @dataclass(frozen=True, slots=True)
 class EarliestPendingUpload:
-    """KIP-1023 as it is written: acts only after the leader has refused the first fetch."""
+    """Adopt all that is tiered, after the leader has refused the first fetch (KIP-1023 as written)."""
 
+    Config: ClassVar = PluginConfig
+    config: PluginConfig = _NO_OPTIONS
     name: str = "earliest-pending-upload"
 
     def plan(self, situation: Situation) -> Plan:
@@ -116,12 +128,26 @@ class EarliestPendingUpload:
         return RetryLater("the leader does not know the earliest pending upload offset yet")
 
 
+class TierFirstConfig(PluginConfig):
+    """The options of `tier-first`, `bootstrap.tier.first.*`."""
+
+    unknown_upload_wait_ms: int = Field(
+        UNKNOWN_UPLOAD_WAIT_MS,
+        ge=0,
+        description="Wait for a leader that does not know the next upload while its whole log is local.",
+    )
+
+
+_TIER_FIRST_DEFAULTS: Final = TierFirstConfig()
+
+
 @dataclass(frozen=True, slots=True)
 class TierFirst:
     """Adopt all that is tiered, before the first fetch."""
 
+    Config: ClassVar = TierFirstConfig
+    config: TierFirstConfig = _TIER_FIRST_DEFAULTS
     name: str = "tier-first"
-    unknown_upload_wait_ms: int = UNKNOWN_UPLOAD_WAIT_MS
 
     def plan(self, situation: Situation) -> Plan:
         offsets = yield from _ask_offsets(LATEST_TIMESTAMP, EARLIEST_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP)
@@ -143,34 +169,45 @@ class TierFirst:
             return _adopt_behind(situation, log_start, tiered.offset + 1, tiered.leader_epoch)
         if not _is_all_local(offsets):
             return RetryLater("the leader does not know the earliest pending upload offset yet")
-        if situation.elapsed_ms < self.unknown_upload_wait_ms:
+        if situation.elapsed_ms < self.config.unknown_upload_wait_ms:
             return RetryLater("the leader may not have read the remote log metadata yet")
         return _at_log_start(
             situation, log_start, f"the leader knew of no upload for {situation.elapsed_ms} ms, and all is local"
         )
 
 
+class BoundedLocalConfig(TierFirstConfig):
+    """The options of `bounded-local`, `bootstrap.bounded.local.*`."""
+
+    bytes: int = Field(
+        -1, ge=-1, description="So much of what is tiered is fetched from the leader all the same; -1: nothing."
+    )
+    ms: int = Field(-1, ge=-1, description="Tiered records of this age or younger are fetched too; -1: none.")
+
+
+_BOUNDED_LOCAL_DEFAULTS: Final = BoundedLocalConfig()
+
+
 @dataclass(frozen=True, slots=True)
 class BoundedLocal:
-    """As tier-first, but at least so many bytes, and the records of so many ms, stay for the local log.
+    """Adopt what is tiered as `tier-first` does, but keep at least so many bytes or ms for the local log.
 
     The start is the boundary of a remote segment at or before that, never below the leader's local log start.
     """
 
+    Config: ClassVar = BoundedLocalConfig
+    config: BoundedLocalConfig = _BOUNDED_LOCAL_DEFAULTS
     name: str = "bounded-local"
-    local_bytes_min: int = 0
-    local_ms_min: int = 0
-    unknown_upload_wait_ms: int = UNKNOWN_UPLOAD_WAIT_MS
 
     def plan(self, situation: Situation) -> Plan:
-        tier_first = TierFirst(self.name, self.unknown_upload_wait_ms)
-        decision = yield from tier_first.plan(situation)
+        decision = yield from TierFirst(self.config).plan(situation)
         if not isinstance(decision, AdoptFromTier):
             return decision
         segments = yield AskRemoteSegments(decision.log_start_offset, decision.start_offset)
         assert isinstance(segments, RemoteSegments), segments
-        since_ms = situation.now_ms - self.local_ms_min if self.local_ms_min else None
-        boundary = boundary_keeping(segments.segments, decision.start_offset, self.local_bytes_min, since_ms)
+        since_ms = situation.now_ms - self.config.ms if self.config.ms > 0 else None
+        bytes_min = max(0, self.config.bytes)
+        boundary = boundary_keeping(segments.segments, decision.start_offset, bytes_min, since_ms)
         if boundary is None:
             return decision
         offsets = yield from _ask_offsets(EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP)
@@ -222,23 +259,6 @@ def _chain_below(segments: Iterable[RemoteLogSegmentMetadata], end_offset: int) 
 def _epoch_at(segment: RemoteLogSegmentMetadata, offset: int) -> int:
     """The leader epoch of an offset that the segment holds."""
     return next(epoch for epoch, first, last in segment.epoch_ranges() if first <= offset <= last)
-
-
-def bootstrap_policy(name: str, *, local_bytes_min: int = 0, local_ms_min: int = 0) -> BootstrapPolicy:
-    """The policy of this name; ValueError names those that exist."""
-    policies: dict[str, BootstrapPolicy] = {
-        policy.name: policy
-        for policy in (
-            LogStart(),
-            LocalLogStart(),
-            EarliestPendingUpload(),
-            TierFirst(),
-            BoundedLocal(local_bytes_min=local_bytes_min, local_ms_min=local_ms_min),
-        )
-    }
-    if name not in policies:
-        raise ValueError(f"unknown bootstrap policy {name!r}: one of {', '.join(policies)}")
-    return policies[name]
 
 
 # --- parts of a conversation ----------------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ import asyncio
 import errno
 import logging
 from collections import ChainMap
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -206,6 +206,9 @@ class LogDirectory:
         await disk.sync_directory(self.path)
         await resolve_adoptions(disk, self.path)
         await promote_futures(disk, self.path, lambda name: self._directory_of(name) == self.directory_id)
+        # Before anything is accepted: what is counted as written is counted from a measurement on.
+        with suppress(OSError):
+            await self.measure_space()
         await self._open_logs(is_clean)
         await self.checkpoints.save_all()
         self._is_open = True
@@ -279,15 +282,24 @@ class LogDirectory:
 
     async def measure_space(self) -> None:
         """Look how much room the disk has, and say so in the log where that changes what is accepted. OSError."""
+        mark = self.free_space.mark
         space = await self._services.disk.space(self.path)
         before = self.free_space.accepts_clients, self.free_space.accepts_replicas
-        if self.free_space.measured(space.usable_bytes):
+        if self.free_space.measured(space.usable_bytes, mark):
             self._report_space(*before)
 
-    def note_written(self, size_bytes: int) -> None:
+    @contextmanager
+    def writing(self, size_bytes: int) -> Iterator[None]:
         before = self.free_space.accepts_clients, self.free_space.accepts_replicas
-        if self.free_space.written(size_bytes):
+        if self.free_space.begin_write(size_bytes):
             self._report_space(*before)
+        try:
+            yield
+        finally:
+            self.free_space.end_write(size_bytes)
+
+    def has_room_for(self, size_bytes: int) -> bool:
+        return self.free_space.has_room_for(size_bytes)
 
     def _report_space(self, accepted_clients: bool, accepted_replicas: bool) -> None:
         space = self.free_space

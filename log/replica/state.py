@@ -38,7 +38,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -83,8 +83,11 @@ class LogKeeper(Protocol):
     def accepts_replicas(self) -> bool:
         """Whether the disk has room for what is copied from leaders."""
 
-    def note_written(self, size_bytes: int) -> None:
-        """Count what was appended since the room was last measured."""
+    def has_room_for(self, size_bytes: int) -> bool:
+        """Whether clients' records would still be accepted after a write of that size."""
+
+    def writing(self, size_bytes: int) -> AbstractContextManager[None]:
+        """Count an append as taken from the disk's room, from when it is accepted; it is under way inside."""
 
 
 class LogOffsets(NamedTuple):

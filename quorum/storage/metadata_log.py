@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final, Self
 
@@ -107,8 +108,13 @@ class _RecoveryPoint:
         """The room that data leaves on the disk is for this log."""
         return True
 
-    def note_written(self, size_bytes: int) -> None:
+    def has_room_for(self, size_bytes: int) -> bool:
+        """As `accepts_replicas`."""
+        return True
+
+    def writing(self, size_bytes: int) -> AbstractContextManager[None]:
         """Nothing depends on it."""
+        return nullcontext()
 
     async def _save(self, *, sync: bool) -> None:
         point = self.log.state.offsets.recovery_point

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from tierfetch.broker.cluster.view import NewTopic
@@ -36,7 +37,11 @@ class IdleKeeper:
         self.accepts_clients = True
         self.accepts_replicas = True
 
-    def note_written(self, size_bytes: int) -> None: ...
+    def has_room_for(self, size_bytes: int) -> bool:
+        return True
+
+    def writing(self, size_bytes: int) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 class Unheard:

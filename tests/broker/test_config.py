@@ -111,8 +111,16 @@ def test_plugin_keys_are_collected_by_prefix() -> None:
         ("auto.create.topics.enable", "true", "auto.create.topics.enable=True: expected False"),
         ("remote.log.storage.system.enable", "true", "needs remote.log.storage.manager.plugin"),
         ("replica.lag.time.max.ms", "100", "replica.fetch.wait.max.ms (500) must be at most"),
-        ("replica.selector.class", "Near", "replica.selector.class='Near': expected one of org.apache.kafka"),
-        ("bootstrap.policy", "none", "bootstrap.policy='none': unknown bootstrap policy 'none': one of log-start"),
+        (
+            "replica.selector.class",
+            "Near",
+            "replica.selector.class='Near': did you mean leader? expected one of leader, rack-aware",
+        ),
+        (
+            "bootstrap.policy",
+            "none",
+            "bootstrap.policy='none': expected one of bounded-local, earliest-pending-upload, local",
+        ),
     ],
 )
 def test_wrong_value_names_key_value_and_expectation(key: str, value: str, said: str) -> None:

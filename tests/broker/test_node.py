@@ -16,6 +16,7 @@ from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.broker.node import StartError, open_broker
 from tierfetch.broker.peers import bootstrap_settings
 from tierfetch.broker.replicas.manager import ReplicaManager
+from tierfetch.fetcher.policy_registry import ConfiguredPolicies
 from tierfetch.log.core.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.disk.os_disk import OsDisk
@@ -28,6 +29,8 @@ from tierfetch.tests.broker.hosting import batch
 from tierfetch.tests.broker.images import CLUSTER_ID
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.waiting import until
+
+POLICIES = ConfiguredPolicies()
 
 
 @pytest.fixture
@@ -159,12 +162,12 @@ async def test_configs_take_effect_without_a_restart(nodes: Nodes) -> None:
 async def test_F1_option_takes_effect_without_a_restart(nodes: Nodes) -> None:
     await nodes.start(1)
     option = "follower.fetch.last.tiered.offset.enable"
-    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image).is_option_enabled is False
+    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image, POLICIES).is_option_enabled is False
     await nodes.operator.alter_broker_configs("default", {option: "true"})
-    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image).is_option_enabled is True
-    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image).policy.name == "tier-first"
+    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image, POLICIES).is_option_enabled is True
+    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image, POLICIES).policy.name == "tier-first"
     await nodes.operator.alter_broker_configs("1", {option: "false"})
-    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image).is_option_enabled is False
+    assert bootstrap_settings(nodes[1].configs, nodes[1].view.image, POLICIES).is_option_enabled is False
 
 
 async def test_log_that_a_full_disk_kept_closed_is_opened_when_there_is_room(

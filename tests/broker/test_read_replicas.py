@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.broker.core.read_replicas import SELECTORS, ReadReplica, select_leader, select_rack_aware
+from tierfetch.broker.core.read_replicas import RackAwareSelector, ReadReplica, select_leader
+from tierfetch.plugin_options import PluginConfig
 
 LEADER = ReadReplica(1, "a", 100, 0)
 IN_B = ReadReplica(2, "b", 90, 50)
@@ -25,12 +26,5 @@ IN_B = ReadReplica(2, "b", 90, 50)
     ],
 )
 def test_F11_rack_aware(rack: str, leader: ReadReplica, followers: list[ReadReplica], chosen: int) -> None:
-    assert select_rack_aware(rack, leader, followers).broker_id == chosen
+    assert RackAwareSelector(PluginConfig())(rack, leader, followers).broker_id == chosen
     assert select_leader(rack, leader, followers) is leader
-
-
-def test_selectors_have_kafkas_names() -> None:
-    assert set(SELECTORS) == {
-        "org.apache.kafka.common.replica.LeaderSelector",
-        "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-    }

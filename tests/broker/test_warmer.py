@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +16,7 @@ from tierfetch.broker.replicas.thin_replicas import WarmingLimits
 from tierfetch.broker.replicas.warmer import Warmer, WarmerSettings
 from tierfetch.log.core.config import LogConfig
 from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.core.free_space import FreeSpace
 from tierfetch.log.replica.state import LogOffsets
 from tierfetch.log.replica.warming import SegmentToWarm
 from tierfetch.protocol.errors import CorruptRecordError
@@ -40,6 +44,7 @@ class Log:
         self.failures: list[Exception] = []
         self.taken: list[SegmentToWarm] = []
         self.state = self.segments = self
+        self.keeper = FreeSpaceKeeper()
 
     @property
     def offsets(self) -> LogOffsets:
@@ -54,6 +59,22 @@ class Log:
         self.local_log_start_offset = source.base_offset
         self.size_bytes += source.size_bytes
         return source.size_bytes
+
+
+class FreeSpaceKeeper:
+    """A log directory with a disk of `usable_bytes`."""
+
+    def __init__(self) -> None:
+        self.space = FreeSpace(100, 1 << 40)
+
+    def has_room_for(self, size_bytes: int) -> bool:
+        return self.space.has_room_for(size_bytes)
+
+    @contextmanager
+    def writing(self, size_bytes: int) -> Iterator[None]:
+        self.space.begin_write(size_bytes)
+        yield
+        self.space.end_write(size_bytes)
 
 
 class Thin:
@@ -112,6 +133,26 @@ def made(thin: Thin, tier: Tier | None = None, **settings: Any) -> Warmer:
 
 def bases(log: Log) -> list[int]:
     return [source.base_offset for source in log.taken]
+
+
+async def test_D1_what_the_disk_has_no_room_for_stays_in_the_tier(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warmer_module, "RETRY_MIN_MS", 1)
+    monkeypatch.setattr(warmer_module, "RETRY_MAX_MS", 1)
+    log = Log()
+    warmer, sizes = made(Thin(log)), [each.segment_size_in_bytes for each in SEGMENTS]
+    log.keeper.space.usable_bytes = 100 + sizes[2] + sizes[1] - 1
+    assert await warmer.run_round() == 1
+    assert await warmer.run_round() == 0
+    assert log.keeper.space.usable_bytes == 100 + sizes[1] - 1, "what was taken counts at once"
+    assert bases(log) == [100]
+    (said,) = caplog.messages
+    assert f"no room for the {sizes[1]} bytes" in said
+    log.keeper.space.usable_bytes = 1 << 40
+    while bases(log) == [100]:
+        await asyncio.sleep(0)
+        await warmer.run_round()
 
 
 async def test_F11_each_replica_gets_its_next_segment_in_turn_until_nothing_is_missing() -> None:

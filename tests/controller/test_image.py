@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.controller.core.machine import batches
-from tierfetch.controller.core.placement import ReplicaPlacer
+from tierfetch.controller.core.placement import StripedPlacement, placer_for
 from tierfetch.controller.core.state import ControllerResult
 from tierfetch.controller.image.delta import ConfigResource, ImageDelta
 from tierfetch.controller.image.image import MetadataImage, taken_up_in_steps
@@ -220,7 +220,7 @@ def test_replicas_of_a_partition_are_different_brokers_and_leaders_are_unfenced(
         for number in range(count)
     ] + [BrokerRegistration(99, 1, ID, fenced=False)]
     factor = rng.randint(1, len(brokers))
-    placed = ReplicaPlacer(brokers, rng).place(40, factor)
+    placed = placer_for(StripedPlacement(), brokers, rng).place(40, factor)
     fenced = {broker.broker_id for broker in brokers if broker.fenced}
     for replicas in placed:
         assert len(set(replicas)) == factor

@@ -28,11 +28,11 @@ from tierfetch.fetcher.core.leader_offsets import UNKNOWN_OFFSET
 from tierfetch.fetcher.core.policies import (
     UNKNOWN_UPLOAD_WAIT_MS,
     BoundedLocal,
+    BoundedLocalConfig,
     EarliestPendingUpload,
     LocalLogStart,
     LogStart,
     TierFirst,
-    bootstrap_policy,
     boundary_keeping,
 )
 from tierfetch.protocol.errors import KafkaError
@@ -292,20 +292,20 @@ class TestBoundedLocal:
         ("bytes_min", "start_offset"), [(0, 150), (1, 120), (1000, 120), (1001, 90), (3000, 60), (4000, 30)]
     )
     def test_keeps_at_least_so_many_bytes_from_a_segment_boundary_on(self, bytes_min: int, start_offset: int) -> None:
-        policy = BoundedLocal(local_bytes_min=bytes_min)
+        policy = BoundedLocal(BoundedLocalConfig(bytes=bytes_min))
         assert decide(policy, EMPTY, self.leader()) == AdoptFromTier(0, start_offset, 0)
 
     @pytest.mark.parametrize(("local_ms_min", "start_offset"), [(10, 150), (509, 120), (510, 90), (600, 90)])
     def test_keeps_the_records_of_so_many_ms(self, local_ms_min: int, start_offset: int) -> None:
         situation = replace(EMPTY, now_ms=1_700)
-        policy = BoundedLocal(local_ms_min=local_ms_min)
+        policy = BoundedLocal(BoundedLocalConfig(ms=local_ms_min))
         assert decide(policy, situation, self.leader()) == AdoptFromTier(0, start_offset, 0)
 
     def test_all_of_it_begins_at_a_local_log_start(self) -> None:
-        assert decide(BoundedLocal(local_bytes_min=10**9), EMPTY, self.leader()) == ResumeFetch()
+        assert decide(BoundedLocal(BoundedLocalConfig(bytes=10**9)), EMPTY, self.leader()) == ResumeFetch()
 
     def test_never_below_the_leaders_local_start(self) -> None:
-        policy = BoundedLocal(local_bytes_min=3000)
+        policy = BoundedLocal(BoundedLocalConfig(bytes=3000))
         assert decide(policy, EMPTY, self.leader(local_start=100)) == AdoptFromTier(0, 100, 0)
         assert decide(policy, EMPTY, self.leader(local_start=150)) == AdoptFromTier(0, 150, 0)
 
@@ -347,18 +347,6 @@ def test_bootstrap_rule_3_nothing_to_adopt_where_the_log_start_is_the_start() ->
     assert decide(TierFirst(), EMPTY, leader_with(end=199, start=150, tiered_end=None)) == StartAt(150)
     with pytest.raises(AssertionError, match="nothing to adopt"):
         AdoptFromTier(150, 150, 0)
-
-
-@pytest.mark.parametrize(
-    "name", ["log-start", "local-log-start", "earliest-pending-upload", "tier-first", "bounded-local"]
-)
-def test_policies_are_found_by_name(name: str) -> None:
-    assert bootstrap_policy(name).name == name
-
-
-def test_an_unknown_policy_names_those_that_exist() -> None:
-    with pytest.raises(ValueError, match=r"'newest'.*tier-first"):
-        bootstrap_policy("newest")
 
 
 def test_a_leader_without_a_local_start_is_the_peers_fault() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.fetcher.core.policies import BoundedLocal, EarliestPendingUpload, LocalLogStart
+from tierfetch.fetcher.core.policies import BoundedLocal, BoundedLocalConfig, EarliestPendingUpload, LocalLogStart
 from tierfetch.log.core.epochs import EpochEnd, EpochEntry
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.remote.storage import IndexType
@@ -162,7 +162,7 @@ class TestLedgerBehind:
         assert cluster.leader.calls.count("list-offset -6") == 2
 
     async def test_bootstrap_rule_2_the_same_for_bounded_local(self) -> None:
-        cluster = Cluster(worked_log(), ledger_wait_s=0.01, policy=BoundedLocal(local_bytes_min=1))
+        cluster = Cluster(worked_log(), ledger_wait_s=0.01, policy=BoundedLocal(BoundedLocalConfig(bytes=1)))
         cluster.tier.upload(cluster.log, 0, 2)
         async with cluster.running(add=False) as fetcher:
             cluster.tier.metadata.hold()

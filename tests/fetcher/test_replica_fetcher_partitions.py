@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tierfetch.fetcher import wanted_partitions
 from tierfetch.fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP
 from tierfetch.fetcher.core.policies import EarliestPendingUpload, LocalLogStart, TierFirst
 from tierfetch.fetcher.followed_replica import ReplicaState
@@ -502,7 +503,8 @@ async def test_no_fetch_leaves_while_an_early_answer_of_a_failed_one_is_being_ap
     assert cluster.follower.effects[:2] == ["adopt [0, 6)", "append 6-7"]
 
 
-async def test_D1_a_log_without_room_is_not_fetched_and_continues_by_itself() -> None:
+async def test_D1_a_log_without_room_is_not_fetched_and_continues_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wanted_partitions, "HELD_BACK_S_MAX", 0.01)
     cluster = worked_cluster()
     cluster.follower.has_room = False
     async with cluster.running():
@@ -510,7 +512,31 @@ async def test_D1_a_log_without_room_is_not_fetched_and_continues_by_itself() ->
             await asyncio.sleep(0.0005)
         assert not [call for call in cluster.leader.calls if call.startswith("fetch")]
         cluster.follower.has_room = True
-        await until(lambda: cluster.follower.offsets.log_end_offset > 0)
+        await cluster.until_caught_up()
+
+
+async def test_D1_what_arrives_when_the_room_is_gone_is_not_appended_and_is_fetched_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The answers of other partitions, or of another leader, may have taken it while this one was under way."""
+    monkeypatch.setattr(wanted_partitions, "HELD_BACK_S_MAX", 0.01)
+    cluster = worked_cluster()
+
+    def fill(call: str) -> None:
+        if call.startswith("fetch"):
+            cluster.follower.has_room = False
+
+    cluster.leader.before_call = fill
+    async with cluster.running() as fetcher:
+        await until(lambda: not cluster.follower.has_room)
+        for _ in range(100):
+            await asyncio.sleep(0.0005)
+        assert [effect for effect in cluster.follower.effects if effect.startswith("append")] == []
+        assert [call for call in cluster.leader.calls if call.startswith("fetch")][1:] == []
+        assert fetcher.replicas[PARTITION].failures == 0, "it is no failure: nothing is reported"
+        cluster.leader.before_call = lambda call: None
+        cluster.follower.has_room = True
+        await cluster.until_caught_up()
 
 
 async def test_a_log_that_has_failed_acknowledges_nothing() -> None:

@@ -37,7 +37,7 @@ from tierfetch.fetcher.core.epoch_fetch import (
 )
 from tierfetch.fetcher.core.leader_offsets import special_offset
 from tierfetch.fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
-from tierfetch.fetcher.core.policies import bootstrap_policy
+from tierfetch.fetcher.policy_registry import load_bootstrap_policy
 from tierfetch.fetcher.ports import Arrived
 from tierfetch.log.core.epochs import EpochEnd
 from tierfetch.protocol.errors import KafkaError
@@ -178,7 +178,7 @@ class Transcript:
         cluster.follower = ModelFollower(log=log, leader_epoch=cluster.log.leader_epoch)
         cluster.follower.is_tiered = options.get("tiered", "yes") == "yes"
         cluster.change_settings(
-            policy=bootstrap_policy(options.get("policy", "tier-first")),
+            policy=load_bootstrap_policy(options.get("policy", "tier-first"), {}),
             is_option_enabled=options.get("option", "on") == "on",
             is_feature_supported=options.get("feature", "on") == "on",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,11 @@ class Keeper:
     accepts_clients = True
     accepts_replicas = True
 
-    def note_written(self, size_bytes: int) -> None: ...
+    def has_room_for(self, size_bytes: int) -> bool:
+        return True
+
+    def writing(self, size_bytes: int) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 class Clock:

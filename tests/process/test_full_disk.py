@@ -64,6 +64,8 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         "replica.lag.time.max.ms": "3000",
     }
     with SickDisk(tmp_path / "sick") as disk:
+        # Before the node starts: what the disk loses to others is noticed a measurement (1 s) later.
+        disk.limit(DISK_BYTES)
         (disk.path / "node").mkdir()
         base = tmp_path / "cluster"
         base.mkdir()
@@ -87,7 +89,6 @@ def produce(servers: str, topic: str, count: int) -> None:
 def test_D1_with_the_disk_full_of_data_the_controller_writes_metadata_and_all_of_it_comes_back(scene: Scene) -> None:
     servers = scene.servers.bootstrap_servers
     scene.wait("all in sync", lambda part: set(part.isrs) == set(NODES))
-    scene.disk.limit(DISK_BYTES)
     produce(servers, scene.topic, RECORDS)
     scene.wait_logged("its replicas follow no leader and leave their ISRs")
     scene.wait("the full node to leave the ISR", lambda part: FULL not in part.isrs)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
+import subprocess
+import sys
 from functools import cache
 
 import pytest
@@ -123,3 +125,9 @@ def test_what_does_not(error: Exception) -> None:
 def test_an_error_without_a_message_is_described_by_its_class() -> None:
     assert describe(TimeoutError()) == "TimeoutError"
     assert describe(KafkaError(ErrorCode.not_controller, "ask 2")) == "NOT_CONTROLLER: ask 2"
+
+
+def test_kio_imports_no_hypothesis_and_a_test_still_can() -> None:
+    code = "import sys, tierfetch.protocol; print('hypothesis' in sys.modules); import hypothesis.strategies"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "False\n"

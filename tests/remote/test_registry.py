@@ -9,12 +9,10 @@ from random import Random
 
 import pytest
 
+from tierfetch.plugin_registry import REMOTE_LOG_METADATA, REMOTE_STORAGE, installed_plugins
 from tierfetch.remote.metadata_topic import RemoteLogMetadataContext
 from tierfetch.remote.registry import (
-    METADATA_GROUP,
-    STORAGE_GROUP,
     PluginError,
-    installed_plugins,
     load_remote_log_metadata,
     load_remote_storage,
 )
@@ -59,7 +57,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
         info = tmp_path / f"{distribution}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[{STORAGE_GROUP}]\n{name} = {target}\n")
+        (info / "entry_points.txt").write_text(f"[{REMOTE_STORAGE.group}]\n{name} = {target}\n")
 
     return install_distribution
 
@@ -74,8 +72,8 @@ def problems_of(config: dict[str, str]) -> list[str]:
 
 
 def test_R5_our_plugins_are_installed() -> None:
-    assert {"fsspec", "local", "s3"} <= set(installed_plugins(STORAGE_GROUP))
-    assert installed_plugins(METADATA_GROUP) == ["topic"]
+    assert {"fsspec", "local", "s3"} <= set(installed_plugins(REMOTE_STORAGE))
+    assert installed_plugins(REMOTE_LOG_METADATA) == ["topic"]
 
 
 def test_R5_a_plugin_is_built_from_text(install: Callable[..., None]) -> None:

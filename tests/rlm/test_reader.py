@@ -348,6 +348,35 @@ class TestTimes:
         assert found == expected
         assert readers.indexes.rebuilt == 1
 
+    async def test_R4_a_wrong_time_that_lies_beyond_the_first_look_hides_no_record(
+        self, broker: Broker, readers: Readers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The offset index is right and sparse, so that the batch of a time is not among the first bytes read."""
+        monkeypatch.setattr("tierfetch.rlm.times.SCAN_BYTES", 100)
+        for i in range(24):
+            await append(broker.log, 3, timestamp_ms=NOW_MS + 10 * i)
+        await broker.log.roll()
+        await append(broker.log, 1, timestamp_ms=NOW_MS + 240)
+        broker.log.update_high_watermark(broker.log.state.log_end_offset)
+        expected = [await broker.log.offset_for_timestamp(NOW_MS + delta) for delta in range(0, 230, 5)]
+        await tier_all(broker)
+
+        def tamper(operation: str, data: bytes) -> bytes:
+            if operation == "fetch_index index":
+                return b"".join(data[at : at + 8] for at in range(0, len(data), 4 * 8))
+            if operation == "fetch_index timeindex":
+                late = zip(range(0, len(data), 12), range(3 * 12, len(data), 12), strict=False)
+                return b"".join(data[at : at + 8] + data[other + 8 : other + 12] for at, other in late)
+            return data
+
+        broker.storage.tamper = tamper
+        found = []
+        for delta in range(0, 230, 5):
+            fresh = await make_readers(broker.storage, broker.metadata)
+            found.append(await fresh.times.offset_for_timestamp(PARTITION, broker.log, NOW_MS + delta))
+            await close_readers(fresh)
+        assert found == expected
+
     async def test_R4_bootstrap_rule_10_records_below_the_log_start_are_no_answer(
         self, broker: Broker, readers: Readers
     ) -> None:
