@@ -6,6 +6,7 @@ Node 100 is the controller. Everything lives below one base directory; every pro
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,10 +32,18 @@ _PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
 
 
 def run_tool(main_class: str, *arguments: str, heap: str = "256m", stdin: str = "") -> str:
-    """Run one of Kafka's tools; returns its whole output. RuntimeError with that output if it fails."""
-    command = ["java", f"-Xmx{heap}", *SHORT_LIVED_JVM, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    """Run one of Kafka's tools; returns its whole output. RuntimeError with that output if it fails.
+
+    The first one that is a client leaves the classes that it has loaded in an archive: those after it start in half the
+    CPU time.
+    """
+    archive = kafka_jars() / "client-classes.jsa"
+    new = archive.with_name(f"{archive.name}.{os.getpid()}")
+    makes = not archive.exists() and "--bootstrap-server" in arguments
+    sharing = f"-XX:ArchiveClassesAtExit={new}" if makes else f"-XX:SharedArchiveFile={archive}"
+    jvm = [*SHORT_LIVED_JVM, "-Xlog:disable", sharing, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     done = subprocess.run(
-        [*command, "-cp", f"{kafka_jars()}/*", main_class, *arguments],
+        ["java", f"-Xmx{heap}", *jvm, "-cp", f"{kafka_jars()}/*", main_class, *arguments],
         input=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -43,6 +52,8 @@ def run_tool(main_class: str, *arguments: str, heap: str = "256m", stdin: str = 
         timeout=TOOL_TIMEOUT_S,
         check=False,
     )
+    if new.exists():
+        new.replace(archive)
     if done.returncode != 0:
         raise RuntimeError(f"{main_class} {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}")
     return done.stdout
