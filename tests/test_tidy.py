@@ -190,8 +190,7 @@ def test_short_files_with_one_importer_have_a_reason() -> None:
     for path in modules.values():
         for module, name in imported_from(path, ast.parse(path.read_text())):
             for found in {modules.get(module), modules.get((*module, name))} - {None, path}:
-                if path.name != "__init__.py":
-                    importers[found].add(path)
+                importers[found].add(path)
     splinters = {
         str(path.relative_to(ROOT))
         for path, known in importers.items()

@@ -45,12 +45,11 @@ from tierfetch.remote.ledger_book import partition_of
 from tierfetch.remote.metadata_topic import metadata_partition
 from tierfetch.rlm.copier import open_segment_data
 from tierfetch.tests.interop.brokers import BROKER, complaints, list_offsets, set_offsets
-from tierfetch.tests.interop.clients import consume, create_topic, produce_transactions
+from tierfetch.tests.interop.clients import TIMEOUT_S, consume, create_topic, produce_transactions
 from tierfetch.tests.interop.histories import CONFIG, TOPIC_CONFIGS, fill_as_leader
 from tierfetch.tests.log.logs import NOW_MS, committed_records_of, open_log, read_bytes, records_of
 
 METADATA_PARTITIONS = 5
-TIMEOUT_S = 60.0
 TIERED = {"remote.storage.enable": "true", **TOPIC_CONFIGS}
 LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -4, -5
 
