@@ -31,7 +31,7 @@ _COMMANDS = {
     "profile": ("profiles.command", "profile", "Name clusters, so that commands need no addresses."),
     "produce": ("records.produce", "produce", "Write lines to a topic, as records."),
     "reassign": ("admin.reassign", "reassign", "Move replicas to other brokers, and watch them arrive."),
-    "topics": ("admin.topics", "topics", "List, describe, create, grow, shrink and delete topics."),
+    "topics": ("admin.topics", "topics", "List, describe, create, alter, grow, shrink and delete topics."),
     "broker": ("broker", "broker", "Run a broker until it is asked to stop (SIGTERM or SIGINT)."),
     "cluster": ("cluster", "cluster", "Start a whole cluster on this machine."),
     "controller": ("controller", "controller", "Run a controller until it is asked to stop (SIGTERM or SIGINT)."),

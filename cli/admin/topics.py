@@ -1,4 +1,4 @@
-"""`tierfetch topics`: list, describe, create, grow, shrink and delete topics."""
+"""`tierfetch topics`: list, describe, create, alter, grow, shrink and delete topics."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ from ...protocol.messages.topics import (
 )
 from ..cluster_session import Admin, ListedTopic, bootstrap_option, check, run
 from ..model.quantities import count as counted
-from ..options import json_option, pairs, table_console
+from ..options import json_option, pairs, report, table_console
 from .local_state import local_state, warming_text
+from .topic_changes import TopicChange, plan_change, read_topic, send_change
 
 TIMEOUT_MS: Final = 30_000
 
 
 @click.group("topics")
 def topics() -> None:
-    """List, describe, create, grow, shrink and delete topics.
+    """List, describe, create, alter, grow, shrink and delete topics.
 
     \b
       tierfetch topics create orders --partitions 12 --replication 3 --config remote.storage.enable=true
       tierfetch topics describe orders
-      tierfetch topics grow orders --to 24
+      tierfetch topics alter orders --partitions 24 --set local.retention.ms=3600000
     """
 
 
@@ -123,6 +124,49 @@ def create_topic(
 
     run(bootstrap, create)
     click.echo(f"created {name}")
+
+
+@topics.command("alter", short_help="Add partitions; set and unset configs.")
+@click.argument("name")
+@click.option("--partitions", type=click.IntRange(1), help="The new number of partitions; more than there are.")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set this config; repeatable.")
+@click.option(
+    "--unset", "unsets", multiple=True, metavar="KEY", help="Remove this config, so that the default holds; repeatable."
+)
+@click.option("--dry-run", is_flag=True, help="Show what would change; the cluster checks it, and changes nothing.")
+@bootstrap_option
+@json_option
+def alter_topic(
+    name: str,
+    partitions: int | None,
+    sets: tuple[str, ...],
+    unsets: tuple[str, ...],
+    dry_run: bool,
+    bootstrap: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Change the topic NAME: add partitions, set configs, and remove configs. All is checked before anything changes.
+
+    \b
+      tierfetch topics alter orders --partitions 24 --set local.retention.ms=3600000 --unset segment.bytes --dry-run
+    """
+    given = pairs(sets, "--set", "retention.ms=86400000")
+    if partitions is None and not given and not unsets:
+        raise click.UsageError("nothing to change: --partitions N, --set KEY=VALUE or --unset KEY")
+
+    async def alter(admin: Admin) -> TopicChange:
+        count, own = await read_topic(admin, name)
+        change = plan_change(name, count, own, partitions=partitions, sets=given, unsets=unsets)
+        await send_change(admin, change, given, unsets, validate_only=dry_run)
+        return change
+
+    change = run(bootstrap, alter)
+    if change.is_empty:
+        text = f"{name} is so already: nothing changes"
+    else:
+        head = f"{name} would change:" if dry_run else f"changed {name}:"
+        text = "\n  ".join([head, *change.lines()])
+    report(as_json, {**change.as_json(), "dry_run": dry_run}, text)
 
 
 @topics.command("grow")
