@@ -61,6 +61,7 @@ from .image.registrations import BrokerRegistration
 from .prober import Prober
 from .reachability import Reachability, Sight
 from .records import (
+    AbortTransactionRecord,
     BrokerRegistrationChangeRecord,
     EndTransactionRecord,
     MetadataRecord,
@@ -222,7 +223,9 @@ class ControllerNode:
     def _begin(self, _: Moment) -> ControllerResult[None]:
         """The first records of a new cluster, and who this controller is."""
         image = self.core.state.image
-        records = list(first_records(image, self._formatted))
+        # The worker may have waited for a job since before that transaction began, and gets this one before the timers.
+        records: list[MetadataRecord] = [AbortTransactionRecord()] if image.is_in_transaction else []
+        records += first_records(image, self._formatted)
         if image.controllers.get(self.registration.controller_id) != self.registration:
             records.append(self.registration)
         return ControllerResult(records, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -318,6 +319,29 @@ def test_what_does_not_fit_into_the_quorums_buffer_waits_and_no_transaction_stay
         assert refusals > 0
         assert not image.is_in_transaction
         assert len(image.config(4, "")) == 10
+
+    simulate(scenario)
+
+
+def test_C5_the_first_records_of_a_controller_are_not_part_of_what_its_predecessor_left_open() -> None:
+    """The worker of a standby waits for a job, whatever the image says meanwhile: `_begin` comes before the timers."""
+
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.start(1)
+        node_id, service = await cluster.active()
+        await service.node.append(service.controller._epoch, [encode_record(BeginTransactionRecord())])
+        standbys = [other.controller for other in cluster.running().values() if other is not service]
+        await cluster.until(lambda: all(each.core.state.image.is_in_transaction for each in standbys))
+        for each in standbys:
+            each.registration = replace(each.registration, incarnation_id=UUID(int=7))
+        applied = [each._applied_end for each in standbys]
+        cluster.controllers[node_id].crash("process")
+        now_active, new = await cluster.active()
+        controller = new.controller
+        await cluster.until(lambda: controller._applied_end > max(applied) + 2)
+        image = controller.core.state.image
+        assert not image.is_in_transaction
+        assert image.controllers[now_active] == controller.registration
 
     simulate(scenario)
 
