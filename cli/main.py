@@ -57,6 +57,10 @@ A first cluster:
 Then use any Kafka client on 127.0.0.1:9092. To see what it is for:
   tierfetch demo
 
+\b
+To complete commands and options, in ~/.bashrc (zsh: zsh_source, in ~/.zshrc):
+  eval "$(_TIERFETCH_COMPLETE=bash_source tierfetch)"
+
 Each command explains itself with --help. tierfetch profile --help says which cluster a command asks.
 """
 
