@@ -13,6 +13,7 @@ cluster          is `tierfetch cluster up`: a whole cluster on this machine.
 admin/           administers a live cluster: topics, offsets, leaders, configs, brokers, features, reassign.
 records/         is `tierfetch produce` and `tierfetch consume`.
 plugins/         is `tierfetch plugins`.
+profiles/        is `tierfetch profile`, and finds the cluster that a command means.
 groups/          is `tierfetch groups`.
 quorum/          is `tierfetch quorum`.
 tier/            is `tierfetch tier`.

@@ -30,6 +30,7 @@ from .local_quorum import ControllerFailedError, LocalQuorum
 from .local_servers import LocalServers
 from .options import pairs
 from .processes import taken_port
+from .profiles import LocalClusterNote, announced
 
 FIRST_CONTROLLER: Final = 101
 """Brokers count from 1; a node id belongs to one node, whatever it is."""
@@ -82,7 +83,8 @@ def up(
       tierfetch topics create orders --partitions 6 --replication 3 --config remote.storage.enable=true
 
     Brokers listen on PORT and the ports after it, controllers after those. With --dir the cluster is there again the
-    next time; without, its data is removed at the end.
+    next time; without, its data is removed at the end. While it is the only local cluster, other commands find it by
+    themselves.
     """
     with _base(directory) as base, ExitStack() as stack:
         order = _Order(
@@ -114,7 +116,8 @@ def up(
             "What to type next, in another terminal:", *_next_steps(order, running), sep="\n  ", soft_wrap=True
         )
         console.print(f"data and logs in {base}; stop with Ctrl-C", soft_wrap=True)
-        _wait_for_signal(console, running)
+        with announced(_note(order)):
+            _wait_for_signal(console, running)
         with console.status("stopping"):
             for nodes in reversed(running):
                 _stop_all(nodes)
@@ -250,6 +253,14 @@ def _next_steps(order: _Order, running: Sequence[LocalQuorum | LocalCluster]) ->
         config = brokers.base / f"{brokers.kind}-{brokers.nodes[0]}.properties"
         steps += [f"tierfetch tier ls {bootstrap}", f"tierfetch tier verify --config {config}"]
     return steps
+
+
+def _note(order: _Order) -> LocalClusterNote:
+    return LocalClusterNote(
+        bootstrap=tuple(f"127.0.0.1:{port}" for port in order.broker_ports),
+        controllers=tuple(f"127.0.0.1:{port}" for port in order.controller_ports),
+        directory=str(order.base.absolute()),
+    )
 
 
 def _table(running: Sequence[LocalQuorum | LocalCluster]) -> Table:

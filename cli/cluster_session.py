@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -11,19 +12,23 @@ from uuid import UUID
 
 import click
 
-from ..protocol import OUTSIDE, ApiKey, ErrorCode, KafkaError
+from ..protocol import OUTSIDE, ApiKey, ErrorCode, KafkaError, OperatorError
 from ..protocol.messages.base import Request, ResponseT
 from ..protocol.messages.cluster import MetadataResponsePartition
 from ..protocol.messages.errors import WithError, WithErrorMessage
 from ..protocol.net.client import Address, BrokerUnavailableError
 from ..protocol.requests import metadata_of
-from .command_config import command_config_option, make_client
+from ..security.client_file import read_client_file
+from .command_config import command_config_option, has_identity, make_client, use_identity
 from .options import addresses
+from .profiles import DEFAULT_ORIGIN, ORDER, Given, choose_cluster, read_profiles, running_clusters
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., object])
 
 TIMEOUT_S: Final = 30.0
+_PROFILE: Final = "tierfetch.cli.profile"
+_ORIGIN: Final = "tierfetch.cli.cluster_origin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +113,68 @@ def bootstrap_option(command: Command) -> Command:
     option = click.option(
         "--bootstrap",
         multiple=True,
-        default=("127.0.0.1:9092",),
-        show_default=True,
         metavar="HOST:PORT",
-        help="A broker of the cluster; repeatable.",
+        callback=_choose,
+        help=f"A broker of the cluster; repeatable. The first is asked of: {ORDER}.",
     )
-    return option(command_config_option(command))
+    return option(profile_option(command_config_option(command)))
+
+
+def profile_option(command: Command) -> Command:
+    """Add `--profile`; the command's function does not get it."""
+    return click.option(
+        "--profile",
+        metavar="NAME",
+        is_eager=True,
+        expose_value=False,
+        callback=_note_profile,
+        help="A cluster by the name that tierfetch profile add has given it.",
+    )(command)
+
+
+def _note_profile(context: click.Context, _: click.Parameter, name: str | None) -> None:
+    context.meta[_PROFILE] = name
+
+
+def _choose(context: click.Context, _: click.Parameter, bootstrap: tuple[str, ...]) -> tuple[str, ...]:
+    return () if context.resilient_parsing else cluster_servers(bootstrap)
+
+
+def is_cluster_named() -> bool:
+    """Return whether the running command was given a profile on its command line."""
+    return click.get_current_context().meta.get(_PROFILE) is not None
+
+
+def cluster_servers(bootstrap: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the servers of the cluster that the running command means, and have it connect as their profile says.
+    ClickException if nothing says which it is.
+    """
+    given = Given(
+        bootstrap=bootstrap,
+        profile=click.get_current_context().meta.get(_PROFILE),
+        environment_bootstrap=os.environ.get("TIERFETCH_BOOTSTRAP"),
+        environment_profile=os.environ.get("TIERFETCH_PROFILE"),
+    )
+    try:
+        chosen = choose_cluster(given, read_profiles, running_clusters)
+        if chosen.command_config is not None and not has_identity():
+            use_identity(read_client_file(chosen.command_config, chosen.origin))
+        addresses(chosen.servers, chosen.origin)
+    except OperatorError as error:
+        raise click.ClickException(str(error)) from None
+    click.get_current_context().meta[_ORIGIN] = chosen.origin
+    return chosen.servers
+
+
+def origin_hint() -> str:
+    """Return what to add to an error of a connection: what chose the cluster, unless the operator named its broker."""
+    context = click.get_current_context(silent=True)
+    origin = None if context is None else context.meta.get(_ORIGIN)
+    if origin in (None, "--bootstrap"):
+        return ""
+    if origin == DEFAULT_ORIGIN:
+        return "; start a cluster with tierfetch cluster up, or name a broker with --bootstrap HOST:PORT"
+    return f" ({origin})"
 
 
 def run(bootstrap: Sequence[str], work: Callable[[Admin], Coroutine[None, None, T]]) -> T:
@@ -125,6 +186,8 @@ def run(bootstrap: Sequence[str], work: Callable[[Admin], Coroutine[None, None, 
 
     try:
         return asyncio.run(session())
+    except OSError as error:
+        raise click.ClickException(f"{error}{origin_hint()}") from None
     except OUTSIDE as error:
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:

@@ -28,6 +28,7 @@ _COMMANDS = {
     "offsets": ("admin.partition_offsets", "offsets", "First, local, tiered, pending and last offset of partitions."),
     "log-dirs": ("admin.log_dirs", "log_dirs", "Show the log directories of brokers and the replicas in them."),
     "plugins": ("plugins", "plugins", "List the installed plugins; show the options of one."),
+    "profile": ("profiles.command", "profile", "Name clusters, so that commands need no addresses."),
     "produce": ("records.produce", "produce", "Write lines to a topic, as records."),
     "reassign": ("admin.reassign", "reassign", "Move replicas to other brokers, and watch them arrive."),
     "topics": ("admin.topics", "topics", "List, describe, create, grow, shrink and delete topics."),
@@ -56,7 +57,7 @@ A first cluster:
 Then use any Kafka client on 127.0.0.1:9092. To see what it is for:
   tierfetch demo
 
-Each command explains itself with --help.
+Each command explains itself with --help. tierfetch profile --help says which cluster a command asks.
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Callable, Iterable
@@ -93,12 +94,17 @@ def _quantity(adapter: TypeAdapter[float], value: str | float) -> float:
         raise click.BadParameter(complaint(error.errors()[0])) from None
 
 
-def addresses(bootstrap: Iterable[str]) -> list[Address]:
-    """Parse `--bootstrap HOST:PORT[,HOST:PORT...]`, given once or more. UsageError names the text."""
+def addresses(bootstrap: Iterable[str], option: str = "--bootstrap") -> list[Address]:
+    """Parse `HOST:PORT[,HOST:PORT...]`, given once or more. UsageError names the option and the text."""
     try:
         return [Address.parse(text) for given in bootstrap for text in given.split(",")]
     except ValueError as error:
-        raise click.UsageError(f"--bootstrap {error}") from None
+        raise click.UsageError(f"{option} {error}") from None
+
+
+def report(as_json: bool, document: object, text: str) -> None:
+    """Print what a command has done: one JSON document, or a sentence."""
+    click.echo(json.dumps(document, indent=1) if as_json else text)
 
 
 def pairs(options: Iterable[str], option: str, example: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ controller that is no longer the active one when it answers says so in the Envel
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from ipaddress import ip_address
 
 from ..protocol import ErrorCode
@@ -30,33 +31,35 @@ from .core.refusals import is_from_another
 async def unwrap(
     context: RequestContext, envelope: EnvelopeRequest, handlers: Mapping[int, Handler]
 ) -> EnvelopeResponse:
-    """The response of an Envelope around a request that one of `handlers` answers."""
+    """The response of an Envelope around a request that one of `handlers` answers.
+
+    The checks, their order and their codes are those of Kafka's EnvelopeUtils. Nobody is taken for the broker: an
+    Envelope without a principal is refused, and so is one around what clients may not ask through a broker, another
+    Envelope above all.
+    """
+    try:
+        principal = principal_of(envelope.request_principal)
+    except MalformedMessageError:
+        return refused(ErrorCode.principal_deserialization_failure)
+    try:
+        client_host = str(ip_address(envelope.client_host_address))
+    except ValueError:
+        return refused(ErrorCode.invalid_request)
     try:
         header, reader = read_request_header(memoryview(envelope.request_data))
+        if header.api not in handlers:
+            return refused(ErrorCode.invalid_request)
         body = await exhausted(body_steps(header, reader))
-    except UnsupportedVersionError:
+    except (UnsupportedVersionError, MalformedMessageError):
+        # As Kafka: INVALID_REQUEST would be a mistake in the Envelope itself.
         return refused(ErrorCode.unsupported_version)
-    except MalformedMessageError:
-        return refused(ErrorCode.invalid_request)
-    if header.api not in handlers:
-        return refused(ErrorCode.unsupported_version)
-    try:
-        principal = principal_of(envelope.request_principal) if envelope.request_principal else context.principal
-        address = envelope.client_host_address
-        client_host = str(ip_address(address)) if address else context.client_host
-    except (MalformedMessageError, ValueError):
-        return refused(ErrorCode.principal_deserialization_failure)
-    inner = RequestContext(
+    inner = replace(
+        context,
         api=header.api,
         api_version=header.api_version,
         client_id=header.client_id,
-        connection_id=context.connection_id,
-        peer=context.peer,
-        listener=context.listener,
-        arrival_time_s=context.arrival_time_s,
         principal=principal,
         client_host=client_host,
-        security_protocol=context.security_protocol,
     )
     response = await answered(handlers[header.api], inner, body, reader.elements)
     if is_from_another(response):

@@ -26,6 +26,7 @@ _CORRELATION_ID: Final = 0
 """There is one request in an Envelope, so any correlation id will do."""
 _PRINCIPAL_VERSION: Final = b"\0\0"
 _NO_TOKEN_NO_TAGS: Final = b"\0\0"
+_NO_ADDRESS: Final = bytes(4)
 
 
 class EnvelopeError(KafkaError):
@@ -61,12 +62,16 @@ def principal_bytes(principal: KafkaPrincipal) -> bytes:
     return joined(writer.finish()) + _NO_TOKEN_NO_TAGS
 
 
-def principal_of(data: bytes) -> KafkaPrincipal:
-    """Return the principal in an Envelope. MalformedMessageError if it cannot be read."""
+def principal_of(data: bytes | None) -> KafkaPrincipal:
+    """Return the principal in an Envelope. MalformedMessageError if there is none, or it cannot be read."""
+    if data is None or data[: len(_PRINCIPAL_VERSION)] != _PRINCIPAL_VERSION:
+        raise MalformedMessageError("an Envelope without a principal of version 0")
     reader = Reader(memoryview(data), len(_PRINCIPAL_VERSION), flexible=True)
-    kind, name = reader.nullable_string(), reader.nullable_string()
+    kind, name = reader.string(), reader.string()
+    reader.boolean()  # whether a delegation token stands for it: there are none here
+    reader.tagged_fields()
     if not (kind and name):
-        raise MalformedMessageError("an Envelope with a principal without a name")
+        raise MalformedMessageError("an Envelope with a principal without a type or a name")
     return KafkaPrincipal(kind, name)
 
 
@@ -76,8 +81,8 @@ def joined(parts: Iterable[Part]) -> bytes:
 
 
 def _address_bytes(host: str) -> bytes:
-    """Return an IP address without its zone; empty for a simulated host, which has only a name."""
+    """Return an IP address without its zone; 0.0.0.0 for a simulated host, which has only a name."""
     try:
         return ip_address(host.partition("%")[0]).packed
     except ValueError:
-        return b""
+        return _NO_ADDRESS

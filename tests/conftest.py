@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
 import pytest
@@ -47,6 +47,16 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> BySlowTest | None:
     """Return the scheduler of `--dist loadfile`; xdist's own otherwise."""
     return BySlowTest(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_clusters_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Commands find no profile and no local cluster but those of the test run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        for name in ("TIERFETCH_BOOTSTRAP", "TIERFETCH_PROFILE"):
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from ...protocol.net.client import Address
 from ...quorum.controller_config import load
 from ..command_config import command_config_option
 from ..options import table_console
+from ..profiles import running_clusters
 from .admin import TIMEOUT_S, QuorumAdmin
 from .report import replication, replication_table, status
 
@@ -32,13 +33,19 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 FAULTS: Final = (*OUTSIDE, OperatorError, ValueError)
 
+
+def _local_controllers() -> str:
+    clusters = running_clusters()
+    return ",".join(clusters[0].controllers) if len(clusters) == 1 else "127.0.0.1:9093"
+
+
 _bootstrap = click.option(
     "--bootstrap-controller",
     "bootstrap",
-    default="127.0.0.1:9093",
-    show_default=True,
+    callback=lambda _, __, given: given or _local_controllers(),
     metavar="HOST:PORT,...",
-    help="Controllers of the quorum; one that responds is enough.",
+    help="Controllers of the quorum; one that responds is enough. By default those of the only local cluster that runs,"
+    " else 127.0.0.1:9093.",
 )
 
 

@@ -21,8 +21,10 @@ from ...remote.core.ledger import RemoteLogLedger
 from ...remote.registry import PluginError, load_remote_storage
 from ...remote.storage import RemoteStorageError, RemoteStorageManager
 from ...security.client import open_client
+from ..cluster_session import cluster_servers, is_cluster_named, profile_option
 from ..command_config import command_config_option, has_identity, use_identity
 from ..options import addresses, json_option, pairs, table_console
+from ..profiles import ORDER
 from .ledgers import MetadataTopicLedgers, MetadataUnavailableError
 from .report import listing, print_listing, print_verification, verification
 from .verify import Audits, Reports, is_wanted, surveyed, verify, verify_from_objects
@@ -72,14 +74,11 @@ class Where:
 
     def brokers(self) -> list[Address]:
         """Who may be asked for the remote log metadata."""
-        if self.bootstrap:
-            return addresses(self.bootstrap)
+        if self.bootstrap or is_cluster_named():
+            return addresses(cluster_servers(self.bootstrap))
         config = self.broker_config()
         if config is None:
-            raise click.UsageError(
-                "say where the remote log metadata is: --bootstrap HOST:PORT, or --config broker.properties; or go by "
-                "the objects alone with --from-objects"
-            )
+            return addresses(cluster_servers())
         if not has_identity():
             use_identity(open_client(config.security.to_brokers))
         advertised = config.advertised(config.inter_broker_listener)
@@ -102,8 +101,12 @@ def where_options(command: Command) -> Command:
             help="An option of the plugin: its rsm.config.* key.",
         ),
         click.option(
-            "--bootstrap", multiple=True, metavar="HOST:PORT", help="A broker of the cluster that has the metadata."
+            "--bootstrap",
+            multiple=True,
+            metavar="HOST:PORT",
+            help=f"A broker of the cluster that has the metadata. Without --config the first is asked of: {ORDER}.",
         ),
+        profile_option,
         command_config_option,
         click.option("--from-objects", is_flag=True, help="Ask no broker: judge by the objects alone."),
         click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; may be repeated."),

@@ -51,6 +51,10 @@ class TopicRights(Protocol):
         """Return whether records of the topic, by name or id, may be read. What does not exist may."""
 
 
+def unheld(_: int) -> None:
+    """Charge nothing, for a request that came over no connection."""
+
+
 def unmuted(_: float) -> None:
     """Leave the connection as it is."""
 
@@ -61,7 +65,8 @@ class RequestContext:
 
     `peer` is the client's address with its port, `client_host` the address alone; `listener` is the listener's name.
     `request_bytes` is its size on the wire. `mute(seconds)` has the connection read nothing for so long; what must be
-    answered is answered (KIP-219). `rights` has what a consumer may read, where that is limited.
+    answered is answered (KIP-219). `hold(bytes)` charges objects that are made of the request to its memory, which is
+    given back with it. `rights` has what a consumer may read, where that is limited.
     """
 
     api: ApiKey
@@ -76,6 +81,7 @@ class RequestContext:
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     request_bytes: int = 0
     mute: Callable[[float], None] = unmuted
+    hold: Callable[[int], None] = unheld
     rights: TopicRights | None = None
 
 

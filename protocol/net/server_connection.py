@@ -52,8 +52,6 @@ from .stream import StreamProtocol
 
 log = logging.getLogger(__name__)
 
-ELEMENT_BYTES: Final = 256
-"""The memory of an element of a large request, whatever its size on the wire."""
 CONNECTION_SHARE: Final = 4
 """One connection holds this part of all memory at most, and one request more."""
 
@@ -287,11 +285,11 @@ class ServerConnection(StreamProtocol):
         except UnsupportedVersionError as error:
             if error.api_key != ApiKey.API_VERSIONS:
                 raise
-            context = self._context(RequestHeader(ApiKey.API_VERSIONS, 0, error.correlation_id, None), len(frame))
+            context = self._context(RequestHeader(ApiKey.API_VERSIONS, 0, error.correlation_id, None), memory)
             self._begin(context, error.correlation_id, memory, self._offer_versions, None)
             return
         handler, steps = self._gate.admit(header, reader)
-        context = self._context(header, len(frame))
+        context = self._context(header, memory)
         try:
             next(steps)
         except StopIteration as end:
@@ -299,9 +297,7 @@ class ServerConnection(StreamProtocol):
                 self._begin(context, header.correlation_id, memory, handler, end.value)
                 return
             steps = done(end.value)
-        self._large = self._begin(
-            context, header.correlation_id, memory, self._in_pieces(handler, reader, memory), steps
-        )
+        self._large = self._begin(context, header.correlation_id, memory, self._in_pieces(handler, reader), steps)
 
     def _begin(
         self,
@@ -317,13 +313,12 @@ class ServerConnection(StreamProtocol):
         request.task = self.loop.create_task(self._answer(request, handler, context, body))
         return request
 
-    def _in_pieces(self, handler: Handler, reader: Reader, memory: Charge) -> Handler:
+    def _in_pieces(self, handler: Handler, reader: Reader) -> Handler:
         """Return the handler of a large request that is still being read."""
 
         async def handle(context: RequestContext, steps: Steps[Message]) -> Message | None:
             try:
                 body = await exhausted(steps)
-                memory.hold(reader.elements * ELEMENT_BYTES)
             except MalformedMessageError:
                 self.transport.abort()  # at once: what follows it must not begin
                 raise
@@ -354,7 +349,7 @@ class ServerConnection(StreamProtocol):
         """Whether this one's turn to be sent has come."""
         return self._sender is None and bool(self._requests) and self._requests[0] is request
 
-    def _context(self, header: RequestHeader, size: int) -> RequestContext:
+    def _context(self, header: RequestHeader, memory: Charge) -> RequestContext:
         return RequestContext(
             header.api,
             header.api_version,
@@ -366,8 +361,9 @@ class ServerConnection(StreamProtocol):
             principal=self._gate.principal,
             client_host=self.host,
             security_protocol=self._gate.security_protocol,
-            request_bytes=size,
+            request_bytes=memory.size,
             mute=self.mute,
+            hold=memory.hold,
         )
 
     async def _offer_versions(self, *_: object) -> ApiVersionsResponse:

@@ -26,6 +26,8 @@ from .pace import SLICE_ELEMENTS, pace
 SLICED_ELEMENTS_MIN: Final = 200
 """A request with fewer elements is handled at once."""
 PIECE_ELEMENTS: Final = 100
+ELEMENT_BYTES: Final = 256
+"""The memory of an element of a large request, whatever its size on the wire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,15 @@ SPLITS: Final[Mapping[ApiKey, Split]] = {
 
 
 async def answered(handler: Handler, context: RequestContext, request: Message, elements: int) -> Message | None:
-    """Return the response to a request of so many elements: piece by piece if it is large, and its API allows that."""
+    """Return the response to a request of so many elements: piece by piece if it is large, and its API allows that.
+
+    The elements of a large one are charged to the memory of the request.
+    """
+    if elements < SLICED_ELEMENTS_MIN:
+        return await handler(context, request)
+    context.hold(elements * ELEMENT_BYTES)
     split = SPLITS.get(context.api)
-    if split is None or elements < SLICED_ELEMENTS_MIN:
+    if split is None:
         return await handler(context, request)
     return await answered_in_pieces(handler, split, context, request)
 

@@ -129,7 +129,7 @@ def test_a_brokers_configuration_names_the_tier(tmp_path: Path) -> None:
     ("arguments", "exit_code", "message"),
     [
         (("verify",), 2, "say which tier: --config"),
-        (("ls",), 2, "say where the remote log metadata is: --bootstrap"),
+        (("ls", "--profile", "absent"), 1, "--profile: there is no profile 'absent'"),
         (("ls", "--plugin", "local", "--option", "dir", "--from-objects"), 2, "expected KEY=VALUE"),
         (("ls", "--plugin", "local", "--from-objects"), 1, "--option dir: required, and not given"),
         (("ls", "--plugin", "locl", "--from-objects"), 1, "no plugin 'locl' is installed"),

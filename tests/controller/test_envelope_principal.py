@@ -7,6 +7,7 @@ import pytest
 from tierfetch.controller.envelope import unwrap
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, write_request
+from tierfetch.protocol.envelope import principal_bytes
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.brokers import EnvelopeRequest, UnregisterBrokerRequest, UnregisterBrokerResponse
 from tierfetch.protocol.net.dispatch import RequestContext
@@ -38,7 +39,28 @@ async def test_the_client_is_judged_and_not_the_broker() -> None:
 
 
 @pytest.mark.parametrize(
-    ("principal", "address"), [(b"\0\0\x05Us", b"\x0a\0\0\x07"), (b"\0", b"\x0a\0\0\x07"), (ALICE, b"\x0a\0")]
+    "principal",
+    [
+        None,
+        b"",
+        b"\0",
+        b"\0\0\x05Us",
+        b"\0\1\x05User\x06alice\0\0",
+        b"\0\0\x05User\x06alice",
+        b"\0\0\x05User\x06alice\0",
+        b"\0\0\x05User\x01\0\0",
+        b"\0\0\x01\x06alice\0\0",
+        b"\0\0\0\0\0\0",
+    ],
 )
-async def test_a_principal_that_cannot_be_read_is_refused(principal: bytes, address: bytes) -> None:
-    assert await unwrapped(principal, address) == (ErrorCode.principal_deserialization_failure, [])
+async def test_a_principal_that_is_not_there_or_cannot_be_read_is_refused(principal: bytes | None) -> None:
+    assert await unwrapped(principal, b"\x0a\0\0\x07") == (ErrorCode.principal_deserialization_failure, [])
+
+
+@pytest.mark.parametrize("address", [b"", b"\x0a\0", b"\x0a\0\0\x07\x01"])
+async def test_an_address_that_is_none_is_refused(address: bytes) -> None:
+    assert await unwrapped(ALICE, address) == (ErrorCode.invalid_request, [])
+
+
+def test_the_bytes_are_those_of_kafkas_default_principal_data() -> None:
+    assert principal_bytes(KafkaPrincipal("User", "alice")) == ALICE

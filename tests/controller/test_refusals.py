@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -14,12 +15,15 @@ from tierfetch.controller.core.refusals import refusal
 from tierfetch.controller.envelope import unwrap
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, read_response, write_request, write_response
+from tierfetch.protocol.envelope import principal_bytes
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.messages.base import Message
 from tierfetch.protocol.messages.brokers import EnvelopeRequest
 from tierfetch.protocol.messages.errors import WithError
 from tierfetch.protocol.messages.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from tierfetch.protocol.net.dispatch import RequestContext
+from tierfetch.protocol.net.slicing import ELEMENT_BYTES
+from tierfetch.security.principal import KafkaPrincipal
 from tierfetch.tests.messages import request_of
 
 NOT_ACTIVE = KafkaError(ErrorCode.not_controller, "another one is")
@@ -155,7 +159,8 @@ def context() -> RequestContext:
 
 
 def enveloped(data: bytes) -> EnvelopeRequest:
-    return EnvelopeRequest(request_data=data, request_principal=None, client_host_address=b"")
+    alice = principal_bytes(KafkaPrincipal("User", "alice"))
+    return EnvelopeRequest(request_data=data, request_principal=alice, client_host_address=bytes(4))
 
 
 def wrapped(api: ApiKey, version: int, values: dict[str, Any]) -> EnvelopeRequest:
@@ -181,7 +186,7 @@ async def test_the_request_inside_an_envelope_is_answered_as_if_it_had_come_alon
 
 
 async def test_a_large_request_inside_an_envelope_is_answered_piece_by_piece() -> None:
-    sizes = []
+    sizes, held = [], []
 
     async def handle(_: RequestContext, body: DeleteTopicsRequest) -> DeleteTopicsResponse:
         sizes.append(len(body.topics))
@@ -190,8 +195,10 @@ async def test_a_large_request_inside_an_envelope_is_answered_piece_by_piece() -
         )
 
     values = {"topics": [{"name": f"t{number}", "topic_id": None} for number in range(250)], "timeout_ms": 5}
-    answer = await unwrap(context(), wrapped(ApiKey.DELETE_TOPICS, 6, values), {ApiKey.DELETE_TOPICS: handle})
+    charged = replace(context(), hold=held.append)
+    answer = await unwrap(charged, wrapped(ApiKey.DELETE_TOPICS, 6, values), {ApiKey.DELETE_TOPICS: handle})
     assert sizes == [100, 100, 50]
+    assert held == [250 * ELEMENT_BYTES]
     assert answer.response_data is not None
     responses = read_response(ApiKey.DELETE_TOPICS, 6, memoryview(answer.response_data)).responses
     assert [response.name for response in responses] == [f"t{number}" for number in range(250)]
@@ -200,14 +207,19 @@ async def test_a_large_request_inside_an_envelope_is_answered_piece_by_piece() -
 @pytest.mark.parametrize(
     ("data", "code"),
     [
-        (b"", ErrorCode.invalid_request),
+        (b"", ErrorCode.unsupported_version),
         (b"\x7f\xff\x00\x00\x00\x00\x00\x01\xff\xff", ErrorCode.unsupported_version),
-        (bytes.fromhex("0014 0006 00000001 ffff 00 05").replace(b" ", b""), ErrorCode.invalid_request),
-        (wrapped(ApiKey.VOTE, 0, {"cluster_id": None, "topics": []}).request_data, ErrorCode.unsupported_version),
+        (bytes.fromhex("0014 0006 00000001 ffff 00 05"), ErrorCode.unsupported_version),
+        (wrapped(ApiKey.VOTE, 0, {"cluster_id": None, "topics": []}).request_data, ErrorCode.invalid_request),
+        (bytes.fromhex("003a 0000 00000001 ffff 00"), ErrorCode.invalid_request),
     ],
+    ids=["nothing", "an API of nobody", "cut off", "not for clients", "another Envelope"],
 )
 async def test_envelopes_around_something_else_are_refused(data: bytes, code: ErrorCode) -> None:
-    answer = await unwrap(context(), enveloped(data), {})
+    async def handle(*_: object) -> None:
+        raise AssertionError("a request that is refused reaches no handler")
+
+    answer = await unwrap(context(), enveloped(data), {ApiKey.DELETE_TOPICS: handle})
     assert (answer.error_code, answer.response_data) == (code, None)
 
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.main import cli
 from tierfetch.cli.processes import poll
+from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import CLIENTS, create_topic
 from tierfetch.tests.process.consumers import READERS, Member, until_assigned
 
@@ -36,7 +37,7 @@ def consumed(cluster: LocalCluster, group: str, topic: str) -> None:
 
 
 def committed(cluster: LocalCluster, group: str, topic: str) -> int:
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
+    consumer = confluent_kafka.Consumer({**connecting.librdkafka(cluster.bootstrap_servers), "group.id": group})
     try:
         found = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=30)[0].offset
     finally:
