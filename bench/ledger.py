@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.core import EpochEntry, LeaderEpochCache
 from tierfetch.protocol import TopicIdPartition
 from tierfetch.remote.core.ledger import RemoteLogLedger
 from tierfetch.remote.core.records import decode_event, encode_event

@@ -17,8 +17,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ..log.core.checkpoints import META_PROPERTIES
-from ..log.core.errors import CorruptFileError
+from ..log.core import META_PROPERTIES, CorruptFileError
 from ..protocol.net.service import closing
 from ..quorum.storage.metadata_log import METADATA_PARTITION
 from ..remote.look import look

@@ -32,10 +32,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from ..log.core.checkpoints import decode_leader_epochs
-from ..log.core.epochs import EpochEntry, LeaderEpochCache
-from ..log.core.errors import CorruptFileError
-from ..log.core.producers import ProducerStateManager
+from ..log.core import CorruptFileError, EpochEntry, LeaderEpochCache, ProducerStateManager, decode_leader_epochs
 from ..log.keeper import AdoptedState
 from ..protocol.errors import RetriableError
 from ..protocol.topics import TopicIdPartition

@@ -38,9 +38,8 @@ from pathlib import Path
 from typing import Final, TypeVar, cast
 from uuid import UUID
 
-from ..log.core.errors import CorruptFileError
-from ..log.core.index import OffsetIndex, TimeIndex, TransactionIndex
-from ..log.disk.port import Disk
+from ..log.core import CorruptFileError, OffsetIndex, TimeIndex, TransactionIndex
+from ..log.disk import Disk
 from ..protocol.topics import uuid_from_text, uuid_to_text
 from .aborts import fetch_transaction_index, first_open_offset, has_abort_marker
 from .core.byte_lru import ByteLru

@@ -40,7 +40,7 @@ from tierfetch.fetcher.core import (
     Trigger,
     broken_rule,
 )
-from tierfetch.log.core.epochs import EpochEnd
+from tierfetch.log.core import EpochEnd
 from tierfetch.remote.core.lineage import OffsetAndEpoch
 
 QUESTIONS_MAX: Final = 16

@@ -23,7 +23,7 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.protocol import TopicIdPartition
 from tierfetch.remote.core.ledger import IllegalTransitionError, RemoteLogLedger
 from tierfetch.remote.core.segment import (

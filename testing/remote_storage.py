@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.protocol import TopicIdPartition
 from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.remote.storage import (

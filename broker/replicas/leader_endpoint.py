@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from ...fetcher.core import FetchedPartition, FetchLimits, PartitionToFetch
 from ...fetcher.ports import Arrived
-from ...log.core.epochs import EpochEnd
+from ...log.core import EpochEnd
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch.arrival import ArrivedAnswer
 from ...protocol.fetch.messages import (

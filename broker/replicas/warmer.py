@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from ...log.core.errors import CorruptFileError
-from ...log.replica.warming import SegmentToWarm
+from ...log.core import CorruptFileError
+from ...log.replica import SegmentToWarm
 from ...protocol.errors import OUTSIDE, CorruptRecordError, ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
 from ...remote.aborts import fetch_transaction_index

@@ -25,7 +25,7 @@ from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
-from ...log.core.epochs import EpochEnd
+from ...log.core import EpochEnd
 from ...remote.core.lineage import OffsetAndEpoch
 from ...remote.core.segment import RemoteLogSegmentMetadata
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ...log.core.epochs import EpochEnd
+from ...log.core import EpochEnd
 from ...protocol.errors import OUTSIDE
 from ...remote.core.lineage import OffsetAndEpoch
 from .bootstrap import (

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ...log.core.epochs import EpochEntry, LeaderEpochCache
-from ...log.core.index import AbortedTransaction, OffsetIndex, OffsetPosition
+from ...log.core import AbortedTransaction, EpochEntry, LeaderEpochCache, OffsetIndex, OffsetPosition
 from ...remote.core.ledger import RemoteLogLedger
 from ...remote.core.lineage import Gap
 from ...remote.core.segment import RemoteLogSegmentMetadata

@@ -18,7 +18,7 @@ from uuid import UUID
 
 import zstandard
 
-from ...log.core.errors import CorruptFileError
+from ...log.core import CorruptFileError
 from ...protocol import TopicIdPartition, uuid_from_text, uuid_to_text
 from ...remote.core.findings import Finding, FindingKind
 from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata

@@ -27,8 +27,7 @@ import zstandard
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from ...log.core.epochs import EpochEntry, LeaderEpochCache
-from ...log.core.errors import CorruptFileError
+from ...log.core import CorruptFileError, EpochEntry, LeaderEpochCache
 from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ...remote.storage import IndexType
 

@@ -15,9 +15,7 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from ...log.core.checkpoints import decode_leader_epochs
-from ...log.core.epochs import EpochEntry
-from ...log.core.producer_snapshot import decode_snapshot
+from ...log.core import EpochEntry, decode_leader_epochs, decode_snapshot
 from ...protocol import TopicIdPartition, TopicPartition
 from ...remote.core.findings import Finding
 from ...remote.core.ledger import RemoteLogLedger

@@ -16,7 +16,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from ...log.core.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
+from ...log.core import (
+    AbortedTransaction,
+    OffsetIndex,
+    TimeIndex,
+    TransactionIndex,
+)
 from ...protocol import CorruptRecordError, OperatorError, TopicPartition
 from ...remote.core.lineage import Gap, youngest
 from ...remote.storage import IndexType
