@@ -36,17 +36,23 @@ from ..log.core import CorruptFileError, EpochEntry, LeaderEpochCache, ProducerS
 from ..log.keeper import AdoptedState
 from ..protocol.errors import RetriableError
 from ..protocol.topics import TopicIdPartition
-from ..remote.core.ledger import RemoteLogLedger
-from ..remote.core.lineage import Gap, covering, is_within_lineage
-from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
-from ..remote.metadata import RemoteLogMetadataManager
-from ..remote.storage import (
+from ..remote import (
     IndexType,
+    RemoteLogMetadataManager,
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,
     RemoteStorageManager,
     RemoteStorageTimeoutError,
+)
+from ..remote.core import (
+    Gap,
+    RemoteLogLedger,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    covering,
+    is_within_lineage,
 )
 from .all_done import all_done
 from .core.bootstrap import AdoptFromTier

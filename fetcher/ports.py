@@ -13,7 +13,7 @@ from ..log.core import EpochEnd, LeaderEpochCache
 from ..log.keeper import AdoptedState
 from ..log.replica import LogOffsets
 from ..protocol.topics import TopicIdPartition
-from ..remote.core.lineage import OffsetAndEpoch
+from ..remote.core import OffsetAndEpoch
 from .core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
 
 Arrived = Callable[[TopicIdPartition, FetchedPartition], None]

@@ -42,7 +42,7 @@ from ...protocol.messages.offsets import (
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.topics import TopicIdPartition
 from ...protocol.wire.primitives import BUFFER_TYPES
-from ...remote.core.lineage import OffsetAndEpoch
+from ...remote.core import OffsetAndEpoch
 
 NOTHING: Final = memoryview(b"")
 _SESSION_ERRORS: Final = frozenset(

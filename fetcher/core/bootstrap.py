@@ -26,8 +26,7 @@ from typing import Protocol
 from uuid import UUID
 
 from ...log.core import EpochEnd
-from ...remote.core.lineage import OffsetAndEpoch
-from ...remote.core.segment import RemoteLogSegmentMetadata
+from ...remote.core import OffsetAndEpoch, RemoteLogSegmentMetadata
 
 
 class Trigger(Enum):

@@ -39,8 +39,7 @@ from pydantic import Field
 from ...log.core import EpochEnd
 from ...plugin_options import PluginConfig
 from ...protocol.errors import ErrorCode, KafkaError
-from ...remote.core.lineage import OffsetAndEpoch
-from ...remote.core.segment import RemoteLogSegmentMetadata
+from ...remote.core import OffsetAndEpoch, RemoteLogSegmentMetadata
 from .bootstrap import (
     AdoptFromTier,
     Answer,

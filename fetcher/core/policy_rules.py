@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from ...log.core import EpochEnd
 from ...protocol.errors import OUTSIDE
-from ...remote.core.lineage import OffsetAndEpoch
+from ...remote.core import OffsetAndEpoch
 from .bootstrap import (
     AdoptFromTier,
     Answer,

@@ -28,8 +28,8 @@ from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError,
 from pydantic.alias_generators import to_camel
 
 from ...log.core import CorruptFileError, EpochEntry, LeaderEpochCache
-from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from ...remote.storage import IndexType
+from ...remote import IndexType
+from ...remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 
 SEGMENT_BYTES_MAX: Final = 2**31 - 1
 """Kafka's."""

@@ -46,9 +46,8 @@ from ...log.core import (
 from ...log.segment import end_transaction_marker
 from ...protocol import CorruptRecordError, TopicIdPartition, TopicPartition
 from ...protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, parse_header
-from ...remote.core.findings import Finding, FindingKind
-from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from ...remote.storage import IndexType, ReadsObjects, RemoteResourceNotFoundError, RemoteStorageManager
+from ...remote import IndexType, ReadsObjects, RemoteResourceNotFoundError, RemoteStorageManager
+from ...remote.core import Finding, FindingKind, RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ...remote.survey import NOT_TOLD, Sighting, at_once
 
 SEGMENTS_AT_ONCE_MAX: Final = 16

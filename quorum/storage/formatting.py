@@ -19,12 +19,7 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
-from ...log.core import (
-    META_PROPERTIES,
-    MetaProperties,
-    decode_meta_properties,
-    encode_meta_properties,
-)
+from ...log.core import META_PROPERTIES, MetaProperties, decode_meta_properties, encode_meta_properties
 from ...log.disk import Disk, make_directory_durably
 from ...protocol import ErrorCode, KafkaError
 from ..core.errors import QuorumStartError

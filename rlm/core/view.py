@@ -14,9 +14,7 @@ from enum import Enum, auto
 
 from ...log.core import UNLIMITED, EpochEntry, LogConfig
 from ...protocol.topics import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
-from ...remote.core.ledger import RemoteLogLedger
-from ...remote.core.segment import RemoteLogSegmentId
-from ...remote.core.usable import UsableSegments
+from ...remote.core import RemoteLogLedger, RemoteLogSegmentId, UsableSegments
 
 
 class TierMode(Enum):

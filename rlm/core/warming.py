@@ -20,9 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...log.core import UNLIMITED, LeaderEpochCache
-from ...remote.core.ledger import RemoteLogLedger
-from ...remote.core.lineage import is_within_lineage
-from ...remote.core.segment import RemoteLogSegmentMetadata
+from ...remote.core import RemoteLogLedger, RemoteLogSegmentMetadata, is_within_lineage
 from .view import TierPolicy
 
 

@@ -13,14 +13,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from ...log.disk import (
-    Buffer,
-    DirectoryEntry,
-    DiskFile,
-    DiskSpace,
-    OsDisk,
-    lock_directory,
-)
+from ...log.disk import Buffer, DirectoryEntry, DiskFile, DiskSpace, OsDisk, lock_directory
 from ...log.keeper import HeldLock
 
 ROOT = Path("/")
