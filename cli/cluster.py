@@ -17,13 +17,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ..log.core.checkpoints import META_PROPERTIES
-from ..log.core.errors import CorruptFileError
+from ..log.core import META_PROPERTIES, CorruptFileError
 from ..protocol.net.service import closing
 from ..quorum.storage.metadata_log import METADATA_PARTITION
+from ..remote import RemoteStorageError, RemoteStorageRefusedError
 from ..remote.look import look
 from ..remote.registry import PluginError, load_remote_storage
-from ..remote.storage import RemoteStorageError, RemoteStorageRefusedError
 from .local_cluster import BrokerFailedError, LocalCluster, TierSettings
 from .local_nodes import LocalNodes
 from .local_quorum import ControllerFailedError, LocalQuorum

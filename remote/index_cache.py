@@ -17,6 +17,7 @@
 | files are fsynced before they count                             | an empty file after a crash would hide aborts    |
 | a file from an earlier run is checked when first used           | it may have been damaged; then it is fetched     |
 | what the tier returns must be an index of this very segment     | else RemoteStorageCorruptError, and nothing kept |
+| with no more entries than the log can have batches              | a size is checked before any entry is            |
 | one that its log contradicts (`distrust`) is fetched once more, | entries have no CRC: it may be another segment's |
 | then built from the log                                         |                                                  |
 
@@ -31,16 +32,17 @@ import asyncio
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar, cast
 from uuid import UUID
 
-from ..log.core.errors import CorruptFileError
-from ..log.core.index import OffsetIndex, TimeIndex, TransactionIndex
-from ..log.disk.port import Disk
+from ..log.core import AbortedTransaction, CorruptFileError, OffsetIndex, TimeIndex, TransactionIndex
+from ..log.disk import Disk
+from ..protocol.net.pace import SLICE_ELEMENTS, pace
+from ..protocol.records import BATCH_HEADER_SIZE
 from ..protocol.topics import uuid_from_text, uuid_to_text
 from .aborts import fetch_transaction_index, first_open_offset, has_abort_marker
 from .core.byte_lru import ByteLru
@@ -64,6 +66,10 @@ OPEN_OFFSETS_MAX: Final = 4096
 REPAIR_AGAIN_S: Final = 60.0
 """How long a log that could not be read to build an index is left alone, however often consumers ask."""
 DISTRUSTED_MAX: Final = 4096
+PREALLOCATED_BYTES: Final = 10 << 20
+"""Kafka's default for `segment.index.bytes`: an index that was not trimmed has zeros up to there."""
+CHECK_SLOTS: Final = 4096
+"""The number of entries that are looked at without giving others their turn: some milliseconds."""
 FILE_BYTES_MIN: Final = 4096
 """What even an empty file counts: a block of the disk, or the objects that stand for it in memory."""
 
@@ -237,7 +243,7 @@ class RemoteIndexCache:
             return None
         try:
             data = await self._disk.read_file(path)
-            index = _decode(metadata, index_type, data, is_checked=key not in self._unchecked)
+            index = await _decode(metadata, index_type, data, is_checked=key not in self._unchecked)
         except (OSError, RemoteStorageCorruptError) as error:
             _log.warning("cached index %s is unusable, fetching it again: %s", path.name, error)
             if self._files.pop(key) is not None:
@@ -256,12 +262,12 @@ class RemoteIndexCache:
         if index_type is IndexType.TRANSACTION:
             data = await fetch_transaction_index(metadata, self._storage)
             try:
-                return _decode(metadata, index_type, data, is_checked=False), data
+                return await _decode(metadata, index_type, data, is_checked=False), data
             except RemoteStorageCorruptError as error:
                 return await self._without_aborts(metadata, error)
         try:
             data = await self._storage.fetch_index(metadata, index_type)
-            return _decode(metadata, index_type, data, is_checked=False), data
+            return await _decode(metadata, index_type, data, is_checked=False), data
         except (RemoteResourceNotFoundError, RemoteStorageCorruptError) as error:
             return await self._rebuild(metadata, index_type, error)
 
@@ -366,46 +372,65 @@ def _counted(size: int) -> int:
     return max(size, FILE_BYTES_MIN)
 
 
-def _decode(metadata: RemoteLogSegmentMetadata, index_type: IndexType, data: bytes, *, is_checked: bool) -> Index:
-    """RemoteStorageCorruptError unless these bytes can be this segment's index."""
+async def _decode(metadata: RemoteLogSegmentMetadata, index_type: IndexType, data: bytes, *, is_checked: bool) -> Index:
+    """RemoteStorageCorruptError unless these bytes can be this segment's index. Large ones are looked through in
+    slices.
+    """
     name = f"{index_type.value} of segment {metadata.segment_id}"
-    index: Index
-    last_offset = metadata.start_offset
     try:
-        if index_type is IndexType.TRANSACTION:
-            return _check_transactions(TransactionIndex.decode(data, name=name), metadata, name)
-        if index_type is IndexType.OFFSET:
-            index = OffsetIndex.decode(data, metadata.start_offset, name=name)
-            if index.last_entry is not None:
-                last_offset = index.last_entry.offset
-                if index.last_entry.position >= metadata.segment_size_in_bytes:
-                    raise CorruptFileError(
-                        f"{name}: {index.last_entry}, where the log has {metadata.segment_size_in_bytes} bytes"
-                    )
-        else:
-            index = TimeIndex.decode(data, metadata.start_offset, name=name)
-            last_offset = index.last_entry.offset
-        if not is_checked:
-            index.check(name=name)
+        index = _decode_unchecked(metadata, index_type, data, name)
+        for first in range(0, len(index), CHECK_SLOTS):
+            end = min(first + CHECK_SLOTS, len(index))
+            if first:
+                await pace().spend(SLICE_ELEMENTS, first)
+            if not is_checked or isinstance(index, TransactionIndex):
+                index.check(name=name, first=first, end=end)
+            if isinstance(index, TransactionIndex):
+                _check_transactions(index.slots(first, end), metadata, name)
     except CorruptFileError as error:
         raise RemoteStorageCorruptError(str(error)) from error
+    return index
+
+
+def _decode_unchecked(metadata: RemoteLogSegmentMetadata, index_type: IndexType, data: bytes, name: str) -> Index:
+    """CorruptFileError where the size or the last entry shows that it is not this segment's."""
+    # An entry stands for a batch at least: what has more of them is not worth a look at each.
+    entries_max = metadata.segment_size_in_bytes // BATCH_HEADER_SIZE + 1
+    if len(data) > max(PREALLOCATED_BYTES, entries_max * TransactionIndex.ENTRY_BYTES):
+        raise CorruptFileError(f"{name}: {len(data)} bytes, for a log of {metadata.segment_size_in_bytes}")
+    index: Index
+    last_offset = metadata.start_offset
+    if index_type is IndexType.TRANSACTION:
+        index = TransactionIndex.unchecked(data, name=name)
+    elif index_type is IndexType.OFFSET:
+        index = OffsetIndex.decode(data, metadata.start_offset, name=name)
+        if index.last_entry is not None:
+            last_offset = index.last_entry.offset
+            if index.last_entry.position >= metadata.segment_size_in_bytes:
+                raise CorruptFileError(
+                    f"{name}: {index.last_entry}, where the log has {metadata.segment_size_in_bytes} bytes"
+                )
+    else:
+        index = TimeIndex.decode(data, metadata.start_offset, name=name)
+        last_offset = index.last_entry.offset
+    if len(index) > entries_max:
+        raise CorruptFileError(f"{name}: {len(index)} entries, for a log of {metadata.segment_size_in_bytes} bytes")
     if last_offset > metadata.end_offset:
-        raise RemoteStorageCorruptError(
+        raise CorruptFileError(
             f"{name}: its last entry has offset {last_offset}, the segment ends at {metadata.end_offset}"
         )
     return index
 
 
-def _check_transactions(index: TransactionIndex, metadata: RemoteLogSegmentMetadata, name: str) -> TransactionIndex:
-    """RemoteStorageCorruptError unless each could have been aborted by a marker of this segment: entries have no CRC,
-    and a wrong one would show what was aborted.
+def _check_transactions(entries: Iterable[AbortedTransaction], metadata: RemoteLogSegmentMetadata, name: str) -> None:
+    """CorruptFileError unless each could have been aborted by a marker of this segment: entries have no CRC, and a
+    wrong one would show what was aborted.
     """
-    for each in index:
+    for each in entries:
         is_here = metadata.start_offset <= each.last_offset <= metadata.end_offset
         if each.producer_id < 0 or not is_here or not 0 <= each.first_offset <= each.last_offset:
-            raise RemoteStorageCorruptError(
+            raise CorruptFileError(
                 f"{name}: {each} is not a transaction that ended in [{metadata.start_offset}, {metadata.end_offset}]"
             )
         if each.last_stable_offset > each.last_offset + 1:
-            raise RemoteStorageCorruptError(f"{name}: the last stable offset of {each} is above its end")
-    return index
+            raise CorruptFileError(f"{name}: the last stable offset of {each} is above its end")

@@ -44,7 +44,7 @@ from ...protocol.messages.offsets import (
 )
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.topics import TopicIdPartition
-from ...remote.core.ledger import RemoteLogLedger
+from ...remote.core import RemoteLogLedger
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import Leadership
 from ..replicas.partition import Partition

@@ -32,7 +32,7 @@ from ...fetcher.core import (
     Refuse,
     validate_fetch,
 )
-from ...log.core.epochs import LeaderEpochCache
+from ...log.core import LeaderEpochCache
 from ...log.partition_log import PartitionLog
 from ...log.replica.state import LogOffsets
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError

@@ -20,8 +20,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from ...fetcher.core import FetchPosition, FollowerFetch
-from ...log.core.producer_state import AppendOrigin
-from ...log.core.validation import check_size
+from ...log.core import AppendOrigin, check_size
 from ...log.partition_log import LogAppendInfo, PartitionLog
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import decompressed_bytes_max

@@ -17,4 +17,109 @@ checkpoints        encodes and decodes the checkpoint files of a log directory.
 config             holds a topic's configuration: Kafka's names, units, defaults, limits.
 properties         reads a node's `.properties` file into pydantic models.
 errors             declares the error of a damaged file.
+
+Other folders import the names below; what is in `properties` from there, for pydantic is not needed by all.
 """
+
+from __future__ import annotations
+
+from .checkpoints import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    MetaProperties,
+    decode_leader_epochs,
+    decode_meta_properties,
+    decode_offsets,
+    decode_partition_metadata,
+    encode_meta_properties,
+    encode_offsets,
+    encode_partition_metadata,
+)
+from .config import (
+    ALL_REPLICAS,
+    DEFAULTS_WITHOUT_EFFECT,
+    INT32_MAX,
+    INT64_MAX,
+    TOPIC_CONFIG_TYPES,
+    UNLIMITED,
+    LogConfig,
+    throttled_replicas,
+)
+from .epochs import EpochEnd, EpochEntry, LeaderEpochCache
+from .errors import CorruptFileError
+from .file_names import (
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    future_directory,
+    parse_directory,
+    parse_offset_file,
+)
+from .index import (
+    NO_TIMESTAMP,
+    AbortedTransaction,
+    OffsetIndex,
+    OffsetPosition,
+    TimeIndex,
+    TimestampOffset,
+    TransactionIndex,
+)
+from .producer_snapshot import decode_snapshot, encode_snapshot
+from .producer_state import AppendOrigin
+from .producers import ProducerStateManager
+from .replica_copy import Restart
+from .segment_indexes import SegmentIndexes
+from .validation import check_size
+
+__all__ = [
+    "ALL_REPLICAS",
+    "DEFAULTS_WITHOUT_EFFECT",
+    "INT32_MAX",
+    "INT64_MAX",
+    "LEADER_EPOCH_CHECKPOINT",
+    "LOG_START_OFFSET_CHECKPOINT",
+    "LOG_SUFFIX",
+    "META_PROPERTIES",
+    "NO_TIMESTAMP",
+    "PARTITION_METADATA",
+    "RECOVERY_POINT_CHECKPOINT",
+    "REPLICATION_OFFSET_CHECKPOINT",
+    "SNAPSHOT_SUFFIX",
+    "TOPIC_CONFIG_TYPES",
+    "TRANSACTION_INDEX_SUFFIX",
+    "UNLIMITED",
+    "AbortedTransaction",
+    "AppendOrigin",
+    "CorruptFileError",
+    "EpochEnd",
+    "EpochEntry",
+    "LeaderEpochCache",
+    "LogConfig",
+    "MetaProperties",
+    "OffsetIndex",
+    "OffsetPosition",
+    "ProducerStateManager",
+    "Restart",
+    "SegmentIndexes",
+    "TimeIndex",
+    "TimestampOffset",
+    "TransactionIndex",
+    "check_size",
+    "decode_leader_epochs",
+    "decode_meta_properties",
+    "decode_offsets",
+    "decode_partition_metadata",
+    "decode_snapshot",
+    "encode_meta_properties",
+    "encode_offsets",
+    "encode_partition_metadata",
+    "encode_snapshot",
+    "future_directory",
+    "parse_directory",
+    "parse_offset_file",
+    "throttled_replicas",
+]

@@ -25,7 +25,6 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, Self
 
 from .errors import CorruptFileError
@@ -101,6 +100,15 @@ class _Index:
                 f"{name or self._kind}: {len(data)} bytes, expected a multiple of {self._entry.size}"
             )
         self._data[:] = data
+
+    def _entries(self, first: int, end: int | None) -> Iterator[tuple[int, ...]]:
+        """The fields of the entries in the slots [first, end)."""
+        size = self._entry.size
+        with memoryview(self._data)[first * size : len(self._data) if end is None else end * size] as view:
+            yield from self._entry.iter_unpack(view)
+
+    def _unpacked(self, slot: int) -> tuple[int, ...]:
+        return self._entry.unpack_from(self._data, slot * self._entry.size)
 
     def _truncate_to_slots(self, slots: int) -> None:
         del self._data[slots * self._entry.size :]
@@ -190,10 +198,12 @@ class OffsetIndex(_SparseIndex):
         slot = bisect_right(range(len(self)), position, key=self._position) - 1
         return self._at(slot) if slot >= 0 else None
 
-    def check(self, *, name: str | None = None) -> None:
-        """CorruptFileError unless offsets and positions increase strictly. Reads every entry."""
-        previous_offset = previous_position = -1
-        for slot, (relative_offset, position) in enumerate(_OFFSET_ENTRY.iter_unpack(self._data)):
+    def check(self, *, name: str | None = None, first: int = 0, end: int | None = None) -> None:
+        """CorruptFileError unless offsets and positions increase strictly, among the slots [first, end) and from the
+        one before them. Reads every entry.
+        """
+        previous_offset, previous_position = (-1, -1) if first == 0 else self._unpacked(first - 1)
+        for slot, (relative_offset, position) in enumerate(self._entries(first, end), first):
             if relative_offset <= previous_offset or position <= previous_position:
                 current = (relative_offset + self.base_offset, position)
                 previous = (previous_offset + self.base_offset, previous_position)
@@ -245,10 +255,12 @@ class TimeIndex(_SparseIndex):
         slot = bisect_right(range(len(self)), timestamp_ms, key=self._timestamp) - 1
         return self._at(slot) if slot >= 0 else TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
-    def check(self, *, name: str | None = None) -> None:
-        """CorruptFileError unless timestamps increase strictly and offsets never fall. Reads every entry."""
-        previous_timestamp, previous_offset = NO_TIMESTAMP, 0
-        for slot, (timestamp, relative_offset) in enumerate(_TIME_ENTRY.iter_unpack(self._data)):
+    def check(self, *, name: str | None = None, first: int = 0, end: int | None = None) -> None:
+        """CorruptFileError unless timestamps increase strictly and offsets never fall, among the slots [first, end) and
+        from the one before them. Reads every entry.
+        """
+        previous_timestamp, previous_offset = (NO_TIMESTAMP, 0) if first == 0 else self._unpacked(first - 1)
+        for slot, (timestamp, relative_offset) in enumerate(self._entries(first, end), first):
             if timestamp <= previous_timestamp or relative_offset < previous_offset:
                 current = (timestamp, relative_offset + self.base_offset)
                 previous = (previous_timestamp, previous_offset + self.base_offset)
@@ -270,24 +282,41 @@ class TransactionIndex(_Index):
     __slots__ = ()
     _entry = _TRANSACTION_ENTRY
     _kind = "transaction index"
+    ENTRY_BYTES: Final = _TRANSACTION_ENTRY.size
 
     @classmethod
     def decode(cls, data: Buffer, *, name: str | None = None) -> Self:
         """The index in a file; CorruptFileError if it can be none or its entries are out of order."""
-        index = cls()
-        index._load(data, name)
-        for slot, fields in enumerate(_TRANSACTION_ENTRY.iter_unpack(index._data)):
-            if fields[0] != _TRANSACTION_VERSION:
-                raise index._corrupt(name, slot, f"version {fields[0]}, expected {_TRANSACTION_VERSION}")
-        for slot, (previous, current) in enumerate(pairwise(index), start=1):
-            if current.last_offset <= previous.last_offset:
-                raise index._corrupt(
-                    name, slot, f"last offset {current.last_offset} must be above {previous.last_offset}"
-                )
+        index = cls.unchecked(data, name=name)
+        index.check(name=name)
         return index
 
+    @classmethod
+    def unchecked(cls, data: Buffer, *, name: str | None = None) -> Self:
+        """The index in a file, whose entries are left to `check`; CorruptFileError if it can be none."""
+        index = cls()
+        index._load(data, name)
+        return index
+
+    def check(self, *, name: str | None = None, first: int = 0, end: int | None = None) -> None:
+        """CorruptFileError unless the entries in the slots [first, end) are known and in order, and follow the one
+        before them. Reads every entry.
+        """
+        previous_offset = None if first == 0 else self._last_offset(first - 1)
+        for slot, fields in enumerate(self._entries(first, end), first):
+            version, last_offset = fields[0], fields[3]
+            if version != _TRANSACTION_VERSION:
+                raise self._corrupt(name, slot, f"version {version}, expected {_TRANSACTION_VERSION}")
+            if previous_offset is not None and last_offset <= previous_offset:
+                raise self._corrupt(name, slot, f"last offset {last_offset} must be above {previous_offset}")
+            previous_offset = last_offset
+
     def __iter__(self) -> Iterator[AbortedTransaction]:
-        for fields in _TRANSACTION_ENTRY.iter_unpack(self._data):
+        return self.slots(0, None)
+
+    def slots(self, first: int, end: int | None) -> Iterator[AbortedTransaction]:
+        """The entries in the slots [first, end)."""
+        for fields in self._entries(first, end):
             yield AbortedTransaction(*fields[1:])
 
     def append(self, aborted: AbortedTransaction) -> None:

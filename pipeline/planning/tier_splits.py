@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from ...log.core.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
+from ...log.core import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
 from ...protocol import CorruptRecordError, OperatorError, TopicPartition
-from ...remote.core.lineage import Gap, youngest
-from ...remote.storage import IndexType
+from ...remote import IndexType
+from ...remote.core import Gap, youngest
 from ...remote.survey import at_once
 from ..access.options import TierOptions
 from ..access.stores import SegmentStore, StoreRef

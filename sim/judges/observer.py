@@ -16,7 +16,7 @@ from ...broker.node import Broker
 from ...broker.replicas.leadership import Leadership
 from ...broker.replicas.partition import Partition
 from ...fetcher.core import LeaderReplicas
-from ...log.core.epochs import EpochEntry
+from ...log.core import EpochEntry
 from ...log.partition_log import PartitionLog
 from ...protocol import TopicIdPartition, TopicPartition
 from ..machine.process import Process

@@ -11,23 +11,29 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.core.index import AbortedTransaction, OffsetIndex, OffsetPosition, TimeIndex, TransactionIndex
-from tierfetch.log.core.producer_snapshot import encode_snapshot
+from tierfetch.log.core import (
+    AbortedTransaction,
+    OffsetIndex,
+    OffsetPosition,
+    TimeIndex,
+    TransactionIndex,
+    encode_snapshot,
+)
 from tierfetch.log.core.producer_state import ProducerStateEntry
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.disk import OsDisk
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.records.control import ControlType
 from tierfetch.protocol.topics import uuid_from_text
-from tierfetch.remote import index_cache, segment_scan
-from tierfetch.remote.core.records import decode_event
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
-from tierfetch.remote.index_cache import BYTES_MAX, FILE_BYTES_MIN, RemoteIndexCache
-from tierfetch.remote.storage import (
+from tierfetch.remote import (
     IndexType,
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,
+    index_cache,
+    segment_scan,
 )
+from tierfetch.remote.core import RemoteLogSegmentMetadata, decode_event
+from tierfetch.remote.index_cache import BYTES_MAX, FILE_BYTES_MIN, RemoteIndexCache
 from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.log.logs import data_batch, marker_batch
@@ -505,3 +511,65 @@ async def test_close_ends_what_is_under_way() -> None:
     await cache.close()
     with pytest.raises(RemoteStorageError, match="closed"):
         await asking
+
+
+@pytest.mark.parametrize("index_type", [IndexType.OFFSET, IndexType.TIMESTAMP, IndexType.TRANSACTION])
+async def test_R4_a_large_index_is_looked_through_in_slices(
+    index_type: IndexType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_cache, "CHECK_SLOTS", 10)
+    count, turns = 4_000, 0
+    large = replace(segment(1, 0, count, txn_index_empty=False), segment_size_in_bytes=70 * count)
+    offsets, times, aborted = OffsetIndex(0), TimeIndex(0), TransactionIndex()
+    for offset in range(1, count):
+        offsets.append(offset, 70 * offset)
+        times.maybe_append(offset, offset)
+        aborted.append(AbortedTransaction(7, offset, offset, offset))
+    indexes = {IndexType.OFFSET: offsets, IndexType.TIMESTAMP: times, IndexType.TRANSACTION: aborted}
+    tier = MemoryRemoteStorage()
+    tier.put(large, b"log", {each: index.encode() for each, index in indexes.items()})
+    cache = await open_cache(tier)
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    counting = asyncio.create_task(count_turns())
+    get = {
+        IndexType.OFFSET: cache.offset_index,
+        IndexType.TIMESTAMP: cache.time_index,
+        IndexType.TRANSACTION: cache.transaction_index,
+    }
+    assert len(await get[index_type](large)) == count - 1
+    counting.cancel()
+    assert turns > 100, "an iteration of the loop takes two slices"
+
+
+@pytest.mark.parametrize("index_type", [IndexType.OFFSET, IndexType.TIMESTAMP])
+async def test_R4_more_entries_than_the_log_can_have_are_not_looked_at(
+    index_type: IndexType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OffsetIndex, "check", None)
+    monkeypatch.setattr(TimeIndex, "check", None)
+    metadata = segment(1, 0, 99)  # of 1000 bytes
+    offsets, times = OffsetIndex(0), TimeIndex(0)
+    for offset in range(1, 19):
+        offsets.append(offset, offset)
+        times.maybe_append(offset, offset)
+    tier = MemoryRemoteStorage()
+    tier.put(metadata, b"log", {IndexType.OFFSET: offsets.encode(), IndexType.TIMESTAMP: times.encode()})
+    cache = await open_cache(tier)
+    get = cache.offset_index if index_type is IndexType.OFFSET else cache.time_index
+    with pytest.raises(RemoteStorageCorruptError, match="18 entries, for a log of 1000 bytes"):
+        await get(metadata)
+
+
+async def test_R4_what_is_larger_than_any_index_of_the_log_is_not_decoded() -> None:
+    metadata = segment(1, 0, 99)
+    tier = MemoryRemoteStorage()
+    tier.put(metadata, b"log", {IndexType.OFFSET: bytes(index_cache.PREALLOCATED_BYTES + 1)})
+    cache = await open_cache(tier)
+    with pytest.raises(RemoteStorageCorruptError, match="10485761 bytes, for a log of 1000"):
+        await cache.offset_index(metadata)
