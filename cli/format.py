@@ -11,7 +11,7 @@ from uuid import UUID
 import click
 
 from ..broker.environment import NodeEnvironment
-from ..log.core.properties import parse_host_and_port
+from ..log.core import parse_host_and_port
 from ..protocol import OUTSIDE, OperatorError, uuid_from_text
 from ..quorum import Endpoint, ReplicaKey, VoterNode, VoterSet
 from ..quorum.controller_config import ControllerConfig, load

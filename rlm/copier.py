@@ -26,9 +26,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
+from ..log import PartitionLog
 from ..log.core import LeaderEpochCache
-from ..log.partition_log import PartitionLog
-from ..log.segment.segment import LogSegment
+from ..log.segment import LogSegment
 from ..protocol.errors import OUTSIDE
 from ..remote import (
     IndexType,

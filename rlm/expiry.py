@@ -14,7 +14,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from ..log.partition_log import PartitionLog
+from ..log import PartitionLog
 from ..protocol.topics import TopicIdPartition
 from ..remote import RemoteStorageManager
 from ..remote.core import (

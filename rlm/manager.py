@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from ..log.partition_log import PartitionLog
+from ..log import PartitionLog
 from ..protocol.errors import OUTSIDE
 from ..protocol.topics import TopicIdPartition
 from ..remote import RemoteLogMetadataManager, RemoteStorageManager

@@ -32,8 +32,8 @@ from dataclasses import dataclass
 from random import Random
 from uuid import UUID
 
-from ..log.partition_log import PartitionLog
-from ..log.segment.segment import LogSegment
+from ..log import PartitionLog
+from ..log.segment import LogSegment
 from ..protocol.errors import OUTSIDE
 from ..protocol.topics import TopicIdPartition
 from ..remote import IndexType, RemoteLogMetadataManager

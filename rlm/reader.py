@@ -27,8 +27,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
+from ..log import PartitionLog
 from ..log.core import AbortedTransaction, OffsetPosition
-from ..log.partition_log import PartitionLog
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
 from ..remote import (

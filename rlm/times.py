@@ -14,8 +14,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Final
 
+from ..log import PartitionLog, TimestampAndOffset
 from ..log.core import OffsetPosition
-from ..log.partition_log import PartitionLog, TimestampAndOffset
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.net.batch_reading import reading_batch
 from ..protocol.records import iter_batches

@@ -159,6 +159,19 @@ def test_other_folders_enter_a_room_by_its_door() -> None:
     assert listed - past == set(), f"nobody imports these past a door: take them off {PAST_THE_DOORS.name}"
 
 
+def test_a_core_enters_no_door_that_imports_on_demand() -> None:
+    """`lint-imports` does not see what such a door leads to, so it could not say that the core stays pure."""
+    on_demand = {path.relative_to(ROOT).parts[:-1] for path in sources(tests=False) if "lazy_door(" in path.read_text()}
+    entered = {
+        f"{path.relative_to(ROOT)}: {'.'.join(module)}"
+        for path in sources(tests=False)
+        if in_a_core(path)
+        for module, name in imported_from(path, ast.parse(path.read_text()))
+        if module in on_demand and "core" not in module
+    }
+    assert entered == set()
+
+
 SPLINTER_LINES = 60
 SPLINTERS_WITH_A_REASON = {
     "broker/handlers/fetch_standing.py": "what a partition rests on is a question of its own",

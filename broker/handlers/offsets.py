@@ -27,7 +27,7 @@ from ...fetcher.core import (
     end_offset_for_leader_epoch,
     special_offset,
 )
-from ...log.partition_log import PartitionLog, TimestampAndOffset
+from ...log import PartitionLog, TimestampAndOffset
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch.messages import READ_COMMITTED
 from ...protocol.messages.offsets import (

@@ -20,8 +20,8 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from ...fetcher.core import FetchPosition, FollowerFetch
+from ...log import LogAppendInfo, PartitionLog
 from ...log.core import AppendOrigin, check_size
-from ...log.partition_log import LogAppendInfo, PartitionLog
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import decompressed_bytes_max
 from ...protocol.topics import TopicIdPartition, TopicPartition

@@ -26,7 +26,7 @@ from functools import partial
 from typing import Final
 
 from ...log.core import CorruptFileError
-from ...log.replica.warming import SegmentToWarm
+from ...log.replica import SegmentToWarm
 from ...protocol.errors import OUTSIDE, CorruptRecordError, ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
 from ...remote import IndexType, RemoteStorageCorruptError

@@ -10,8 +10,7 @@ from typing import Final, TypeVar
 
 import click
 
-from ...log.core import META_PROPERTIES, decode_meta_properties
-from ...log.core.properties import ConfigError, parse_host_and_port
+from ...log.core import META_PROPERTIES, ConfigError, decode_meta_properties, parse_host_and_port
 from ...protocol import OUTSIDE, OperatorError, uuid_from_text, uuid_to_text
 from ...protocol.messages.quorum import (
     AddRaftVoterRequest,

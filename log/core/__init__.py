@@ -17,12 +17,13 @@ checkpoints        encodes and decodes the checkpoint files of a log directory.
 config             holds a topic's configuration: Kafka's names, units, defaults, limits.
 properties         reads a node's `.properties` file into pydantic models.
 errors             declares the error of a damaged file.
-
-Other folders import the names below; what is in `properties` from there, for pydantic is not needed by all.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ...doors import lazy_door
 from .checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -75,6 +76,29 @@ from .replica_copy import Restart
 from .segment_indexes import SegmentIndexes
 from .validation import check_size
 
+if TYPE_CHECKING:
+    from .properties import (
+        Boolean,
+        ConfigError,
+        Listener,
+        NaturalInt,
+        Paths,
+        PositiveInt,
+        PositiveLong,
+        PropertyKeys,
+        Unlimited,
+        as_text,
+        boolean,
+        comma_list,
+        config_types,
+        keys_of,
+        parse_host_and_port,
+        parse_listener,
+        read_properties,
+        unknown_key,
+        validated,
+    )
+
 __all__ = [
     "ALL_REPLICAS",
     "DEFAULTS_WITHOUT_EFFECT",
@@ -94,21 +118,34 @@ __all__ = [
     "UNLIMITED",
     "AbortedTransaction",
     "AppendOrigin",
+    "Boolean",
+    "ConfigError",
     "CorruptFileError",
     "EpochEnd",
     "EpochEntry",
     "LeaderEpochCache",
+    "Listener",
     "LogConfig",
     "MetaProperties",
+    "NaturalInt",
     "OffsetIndex",
     "OffsetPosition",
+    "Paths",
+    "PositiveInt",
+    "PositiveLong",
     "ProducerStateManager",
+    "PropertyKeys",
     "Restart",
     "SegmentIndexes",
     "TimeIndex",
     "TimestampOffset",
     "TransactionIndex",
+    "Unlimited",
+    "as_text",
+    "boolean",
     "check_size",
+    "comma_list",
+    "config_types",
     "decode_leader_epochs",
     "decode_meta_properties",
     "decode_offsets",
@@ -119,7 +156,39 @@ __all__ = [
     "encode_partition_metadata",
     "encode_snapshot",
     "future_directory",
+    "keys_of",
     "parse_directory",
+    "parse_host_and_port",
+    "parse_listener",
     "parse_offset_file",
+    "read_properties",
     "throttled_replicas",
+    "unknown_key",
+    "validated",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "Boolean": "properties",
+            "ConfigError": "properties",
+            "Listener": "properties",
+            "NaturalInt": "properties",
+            "Paths": "properties",
+            "PositiveInt": "properties",
+            "PositiveLong": "properties",
+            "PropertyKeys": "properties",
+            "Unlimited": "properties",
+            "as_text": "properties",
+            "boolean": "properties",
+            "comma_list": "properties",
+            "config_types": "properties",
+            "keys_of": "properties",
+            "parse_host_and_port": "properties",
+            "parse_listener": "properties",
+            "read_properties": "properties",
+            "unknown_key": "properties",
+            "validated": "properties",
+        },
+    )

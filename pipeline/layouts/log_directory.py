@@ -43,7 +43,7 @@ from ...log.core import (
     parse_directory,
     parse_offset_file,
 )
-from ...log.segment.batch_scan import end_transaction_marker
+from ...log.segment import end_transaction_marker
 from ...protocol import CorruptRecordError, TopicIdPartition, TopicPartition
 from ...protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, parse_header
 from ...remote import IndexType, ReadsObjects, RemoteResourceNotFoundError, RemoteStorageManager

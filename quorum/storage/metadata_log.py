@@ -25,6 +25,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final, Self
 
+from ...log import LogLocation, PartitionLog
 from ...log.core import (
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
@@ -36,8 +37,7 @@ from ...log.core import (
     encode_partition_metadata,
 )
 from ...log.disk import Disk, make_directory_durably
-from ...log.partition_log import LogLocation, LogSlice, PartitionLog
-from ...log.segment.open_limit import OpenSegments
+from ...log.segment import LogSlice, OpenSegments
 from ...protocol import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from ...protocol.fetch.messages import SnapshotId
 from ..core.config import MetadataLogConfig

@@ -10,8 +10,8 @@ from uuid import UUID
 from ...broker.cluster import ClusterImage
 from ...broker.node import Broker
 from ...broker.replicas.partition import Partition
+from ...log import PartitionLog
 from ...log.core import META_PROPERTIES, TRANSACTION_INDEX_SUFFIX, TransactionIndex, decode_meta_properties
-from ...log.partition_log import PartitionLog
 from ...plugins.layout import segment_key
 from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, TopicPartition
 from ...remote.core import is_within_lineage

@@ -9,7 +9,7 @@ from ...broker.node import Broker
 from ...broker.tier import manager_config
 from ...controller import snapshot_records
 from ...controller.service import ControllerService
-from ...log.partition_log import PartitionLog
+from ...log import PartitionLog
 from ...plugins.layout import partition_directory, segment_keys
 from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...quorum import RaftState

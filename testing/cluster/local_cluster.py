@@ -33,7 +33,7 @@ from ...controller.image.image import MetadataImage
 from ...controller.image.registrations import PartitionRegistration
 from ...controller.service import ControllerService, open_controller
 from ...fetcher.core import EARLIEST_PENDING_UPLOAD_TIMESTAMP, FetchIsolation, special_offset
-from ...log.partition_log import PartitionLog
+from ...log import PartitionLog
 from ...protocol.net.client import Address
 from ...protocol.topics import TopicPartition, uuid_to_text
 from ...quorum import controller_config
