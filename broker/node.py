@@ -34,7 +34,7 @@ from uuid import UUID
 
 from prometheus_client.metrics_core import Metric
 
-from ..fetcher.policy_registry import load_bootstrap_policy
+from ..fetcher import load_bootstrap_policy
 from ..log.cleaner import CleanerSettings
 from ..log.keeper import LogManager, LogServices, UpkeepSettings
 from ..protocol.api import ApiKey

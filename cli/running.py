@@ -18,8 +18,7 @@ from ..log.core import ConfigError, read_properties
 from ..protocol import OUTSIDE, OperatorError
 from ..protocol.net.service import cancelled
 from ..protocol.start_waits import StartWaits
-from ..remote import RemoteStorageRefusedError
-from ..remote.look import look
+from ..remote import RemoteStorageRefusedError, look_at_tier
 from ..security.keystores import secrets_readable
 
 if TYPE_CHECKING:
@@ -186,7 +185,7 @@ async def looking_at(tier: Tier | None) -> AsyncIterator[None]:
 
 
 async def _look_at(tier: Tier) -> None:
-    error = await look(tier.manager.storage)
+    error = await look_at_tier(tier.manager.storage)
     if isinstance(error, RemoteStorageRefusedError):
         _log.error("the tier refuses this broker, and nothing is copied to it until rsm.config.* is right: %s", error)
     elif error is not None:

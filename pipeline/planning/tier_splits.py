@@ -18,9 +18,8 @@ from typing import Final
 
 from ...log.core import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
 from ...protocol import CorruptRecordError, OperatorError, TopicPartition
-from ...remote import IndexType
+from ...remote import IndexType, gather_limited
 from ...remote.core import Gap, youngest
-from ...remote.survey import at_once
 from ..access.options import TierOptions
 from ..access.stores import SegmentStore, StoreRef
 from ..core.batch_table import OFFSET_END, TIMESTAMP_MIN, FaultListener, Selection
@@ -118,7 +117,7 @@ class TierPlanner:
         is_to_be_cut = len(pieces) <= CUT_PIECES_MAX
         found = [self._uncut(piece, selection, is_to_be_cut) for piece, selection in chosen]
         cuts = [partial(self._cut, partition, split, is_to_be_cut) for split in found if isinstance(split, _Uncut)]
-        parts = iter(await at_once(cuts, INDEXES_AT_ONCE_MAX))
+        parts = iter(await gather_limited(cuts, INDEXES_AT_ONCE_MAX))
         name, origins = partition.name, partition.origins
         planned = [
             PlannedSplit(name, origins[split.segment.segment_id.id], split)
@@ -167,7 +166,7 @@ class TierPlanner:
         end_offset = pieces[-1].end_offset
         within, _ = partition.pieces(pieces[0].first_offset, end_offset)
         looks = [partial(self._ended, partition, piece) for piece in within if not piece.segment.txn_index_empty]
-        aborted = {transaction for found in await at_once(looks, INDEXES_AT_ONCE_MAX) for transaction in found}
+        aborted = {transaction for found in await gather_limited(looks, INDEXES_AT_ONCE_MAX) for transaction in found}
         behind, _ = partition.pieces(end_offset, OFFSET_END)
         for piece in behind:
             ended = await self._ended(partition, piece)

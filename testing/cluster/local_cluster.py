@@ -39,9 +39,8 @@ from ...protocol.topics import TopicPartition, uuid_to_text
 from ...quorum import controller_config
 from ...quorum.core.state import ReplicaKey
 from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
-from ...remote import RemoteStorageManager
+from ...remote import RemoteStorageManager, load_remote_storage
 from ...remote.core import OffsetAndEpoch
-from ...remote.registry import load_remote_storage
 from .clients import CLIENTS, AiokafkaClients, ClientName, Clients, ConfluentClients, KafkaPythonClients
 from .configs import (
     CONTROLLER_ID,
