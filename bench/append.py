@@ -18,7 +18,7 @@ from typing import Final
 
 from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.disk import OsDisk
 from tierfetch.quorum import CommittedBatch, LeaderAndEpoch, SnapshotContent
 from tierfetch.quorum.controller_config import parse
 from tierfetch.quorum.node import QuorumNode

@@ -16,10 +16,10 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final
 
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.disk.os_disk import OsDisk
-from tierfetch.log.partition_log import LogLocation, PartitionLog
-from tierfetch.log.segment.open_limit import OpenSegments
+from tierfetch.log import LogLocation, PartitionLog
+from tierfetch.log.core import LogConfig
+from tierfetch.log.disk import OsDisk
+from tierfetch.log.segment import OpenSegments
 from tierfetch.protocol import TopicPartition
 from tierfetch.protocol.records import Record, build_batch
 

@@ -14,17 +14,19 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.core import EpochEntry, LeaderEpochCache
 from tierfetch.protocol import TopicIdPartition
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.records import decode_event, encode_event
-from tierfetch.remote.core.segment import (
+from tierfetch.remote.core import (
+    Bounds,
+    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
+    UsableSegments,
+    decode_event,
 )
-from tierfetch.remote.core.usable import Bounds, UsableSegments
+from tierfetch.remote.core.records import encode_event
 from tierfetch.rlm.core.plan import plan
 from tierfetch.rlm.core.view import CopyDeadline, LocalSegment, PartitionView, TierMode, TierPolicy
 

@@ -16,7 +16,7 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.disk import OsDisk
 from tierfetch.remote.metadata_topic import NO_EPOCH, MetadataBatch, MetadataTopicSettings, RemoteLogMetadataContext
 from tierfetch.remote.snapshot_cutter import SnapshotCutter
 from tierfetch.remote.snapshot_files import SnapshotFiles

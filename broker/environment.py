@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
-from ..log.disk.directory_lock import lock_directory
-from ..log.disk.os_disk import OsDisk
-from ..log.disk.port import Disk
+from ..log.disk import Disk, OsDisk, lock_directory
 from ..log.keeper import HeldLock
+from ..remote import RemoteStorageManager
 from ..remote.registry import load_remote_storage
-from ..remote.storage import RemoteStorageManager
 from .cluster.view import ClusterView
 from .core.write_rules import IsOngoing, none_ongoing
 

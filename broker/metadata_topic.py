@@ -25,7 +25,7 @@ from ..protocol.records.budget import DECOMPRESSED_BYTES_MIN
 from ..protocol.requests import offsets_of
 from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
 from ..protocol.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest, ProduceTopic
-from ..remote.metadata import RemoteLogMetadataError
+from ..remote import RemoteLogMetadataError
 from ..remote.metadata_topic import NO_EPOCH, MetadataBatch, MetadataTopicSettings
 from .cluster.view import ClusterImage, ClusterView, NewTopic, TopicImage
 from .replicas.leadership import WallClock

@@ -35,7 +35,7 @@ from uuid import UUID
 from prometheus_client.metrics_core import Metric
 
 from ..fetcher.policy_registry import load_bootstrap_policy
-from ..log.cleaner.cleaner import CleanerSettings
+from ..log.cleaner import CleanerSettings
 from ..log.keeper import LogManager, LogServices, UpkeepSettings
 from ..protocol.api import ApiKey
 from ..protocol.authorization.gate import for_brokers_only, guarded

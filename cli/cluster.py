@@ -17,18 +17,17 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ..log.core.checkpoints import META_PROPERTIES
-from ..log.core.errors import CorruptFileError
+from ..log.core import META_PROPERTIES, CorruptFileError
 from ..protocol.net.service import closing
 from ..quorum.storage.metadata_log import METADATA_PARTITION
+from ..remote import RemoteStorageError, RemoteStorageRefusedError
 from ..remote.look import look
 from ..remote.registry import PluginError, load_remote_storage
-from ..remote.storage import RemoteStorageError, RemoteStorageRefusedError
 from .local_cluster import BrokerFailedError, LocalCluster, TierSettings
 from .local_nodes import LocalNodes
 from .local_quorum import ControllerFailedError, LocalQuorum
 from .local_servers import LocalServers
-from .options import pairs
+from .options import json_option, pairs
 from .processes import taken_port
 from .profiles import LocalClusterNote, announced
 
@@ -66,6 +65,7 @@ def cluster() -> None:
     "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the tier's plugin; repeatable."
 )
 @click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="A config of every broker; repeatable.")
+@json_option
 def up(
     controllers: int,
     brokers: int,
@@ -75,6 +75,7 @@ def up(
     tier: str | None,
     options: tuple[str, ...],
     configs: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Start controllers and brokers on loopback, and stop them at Ctrl-C.
 
@@ -105,22 +106,27 @@ def up(
             raise click.ClickException(f"port {taken} is taken: stop who listens there, or choose others with --port")
         _check_tier(order.tier)
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # what has been started must not outlive us
-        console = Console()
+        console = Console(stderr=as_json)
         try:
             with console.status(f"{order.controllers} controllers and {brokers} brokers start"):
                 running = (_start_combined if combined else _start)(order, stack)
         except (BrokerFailedError, ControllerFailedError, CorruptFileError, TimeoutError) as error:
             raise click.ClickException(str(error)) from None
-        console.print(_table(running))
-        console.print(
-            "What to type next, in another terminal:", *_next_steps(order, running), sep="\n  ", soft_wrap=True
-        )
-        console.print(f"data and logs in {base}; stop with Ctrl-C", soft_wrap=True)
+        if as_json:
+            click.echo(_note(order).model_dump_json(indent=1))
+        else:
+            _show(console, order, running)
         with announced(_note(order)):
             _wait_for_signal(console, running)
         with console.status("stopping"):
             for nodes in reversed(running):
                 _stop_all(nodes)
+
+
+def _show(console: Console, order: _Order, running: Sequence[LocalQuorum | LocalCluster]) -> None:
+    console.print(_table(running))
+    console.print("What to type next, in another terminal:", *_next_steps(order, running), sep="\n  ", soft_wrap=True)
+    console.print(f"data and logs in {order.base}; stop with Ctrl-C", soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True)

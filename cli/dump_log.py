@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import click
 
-from ..log.core.errors import CorruptFileError
+from ..log.core import CorruptFileError
 from ..protocol import CorruptRecordError
 from .dump_rows import LogFile, batch_rows, entry_rows, parse_path, record_rows, text_lines
 

@@ -17,10 +17,15 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import BinaryIO, Final
 
-from ..log.core.checkpoints import LEADER_EPOCH_CHECKPOINT, decode_leader_epochs
-from ..log.core.errors import CorruptFileError
-from ..log.core.index import OffsetIndex, TimeIndex, TransactionIndex
-from ..log.core.producer_snapshot import decode_snapshot
+from ..log.core import (
+    LEADER_EPOCH_CHECKPOINT,
+    CorruptFileError,
+    OffsetIndex,
+    TimeIndex,
+    TransactionIndex,
+    decode_leader_epochs,
+    decode_snapshot,
+)
 from ..protocol import CorruptRecordError
 from ..protocol.records import (
     BATCH_HEADER_SIZE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from pathlib import Path
 from uuid import UUID
@@ -10,12 +11,13 @@ from uuid import UUID
 import click
 
 from ..broker.environment import NodeEnvironment
-from ..log.core.properties import parse_host_and_port
+from ..log.core import parse_host_and_port
 from ..protocol import OUTSIDE, OperatorError, uuid_from_text
 from ..quorum import Endpoint, ReplicaKey, VoterNode, VoterSet
 from ..quorum.controller_config import ControllerConfig, load
 from ..quorum.storage.formatting import FormatOrder, FormatResult, format_directories, new_directory_id
 from . import add_scram
+from .options import json_option
 
 _INITIAL = "--initial-controllers"
 
@@ -53,6 +55,7 @@ _INITIAL = "--initial-controllers"
     "the list of processes while this command runs.",
 )
 @click.option("--ignore-formatted", "-g", is_flag=True, help="Skip directories that are formatted already.")
+@json_option
 def format_command(
     cluster_id: str,
     path: Path,
@@ -61,6 +64,7 @@ def format_command(
     without: bool,
     scram: tuple[str, ...],
     ignore_formatted: bool,
+    as_json: bool,
 ) -> None:
     """Format the log directories of a controller, or of a node that is one too.
 
@@ -78,6 +82,10 @@ def format_command(
         result = asyncio.run(run_format(order, ignore_formatted=ignore_formatted))
     except (*OUTSIDE, OperatorError, ValueError) as error:
         raise click.ClickException(str(error)) from None
+    if as_json:
+        formatted = [str(directory) for directory in result.formatted]
+        click.echo(json.dumps({"formatted": formatted, "cluster_id": cluster_id}, indent=1))
+        return
     for directory in result.formatted:
         is_first = order.first_voters is not None and directory == order.directories[0]
         click.echo(f"Formatting {'dynamic metadata voter' if is_first else 'log'} directory {directory}.")

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from ..log.core.checkpoints import META_PROPERTIES, decode_meta_properties
+from ..log.core import META_PROPERTIES, decode_meta_properties
 from ..protocol.net.client import Address
 from ..quorum.controller_config import load
 from .format import format_order, run_format

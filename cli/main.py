@@ -31,7 +31,7 @@ _COMMANDS = {
     "profile": ("profiles.command", "profile", "Name clusters, so that commands need no addresses."),
     "produce": ("records.produce", "produce", "Write lines to a topic, as records."),
     "reassign": ("admin.reassign", "reassign", "Move replicas to other brokers, and watch them arrive."),
-    "topics": ("admin.topics", "topics", "List, describe, create, grow, shrink and delete topics."),
+    "topics": ("admin.topics", "topics", "List, describe, create, alter, grow, shrink and delete topics."),
     "broker": ("broker", "broker", "Run a broker until it is asked to stop (SIGTERM or SIGINT)."),
     "cluster": ("cluster", "cluster", "Start a whole cluster on this machine."),
     "controller": ("controller", "controller", "Run a controller until it is asked to stop (SIGTERM or SIGINT)."),
@@ -56,6 +56,10 @@ A first cluster:
 \b
 Then use any Kafka client on 127.0.0.1:9092. To see what it is for:
   tierfetch demo
+
+\b
+To complete commands and options, in ~/.bashrc (zsh: zsh_source, in ~/.zshrc):
+  eval "$(_TIERFETCH_COMPLETE=bash_source tierfetch)"
 
 Each command explains itself with --help. tierfetch profile --help says which cluster a command asks.
 """

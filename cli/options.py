@@ -102,6 +102,18 @@ def addresses(bootstrap: Iterable[str], option: str = "--bootstrap") -> list[Add
         raise click.UsageError(f"{option} {error}") from None
 
 
+def yes_option(question: str) -> Callable[[Command], Command]:
+    """Ask on standard error before the command does what cannot be undone, unless --yes is given."""
+
+    def confirmed(context: click.Context, _: click.Parameter, is_given: bool) -> None:
+        if not is_given and not context.resilient_parsing:
+            click.confirm(question, abort=True, err=True)
+
+    return click.option(
+        "--yes", is_flag=True, expose_value=False, callback=confirmed, help="Do it without asking for confirmation."
+    )
+
+
 def report(as_json: bool, document: object, text: str) -> None:
     """Print what a command has done: one JSON document, or a sentence."""
     click.echo(json.dumps(document, indent=1) if as_json else text)

@@ -7,10 +7,12 @@ import uuid
 import click
 
 from ..protocol import uuid_to_text
+from .options import json_option, report
 
 
 @click.command("random-uuid")
-def random_uuid() -> None:
+@json_option
+def random_uuid(as_json: bool) -> None:
     """Print a new random id: of a cluster, or of a controller's log directory.
 
     Make it once, and give the same one to every node of the cluster.
@@ -18,7 +20,8 @@ def random_uuid() -> None:
     \b
       tierfetch random-uuid
     """
-    click.echo(new_id())
+    made = new_id()
+    report(as_json, {"uuid": made}, made)
 
 
 def new_id() -> str:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from ..log.core.properties import ConfigError, read_properties
+from ..log.core import ConfigError, read_properties
 from ..protocol import OUTSIDE, OperatorError
 from ..protocol.net.service import cancelled
 from ..protocol.start_waits import StartWaits
+from ..remote import RemoteStorageRefusedError
 from ..remote.look import look
-from ..remote.storage import RemoteStorageRefusedError
 from ..security.keystores import secrets_readable
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import click
 from ..broker.combined import CombinedConfig, open_combined, parse_combined
 from ..broker.config import broker_config
 from ..broker.config.broker_config import BrokerConfig
-from ..log.core.properties import ConfigError, read_properties
+from ..log.core import ConfigError, read_properties
 from ..protocol import OUTSIDE, OperatorError
 from ..protocol.start_waits import StartWaits
 from ..quorum import controller_config

@@ -32,24 +32,27 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from ..log.core.checkpoints import decode_leader_epochs
-from ..log.core.epochs import EpochEntry, LeaderEpochCache
-from ..log.core.errors import CorruptFileError
-from ..log.core.producers import ProducerStateManager
+from ..log.core import CorruptFileError, EpochEntry, LeaderEpochCache, ProducerStateManager, decode_leader_epochs
 from ..log.keeper import AdoptedState
 from ..protocol.errors import RetriableError
 from ..protocol.topics import TopicIdPartition
-from ..remote.core.ledger import RemoteLogLedger
-from ..remote.core.lineage import Gap, covering, is_within_lineage
-from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
-from ..remote.metadata import RemoteLogMetadataManager
-from ..remote.storage import (
+from ..remote import (
     IndexType,
+    RemoteLogMetadataManager,
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,
     RemoteStorageManager,
     RemoteStorageTimeoutError,
+)
+from ..remote.core import (
+    Gap,
+    RemoteLogLedger,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    covering,
+    is_within_lineage,
 )
 from .all_done import all_done
 from .core.bootstrap import AdoptFromTier

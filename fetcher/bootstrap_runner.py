@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from ..protocol.errors import ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
-from ..remote.core.lineage import OffsetAndEpoch
-from ..remote.storage import RemoteStorageError
+from ..remote import RemoteStorageError
+from ..remote.core import OffsetAndEpoch
 from .all_done import all_done
 from .aux_state import AskAgainError, AuxState, AuxStateBuilder
 from .core.bootstrap import (

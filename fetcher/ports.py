@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Protocol
 
-from ..log.core.epochs import EpochEnd, LeaderEpochCache
+from ..log.core import EpochEnd, LeaderEpochCache
 from ..log.keeper import AdoptedState
-from ..log.replica.state import LogOffsets
+from ..log.replica import LogOffsets
 from ..protocol.topics import TopicIdPartition
-from ..remote.core.lineage import OffsetAndEpoch
+from ..remote.core import OffsetAndEpoch
 from .core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
 
 Arrived = Callable[[TopicIdPartition, FetchedPartition], None]

@@ -34,8 +34,7 @@ from random import Random
 
 from ..protocol.errors import OUTSIDE, describe
 from ..protocol.topics import TopicIdPartition
-from ..remote.metadata import RemoteLogMetadataError
-from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
+from ..remote import RemoteLogMetadataError, RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .aux_state import LedgerBehindError
 from .bootstrap_runner import Attempt, Bootstrapper, ReadyToAdopt
 from .core.bootstrap import AdoptFromTier, Decision, ResumeFetch, RetryLater, StartAt, Trigger, TruncateTo

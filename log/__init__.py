@@ -10,6 +10,25 @@ disk/          declares the `Disk` port and implements it on the operating syste
 keeper/        keeps all logs of one node in their directories.
 cleaner/       compacts logs.
 
-Other folders import what `log.keeper` exports from there, and the rest from its module: exported here, the whole log
-would be loaded for one checkpoint's format.
+Other folders import what a room exports from the room. What is exported here is imported when it is asked for: the
+whole log would be loaded for the format of one checkpoint.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..doors import lazy_door
+
+if TYPE_CHECKING:
+    from .partition_log import LogAppendInfo, LogLocation, PartitionLog, TimestampAndOffset
+
+__all__ = [
+    "LogAppendInfo",
+    "LogLocation",
+    "PartitionLog",
+    "TimestampAndOffset",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(__name__, dict.fromkeys(__all__, "partition_log"))

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from ..log.core.config import ALL_REPLICAS
+from ..log.core import ALL_REPLICAS
 from .cluster_state import ClusterState
 from .journal import ConfigValue, Key
 from .throttling import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS

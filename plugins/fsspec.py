@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import fsspec
 from pydantic import Field, SecretStr, model_validator
 
-from ..remote.storage import (
+from ..remote import (
     ObjectRange,
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,

@@ -18,8 +18,8 @@ from functools import lru_cache
 from uuid import UUID
 
 from ..protocol import TopicIdPartition, check_topic_name, uuid_from_text, uuid_to_text
-from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from ..remote.storage import IndexType, RemoteObject
+from ..remote import IndexType, RemoteObject
+from ..remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 
 LOG_SUFFIX = "log"
 NAME_BYTES_MAX = 255

@@ -22,7 +22,7 @@ from typing import ClassVar, TypeVar
 import aiofiles
 from pydantic import Field
 
-from ..remote.storage import (
+from ..remote import (
     ObjectRange,
     RemoteResourceNotFoundError,
     RemoteStorageError,

@@ -21,8 +21,7 @@ from pydantic import Field
 
 from ..plugin_options import PluginConfig
 from ..protocol import TopicIdPartition
-from ..remote.core.segment import RemoteLogSegmentMetadata
-from ..remote.storage import (
+from ..remote import (
     IndexType,
     LogSegmentData,
     ObjectRange,
@@ -33,6 +32,7 @@ from ..remote.storage import (
     RemoteStorageTimeoutError,
     SegmentSource,
 )
+from ..remote.core import RemoteLogSegmentMetadata
 from .layout import (
     describe_object,
     has_more_parts,

@@ -29,7 +29,7 @@ from botocore.config import Config as BotoConfig
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 from pydantic import Field, SecretStr, model_validator
 
-from ..remote.storage import (
+from ..remote import (
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,

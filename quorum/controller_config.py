@@ -22,7 +22,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from ..log.core.properties import (
+from ..log.core import (
     Boolean,
     Listener,
     NaturalInt,

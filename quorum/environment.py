@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
-from ..log.disk.port import Disk
+from ..log.disk import Disk
 from ..log.keeper import HeldLock
 
 

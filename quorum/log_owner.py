@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ..log.core.errors import CorruptFileError
+from ..log.core import CorruptFileError
 from ..protocol import OUTSIDE
 from ..protocol.fetch.messages import SnapshotId
 from .core.effects import AppendFetched, AppendRecords, Flush, InstallSnapshot, LogEffect, SnapshotChunkAppend, Truncate

@@ -34,7 +34,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from ..log.disk.directory_lock import LogDirectoryLockedError
+from ..log.disk import LogDirectoryLockedError
 from ..protocol import OUTSIDE
 from ..protocol.fetch.messages import SnapshotId
 from ..protocol.net.client import Address

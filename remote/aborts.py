@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 
-from ..log.core.errors import CorruptFileError
-from ..log.core.producer_snapshot import decode_snapshot
+from ..log.core import CorruptFileError, decode_snapshot
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import CONTROL_BYTES_MAX, skim_records
 from ..protocol.records.control import ControlType, control_type

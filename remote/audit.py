@@ -23,9 +23,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..log.core.checkpoints import decode_leader_epochs
-from ..log.core.epochs import LeaderEpochCache
-from ..log.core.errors import CorruptFileError
+from ..log.core import CorruptFileError, LeaderEpochCache, decode_leader_epochs
 from .aborts import fetch_transaction_index
 from .contents import check_contents
 from .core.findings import Finding, FindingKind

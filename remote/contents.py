@@ -19,11 +19,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ..log.core.checkpoints import decode_leader_epochs
-from ..log.core.epochs import LeaderEpochCache
-from ..log.core.errors import CorruptFileError
-from ..log.core.index import OffsetIndex, TimeIndex, TransactionIndex
-from ..log.core.producer_snapshot import decode_snapshot
+from ..log.core import (
+    CorruptFileError,
+    LeaderEpochCache,
+    OffsetIndex,
+    TimeIndex,
+    TransactionIndex,
+    decode_leader_epochs,
+    decode_snapshot,
+)
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import BatchHeader, iter_batches
 from .aborts import fetch_transaction_index

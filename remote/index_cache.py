@@ -39,9 +39,8 @@ from pathlib import Path
 from typing import Final, TypeVar, cast
 from uuid import UUID
 
-from ..log.core.errors import CorruptFileError
-from ..log.core.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
-from ..log.disk.port import Disk
+from ..log.core import AbortedTransaction, CorruptFileError, OffsetIndex, TimeIndex, TransactionIndex
+from ..log.disk import Disk
 from ..protocol.net.pace import SLICE_ELEMENTS, pace
 from ..protocol.records import BATCH_HEADER_SIZE
 from ..protocol.topics import uuid_from_text, uuid_to_text

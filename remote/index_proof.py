@@ -12,7 +12,7 @@ or one with shifted positions, fails at its first use. Pure.
 
 from __future__ import annotations
 
-from ..log.core.index import OffsetPosition, TimestampOffset
+from ..log.core import OffsetPosition, TimestampOffset
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import iter_batches, parse_header
 from .batches import Buffer, check_place

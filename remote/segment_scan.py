@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Final, NamedTuple
 
-from ..log.core.segment_indexes import SegmentIndexes
+from ..log.core import SegmentIndexes
 from ..protocol.errors import CorruptRecordError
 from ..protocol.net.pace import pace
 from ..protocol.records import iter_batches

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..log.disk.port import Disk, DiskFile
+from ..log.disk import Disk, DiskFile
 from ..protocol.topics import TopicIdPartition
 from .core.ledger import RemoteLogLedger
 from .core.snapshot import (

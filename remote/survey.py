@@ -32,10 +32,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from ..log.core.checkpoints import decode_leader_epochs
-from ..log.core.epochs import EpochEntry, LeaderEpochCache
-from ..log.core.errors import CorruptFileError
-from ..log.core.index import OffsetIndex, TimeIndex
+from ..log.core import CorruptFileError, EpochEntry, LeaderEpochCache, OffsetIndex, TimeIndex, decode_leader_epochs
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import BATCH_HEADER_SIZE, parse_header
 from ..protocol.topics import TopicIdPartition

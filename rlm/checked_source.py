@@ -15,7 +15,7 @@ from typing import Final
 
 from ..protocol.errors import CorruptRecordError
 from ..protocol.records import BATCH_HEADER_SIZE, iter_batches, parse_header
-from ..remote.storage import SegmentSource
+from ..remote import SegmentSource
 
 CHECK_BYTES: Final = 256 * 1024
 """Checked at a time: the event loop waits for that, which for the smallest batches takes some milliseconds."""

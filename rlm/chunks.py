@@ -17,9 +17,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from ..remote.core.byte_lru import ByteLru
-from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from ..remote.storage import RemoteStorageCorruptError, RemoteStorageManager
+from ..remote import RemoteStorageCorruptError, RemoteStorageManager
+from ..remote.core import ByteLru, RemoteLogSegmentId, RemoteLogSegmentMetadata
 from .metrics import RemoteLogCounters
 from .rate_limit import RateLimit
 

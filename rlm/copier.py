@@ -26,19 +26,19 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
-from ..log.core.epochs import LeaderEpochCache
-from ..log.partition_log import PartitionLog
-from ..log.segment.segment import LogSegment
+from ..log import PartitionLog
+from ..log.core import LeaderEpochCache
+from ..log.segment import LogSegment
 from ..protocol.errors import OUTSIDE
-from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
-from ..remote.metadata import RemoteLogMetadataError
-from ..remote.storage import (
+from ..remote import (
     IndexType,
     LogSegmentData,
+    RemoteLogMetadataError,
     RemoteStorageCorruptError,
     RemoteStorageError,
     RemoteStorageManager,
 )
+from ..remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from .checked_source import CheckedSource
 from .core.view import LocalSegment, PartitionView
 from .deadlines import MetadataWriter

@@ -11,21 +11,22 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from ..protocol.topics import TopicIdPartition
-from ..remote.core.segment import (
+from ..remote import (
+    IndexType,
+    LogSegmentData,
+    RemoteLogMetadataError,
+    RemoteLogMetadataManager,
+    RemoteObject,
+    RemoteStorageManager,
+    RemoteStorageTimeoutError,
+)
+from ..remote.core import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
-)
-from ..remote.metadata import RemoteLogMetadataError, RemoteLogMetadataManager
-from ..remote.storage import (
-    IndexType,
-    LogSegmentData,
-    RemoteObject,
-    RemoteStorageManager,
-    RemoteStorageTimeoutError,
 )
 from .core.view import CopyDeadline
 

@@ -14,17 +14,18 @@ import logging
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from ..log.partition_log import PartitionLog
+from ..log import PartitionLog
 from ..protocol.topics import TopicIdPartition
-from ..remote.core.ledger import IllegalTransitionError, RemoteLogLedger
-from ..remote.core.segment import (
+from ..remote import RemoteStorageManager
+from ..remote.core import (
+    IllegalTransitionError,
+    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,
     RemotePartitionDeleteState,
+    UsableSegments,
 )
-from ..remote.core.usable import UsableSegments
-from ..remote.storage import RemoteStorageManager
 from .core.plan import AbandonOrphan, DeleteLocal, DeleteRemote, Prove, RaiseLogStart, RollActive, Upkeep
 from .deadlines import MetadataWriter
 from .metrics import RemoteLogCounters

@@ -24,12 +24,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from ..log.partition_log import PartitionLog
+from ..log import PartitionLog
 from ..protocol.errors import OUTSIDE
 from ..protocol.topics import TopicIdPartition
-from ..remote.core.ledger import RemoteLogLedger
-from ..remote.metadata import RemoteLogMetadataManager
-from ..remote.storage import RemoteStorageManager
+from ..remote import RemoteLogMetadataManager, RemoteStorageManager
+from ..remote.core import RemoteLogLedger
 from .config import RemoteLogManagerConfig
 from .copier import SegmentCopier
 from .core.view import TierMode, TierPolicy

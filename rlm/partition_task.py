@@ -32,15 +32,12 @@ from dataclasses import dataclass
 from random import Random
 from uuid import UUID
 
-from ..log.partition_log import PartitionLog
-from ..log.segment.segment import LogSegment
+from ..log import PartitionLog
+from ..log.segment import LogSegment
 from ..protocol.errors import OUTSIDE
 from ..protocol.topics import TopicIdPartition
-from ..remote.core.ledger import RemoteLogLedger
-from ..remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from ..remote.core.usable import Bounds, UsableSegments
-from ..remote.metadata import RemoteLogMetadataManager
-from ..remote.storage import IndexType
+from ..remote import IndexType, RemoteLogMetadataManager
+from ..remote.core import Bounds, RemoteLogLedger, RemoteLogSegmentId, RemoteLogSegmentMetadata, UsableSegments
 from .checked_source import DamagedSegmentError
 from .config import RemoteLogManagerConfig
 from .copier import SegmentCopier, checked_log, describe_copy, open_segment_data

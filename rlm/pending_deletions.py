@@ -17,7 +17,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from ..log.disk.port import Disk
+from ..log.disk import Disk
 from ..protocol.topics import TopicIdPartition, check_topic_name, uuid_from_text, uuid_to_text
 
 PENDING_DELETIONS_FILE: Final = "remote-partition-deletions"

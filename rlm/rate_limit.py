@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from ..remote.core.segment import RemoteLogSegmentMetadata
-from ..remote.storage import IndexType, ReadsSegments
+from ..remote import IndexType, ReadsSegments
+from ..remote.core import RemoteLogSegmentMetadata
 from .core.quota import TokenBucket
 
 

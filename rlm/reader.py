@@ -27,17 +27,20 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from ..log.core.index import AbortedTransaction, OffsetPosition
-from ..log.partition_log import PartitionLog
+from ..log import PartitionLog
+from ..log.core import AbortedTransaction, OffsetPosition
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
+from ..remote import (
+    RemoteLogMetadataManager,
+    RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
+    RemoteStorageError,
+)
 from ..remote.batches import Found, find_batch, whole_batches
-from ..remote.core.lineage import is_within_lineage
-from ..remote.core.segment import RemoteLogSegmentMetadata
+from ..remote.core import RemoteLogSegmentMetadata, is_within_lineage
 from ..remote.index_cache import RemoteIndexCache
 from ..remote.index_proof import WrongIndexError, check_offset_entry
-from ..remote.metadata import RemoteLogMetadataManager
-from ..remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .chunks import RemoteChunks
 
 logger = logging.getLogger(__name__)

@@ -14,20 +14,23 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Final
 
-from ..log.core.index import OffsetPosition
-from ..log.partition_log import PartitionLog, TimestampAndOffset
+from ..log import PartitionLog, TimestampAndOffset
+from ..log.core import OffsetPosition
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.net.batch_reading import reading_batch
 from ..protocol.records import iter_batches
 from ..protocol.topics import TopicIdPartition
+from ..remote import (
+    IndexType,
+    RemoteLogMetadataManager,
+    RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
+    RemoteStorageError,
+)
 from ..remote.batches import Buffer, ReadOn
-from ..remote.core.ledger import RemoteLogLedger
-from ..remote.core.lineage import with_max_timestamp, with_timestamp_from
-from ..remote.core.segment import RemoteLogSegmentMetadata
+from ..remote.core import RemoteLogLedger, RemoteLogSegmentMetadata, with_max_timestamp, with_timestamp_from
 from ..remote.index_cache import RemoteIndexCache
 from ..remote.index_proof import WrongIndexError, check_offset_entry, has_time_entry
-from ..remote.metadata import RemoteLogMetadataManager
-from ..remote.storage import IndexType, RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .chunks import RemoteChunks
 
 logger = logging.getLogger(__name__)

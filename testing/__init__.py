@@ -15,8 +15,9 @@ run that uses no cluster does not pay for one.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
+
+from ..doors import lazy_door
 
 if TYPE_CHECKING:
     from .bootstrap_policy import BootstrapPolicyConformance
@@ -47,10 +48,5 @@ _MODULES: Final = {
     "ReplicaSelectorConformance": "replica_selector",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Return a suite, or what runs a cluster. AttributeError for any other name."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    suite: object = getattr(import_module(f".{_MODULES[name]}", __name__), name)
-    return suite
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(__name__, _MODULES)

@@ -40,8 +40,8 @@ from tierfetch.fetcher.core import (
     Trigger,
     broken_rule,
 )
-from tierfetch.log.core.epochs import EpochEnd
-from tierfetch.remote.core.lineage import OffsetAndEpoch
+from tierfetch.log.core import EpochEnd
+from tierfetch.remote.core import OffsetAndEpoch
 
 QUESTIONS_MAX: Final = 16
 """Questions of one attempt: each is a request to the leader of every partition that bootstraps."""

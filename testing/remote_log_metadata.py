@@ -23,10 +23,12 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.protocol import TopicIdPartition
-from tierfetch.remote.core.ledger import IllegalTransitionError, RemoteLogLedger
-from tierfetch.remote.core.segment import (
+from tierfetch.remote import RemoteLogMetadataError, RemoteLogMetadataManager
+from tierfetch.remote.core import (
+    IllegalTransitionError,
+    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
@@ -34,7 +36,6 @@ from tierfetch.remote.core.segment import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
-from tierfetch.remote.metadata import RemoteLogMetadataError, RemoteLogMetadataManager
 
 PARTITION = TopicIdPartition(UUID(int=0x5EED), "conformance", 3)
 OTHER = TopicIdPartition(UUID(int=0x5EED), "conformance", 4)

@@ -21,10 +21,9 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.protocol import TopicIdPartition
-from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from tierfetch.remote.storage import (
+from tierfetch.remote import (
     IndexType,
     ListsFromOffset,
     ListsPartitions,
@@ -36,6 +35,7 @@ from tierfetch.remote.storage import (
     RemoteStorageError,
     RemoteStorageManager,
 )
+from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.testing.blocking import watched
 
 PARTITION = TopicIdPartition(uuid.UUID(int=0x5EED), "conformance", 3)

@@ -50,9 +50,14 @@ def _below(command: click.Command, context: click.Context, path: list[str]) -> l
     return found
 
 
+def command_of(path: Sequence[str]) -> click.Command:
+    """Return the command of these words."""
+    return {tuple(each): found for each, found in _below(cli, click.Context(cli), [])}[tuple(path)]
+
+
 def arguments_of(path: Sequence[str], taken_port: int) -> list[str]:
     """With which the command ends at once."""
-    command = dict((tuple(each), found) for each, found in _below(cli, click.Context(cli), []))[tuple(path)]
+    command = command_of(path)
     if tuple(path) == ("cluster", "up"):
         return ["--port", str(taken_port)]
     arguments = [*QUICK.get(tuple(path), ())]

@@ -13,9 +13,8 @@ import time
 import uuid
 from pathlib import Path
 
+from tierfetch.log.core import EpochEntry, encode_snapshot
 from tierfetch.log.core.checkpoints import encode_leader_epochs
-from tierfetch.log.core.epochs import EpochEntry
-from tierfetch.log.core.producer_snapshot import encode_snapshot
 from tierfetch.pipeline.access.options import parse
 from tierfetch.pipeline.planning.driver import planning
 from tierfetch.pipeline.planning.table import TablePlanner, TableSplit

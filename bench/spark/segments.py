@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from tierfetch.log.core import EpochEntry, OffsetIndex, TimeIndex, encode_snapshot
 from tierfetch.log.core.checkpoints import encode_leader_epochs
-from tierfetch.log.core.epochs import EpochEntry
-from tierfetch.log.core.index import OffsetIndex, TimeIndex
-from tierfetch.log.core.producer_snapshot import encode_snapshot
 from tierfetch.protocol import TopicIdPartition, uuid_to_text
 from tierfetch.protocol.records import Compression, Record, build_batch
 

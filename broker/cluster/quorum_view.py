@@ -37,8 +37,8 @@ from typing import Final
 from uuid import UUID
 
 from ...controller import KRAFT_VERSION, registered_features
-from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
-from ...log.disk.durable_directory import make_directory_durably
+from ...log.core import META_PROPERTIES, decode_meta_properties
+from ...log.disk import make_directory_durably
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.brokers import (
     AllocateProducerIdsRequest,

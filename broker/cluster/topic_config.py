@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...log.core.config import DEFAULTS_WITHOUT_EFFECT, INT64_MAX, TOPIC_CONFIG_TYPES, UNLIMITED, LogConfig
+from ...log.core import DEFAULTS_WITHOUT_EFFECT, INT64_MAX, TOPIC_CONFIG_TYPES, UNLIMITED, LogConfig
 from ...protocol.records import TimestampType
 from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from ...protocol.wire.config_resources import ConfigSource, ConfigSynonym, ConfigType, DescribedConfig

@@ -21,7 +21,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from ...log.core.properties import (
+from ...log.core import (
     INT32_MAX,
     INT64_MAX,
     Boolean,

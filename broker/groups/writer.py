@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from ...log.core.producer_state import AppendOrigin
+from ...log.core import AppendOrigin
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import Record, build_batch
 from ...protocol.records.compression import Compression

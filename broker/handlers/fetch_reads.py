@@ -45,7 +45,7 @@ from ...fetcher.core import (
     Refuse,
     Serve,
 )
-from ...log.segment.slices import LogSlice
+from ...log.segment import LogSlice
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.fetch.leader_sessions import AskedPartition
 from ...protocol.fetch.messages import (

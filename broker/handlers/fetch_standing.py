@@ -8,7 +8,7 @@ nothing to repeat. What moves it notifies `leadership.resting` first.
 from __future__ import annotations
 
 from ...fetcher.core import FetchIsolation
-from ...log.replica.state import LogOffsets
+from ...log.replica import LogOffsets
 from ...protocol.fetch.messages import FetchPartition
 from ..replicas.leadership import Leadership
 from ..replicas.partition import Partition

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from ...log.disk.port import Disk, DiskSpace
+from ...log import PartitionLog
+from ...log.disk import Disk, DiskSpace
 from ...log.keeper import LogDirectory, LogManager
-from ...log.partition_log import PartitionLog
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.extensions import NOT_THIN, NOT_WARMED
 from ...protocol.messages.cluster import (

@@ -27,7 +27,7 @@ from ...fetcher.core import (
     end_offset_for_leader_epoch,
     special_offset,
 )
-from ...log.partition_log import PartitionLog, TimestampAndOffset
+from ...log import PartitionLog, TimestampAndOffset
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch.messages import READ_COMMITTED
 from ...protocol.messages.offsets import (
@@ -44,7 +44,7 @@ from ...protocol.messages.offsets import (
 )
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.topics import TopicIdPartition
-from ...remote.core.ledger import RemoteLogLedger
+from ...remote.core import RemoteLogLedger
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import Leadership
 from ..replicas.partition import Partition

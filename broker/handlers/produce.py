@@ -29,7 +29,7 @@ import logging
 from typing import Final
 from uuid import UUID
 
-from ...log.core.producer_state import AppendOrigin
+from ...log.core import AppendOrigin
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.net.pace import Slices

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from ...log.core.producer_state import AppendOrigin
+from ...log.core import AppendOrigin
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.producers import (
     WritableTxnMarker,

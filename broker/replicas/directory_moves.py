@@ -43,10 +43,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...log.core.file_names import future_directory
-from ...log.core.replica_copy import Restart
+from ...log import PartitionLog
+from ...log.core import Restart, future_directory
 from ...log.keeper import LogDirectory, LogManager, advance, create_future, drop_future, pending_step, switch
-from ...log.partition_log import PartitionLog
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..cluster.view import PartitionRegistration

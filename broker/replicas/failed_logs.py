@@ -31,8 +31,8 @@ from random import Random
 from typing import Final
 
 from ...controller import LOST_DIRECTORY
+from ...log import PartitionLog
 from ...log.keeper import LogManager
-from ...log.partition_log import PartitionLog
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
 from ...protocol.topics import TopicIdPartition, TopicPartition
 from ...remote.backoff import Backoff

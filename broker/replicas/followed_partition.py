@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...log.core.epochs import LeaderEpochCache
+from ...log.core import LeaderEpochCache
 from ...log.keeper import AdoptedState, LogManager, adopt
-from ...log.replica.state import LogOffsets
+from ...log.replica import LogOffsets
 from ...protocol.topics import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...rlm import TierMode, TierPolicy
 from .partition import Partition, ReplicaListener

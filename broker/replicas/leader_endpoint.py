@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from ...fetcher.core import FetchedPartition, FetchLimits, PartitionToFetch
 from ...fetcher.ports import Arrived
-from ...log.core.epochs import EpochEnd
+from ...log.core import EpochEnd
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch.arrival import ArrivedAnswer
 from ...protocol.fetch.messages import (
@@ -42,7 +42,7 @@ from ...protocol.messages.offsets import (
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.topics import TopicIdPartition
 from ...protocol.wire.primitives import BUFFER_TYPES
-from ...remote.core.lineage import OffsetAndEpoch
+from ...remote.core import OffsetAndEpoch
 
 NOTHING: Final = memoryview(b"")
 _SESSION_ERRORS: Final = frozenset(

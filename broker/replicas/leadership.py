@@ -32,9 +32,9 @@ from ...fetcher.core import (
     Refuse,
     validate_fetch,
 )
-from ...log.core.epochs import LeaderEpochCache
-from ...log.partition_log import PartitionLog
-from ...log.replica.state import LogOffsets
+from ...log import PartitionLog
+from ...log.core import LeaderEpochCache
+from ...log.replica import LogOffsets
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.net.clock import monotonic_ms
 from ...protocol.topics import TopicIdPartition

@@ -20,9 +20,8 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from ...fetcher.core import FetchPosition, FollowerFetch
-from ...log.core.producer_state import AppendOrigin
-from ...log.core.validation import check_size
-from ...log.partition_log import LogAppendInfo, PartitionLog
+from ...log import LogAppendInfo, PartitionLog
+from ...log.core import AppendOrigin, check_size
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import decompressed_bytes_max
 from ...protocol.topics import TopicIdPartition, TopicPartition

@@ -21,7 +21,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ...log.partition_log import PartitionLog
+from ...log import PartitionLog
 from ...protocol.messages.brokers import ThinReplica
 from ...protocol.topics import TopicPartition
 from .partition import Partition

@@ -25,13 +25,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from ...log.core.errors import CorruptFileError
-from ...log.replica.warming import SegmentToWarm
+from ...log.core import CorruptFileError
+from ...log.replica import SegmentToWarm
 from ...protocol.errors import OUTSIDE, CorruptRecordError, ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
+from ...remote import IndexType, RemoteStorageCorruptError
 from ...remote.aborts import fetch_transaction_index
 from ...remote.backoff import Backoff
-from ...remote.storage import IndexType, RemoteStorageCorruptError
 from ...rlm import LimitedReads, Missing, RateLimit, RemoteLogManager, ThinView, TierPolicy, ToWarm, to_warm
 from .partition import Partition
 from .thin_replicas import ThinReplicas

@@ -1,6 +1,7 @@
 """`tierfetch topics|offsets|configs|brokers|reassign|...`: administer any Kafka cluster through any of its brokers.
 
-topics            lists, describes, creates, grows, shrinks and deletes topics.
+topics            lists, describes, creates, alters, grows, shrinks and deletes topics.
+topic_changes     plans and sends what `topics alter` changes.
 configs           shows and sets configs of topics and brokers.
 brokers           lists the brokers and what they hold.
 broker_wait       waits until a broker that was down or replaced holds again what it must.

@@ -2,28 +2,33 @@
 
 | the broker                              | shown                                                 |
 |-----------------------------------------|-------------------------------------------------------|
-| is not registered, or fenced            | that it is waited for                                 |
-| lives, and replicas are out of sync     | how many are in sync, and the time that is left       |
-| with `--warm`: has thin replicas        | how many, when they are warm at the latest, and what  |
+| is not registered, or fenced            | that it is not alive                                  |
+| lives, and replicas are out of sync     | how many are in sync, the others with their leaders,  |
+|                                         | and those that the broker itself cannot serve         |
+| with `--warm`: has thin replicas        | which, when they are warm at the latest, and what     |
 |                                         | comes from the tier where they are being filled       |
+
+Off a terminal a line is printed when something changes, and every half minute while nothing does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from ...protocol import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ...protocol.net.client import BrokerUnavailableError
 from ..cluster_session import Admin
-from .local_state import Warming, local_state, warming_text
+from .local_state import LocalState, Warming, local_state, warming_text
 from .status_bar import StatusBar
 
 LOOK_INTERVAL_S: Final = 0.5
+REPEAT_S: Final = 30.0
+NAMES_MAX: Final = 3
 LOOKS_A_PAUSE: Final = 4
 """A pause is at least as long as so many looks: large clusters are not kept busy."""
 
@@ -40,20 +45,34 @@ class BrokerProgress:
     thin: int = 0
     warm_in_ms: int = 0
     """Until the last thin replica is warm at the latest."""
+    lagging: tuple[str, ...] = ()
+    """The replicas that are out of sync, with the leader that each follows."""
+    failed: tuple[str, ...] = ()
+    """The replicas whose log the broker cannot serve."""
+    thin_names: tuple[str, ...] = ()
 
     @property
     def is_done(self) -> bool:
         return self.is_alive and self.in_sync == self.replicas and self.warming is None and not self.thin
 
+    @property
+    def stage(self) -> tuple[object, ...]:
+        """What is waited for, without times and bytes."""
+        return self.is_alive, self.in_sync, self.replicas, self.failed, self.thin_names, self.warming is None
+
     def __str__(self) -> str:
         if not self.is_alive:
-            return f"broker {self.broker} is not alive"
+            return f"broker {self.broker} is not alive: it is fenced or not registered"
         if self.in_sync < self.replicas or (self.warming is None and not self.thin):
-            return f"broker {self.broker}: {self.in_sync} of {self.replicas} replicas are in sync"
+            parts = [f"broker {self.broker}: {self.in_sync} of {self.replicas} replicas are in sync"]
+            parts += [f"not yet {some(self.lagging)}"] if self.lagging else []
+            parts += [f"the broker cannot serve {some(self.failed)}: its log says why"] if self.failed else []
+            return "; ".join(parts)
         waits = []
         if self.thin:
             latest = timedelta(seconds=-(-self.warm_in_ms // 1000))
-            waits.append(f"{self.thin} of {self.replicas} replicas are thin, warm in {latest} at the latest")
+            names = f" ({some(self.thin_names)})" if self.thin_names else ""
+            waits.append(f"{self.thin} of {self.replicas} replicas are thin{names}, warm in {latest} at the latest")
         if self.warming is not None:
             waits.append(f"{warming_text(self.warming.as_json())} to come from the tier")
         return f"broker {self.broker}: {'; '.join(waits)}"
@@ -66,24 +85,53 @@ class BrokerProgress:
             "in_sync": self.in_sync,
             "thin": self.thin,
             "warming": warming,
+            "waits_for": {"in_sync": self.lagging, "served": self.failed, "warm": self.thin_names},
         }
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    shown = ", ".join(names[:NAMES_MAX])
+    return shown if len(names) <= NAMES_MAX else f"{shown} and {len(names) - NAMES_MAX} more"
 
 
 async def look(admin: Admin, broker: int, *, with_warming: bool) -> BrokerProgress:
     """Look once. KafkaError; OSError if no broker responds."""
     cluster = await admin.cluster()
-    hosted = [part for topic in cluster.topics for part in topic.partitions if broker in part.replica_nodes]
-    in_sync = sum(broker in part.isr_nodes for part in hosted)
-    seen = BrokerProgress(broker, broker in cluster.brokers, len(hosted), in_sync)
-    if not with_warming or not seen.is_alive:
+    hosted = [
+        (TopicPartition(topic.name, part.partition_index), part)
+        for topic in cluster.topics
+        for part in topic.partitions
+        if broker in part.replica_nodes
+    ]
+    lagging = [
+        f"{name} ({f'leader {part.leader_id}' if part.leader_id >= 0 else 'no leader'})"
+        for name, part in hosted
+        if broker not in part.isr_nodes
+    ]
+    in_sync = len(hosted) - len(lagging)
+    seen = BrokerProgress(broker, broker in cluster.brokers, len(hosted), in_sync, lagging=tuple(lagging))
+    if not seen.is_alive or (not with_warming and not lagging):
         return seen
     state = await local_state(admin, cluster.brokers[broker])
-    if state is None and in_sync == len(hosted):
+    if state is None and with_warming and not lagging:
         raise BrokerUnavailableError(f"broker {broker} does not report what it has to read from the tier")
-    if state is None:
-        return seen
+    return seen if state is None else _with_state(seen, state, with_warming=with_warming)
+
+
+def _with_state(seen: BrokerProgress, state: LocalState, *, with_warming: bool) -> BrokerProgress:
+    failed = tuple(sorted(map(str, state.out_of_service)))
+    if not with_warming:
+        return replace(seen, failed=failed)
     left_ms = state.warm_in_ms
-    return replace(seen, warming=state.total_warming(), thin=len(left_ms), warm_in_ms=max(left_ms.values(), default=0))
+    return replace(
+        seen,
+        failed=failed,
+        warming=state.total_warming(),
+        thin=len(left_ms),
+        warm_in_ms=max(left_ms.values(), default=0),
+        thin_names=tuple(sorted(map(str, left_ms))),
+    )
 
 
 async def wait_for(
@@ -112,9 +160,13 @@ async def wait_for(
 class WaitingBar(StatusBar):
     """Replicas in sync, then bytes from the tier."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._bytes_left_max = 0
+        self._clock = clock
+        self._began_s = self._shown_s = clock()
+        self._stage: tuple[object, ...] | None = None
+        self._line_shown = ""
 
     def show(self, progress: BrokerProgress) -> None:
         done, total = progress.in_sync, progress.replicas
@@ -122,4 +174,14 @@ class WaitingBar(StatusBar):
             left = progress.warming.bytes_left
             self._bytes_left_max = max(self._bytes_left_max, left)
             done, total = self._bytes_left_max - left, self._bytes_left_max
-        self.show_line(str(progress), str(progress), done, total or 1)
+        self.show_line(str(progress), self._line_of(progress), done, total or 1)
+
+    def _line_of(self, progress: BrokerProgress) -> str:
+        """Return the line for a log: the same one while only times and bytes change, and with the time every while."""
+        now_s = self._clock()
+        if progress.stage != self._stage:
+            self._stage, self._shown_s, self._line_shown = progress.stage, now_s, str(progress)
+        elif now_s - self._shown_s >= REPEAT_S:
+            so_far = timedelta(seconds=int(now_s - self._began_s))
+            self._shown_s, self._line_shown = now_s, f"{progress}, for {so_far} so far"
+        return self._line_shown

@@ -14,7 +14,7 @@ from ...protocol.messages.brokers import UnregisterBrokerRequest
 from ...protocol.net.client import Address
 from ...protocol.requests import BROKER_ENDPOINTS, cluster_of
 from ..cluster_session import Admin, bootstrap_option, run
-from ..options import FiniteRange, json_option, table_console
+from ..options import FiniteRange, json_option, report, table_console, yes_option
 from .broker_wait import WaitingBar, wait_for
 from .local_state import local_state, warming_text
 
@@ -63,8 +63,9 @@ def list_brokers(bootstrap: tuple[str, ...], as_json: bool) -> None:
     "--force", is_flag=True, help="Remove it even if it is alive: other brokers lead until it is back in sync."
 )
 @bootstrap_option
-@click.confirmation_option("--yes", prompt="A broker that still runs registers again. Continue?")
-def unregister_broker(broker: int, force: bool, bootstrap: tuple[str, ...]) -> None:
+@json_option
+@yes_option("A broker that still runs registers again. Continue?")
+def unregister_broker(broker: int, force: bool, bootstrap: tuple[str, ...], as_json: bool) -> None:
     """Remove BROKER, which will not come back, from the cluster.
 
     \b
@@ -80,7 +81,7 @@ def unregister_broker(broker: int, force: bool, bootstrap: tuple[str, ...]) -> N
         await admin.send(UnregisterBrokerRequest(broker_id=broker))
 
     run(bootstrap, unregister)
-    click.echo(f"broker {broker} is forgotten")
+    report(as_json, {"unregistered": broker}, f"broker {broker} is forgotten")
 
 
 async def _is_alive(admin: Admin, broker: int) -> bool:

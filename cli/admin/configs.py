@@ -18,7 +18,7 @@ from ...protocol.messages.configs import (
 from ...protocol.requests import configs_of
 from ...protocol.wire.config_resources import ConfigSource, ResourceType
 from ..cluster_session import Admin, bootstrap_option, check, run
-from ..options import json_option, pairs, table_console
+from ..options import json_option, pairs, report, table_console
 
 _SET, _DELETE = 0, 1
 _SOURCES: Final[Mapping[int, str]] = {
@@ -108,8 +108,14 @@ def describe_configs(
     help="Remove this config, so that the default holds; repeatable.",
 )
 @bootstrap_option
+@json_option
 def alter_configs(
-    topic: str | None, broker: str | None, sets: tuple[str, ...], removals: tuple[str, ...], bootstrap: tuple[str, ...]
+    topic: str | None,
+    broker: str | None,
+    sets: tuple[str, ...],
+    removals: tuple[str, ...],
+    bootstrap: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Set or remove configs of a topic or of brokers. Changes take effect without a restart.
 
@@ -139,4 +145,5 @@ def alter_configs(
         check(result, f"configs of {name or 'all brokers'}")
 
     run(bootstrap, alter)
-    click.echo(f"changed {len(changes)} of {name or 'all brokers'}")
+    done = {"topic": topic, "broker": broker, "set": pairs(sets, "--set", ""), "removed": list(removals)}
+    report(as_json, done, f"changed {len(changes)} of {name or 'all brokers'}")

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from ...protocol.messages.cluster import ApiVersionsRequest, FeatureUpdateKey, UpdateFeaturesRequest
 from ..cluster_session import Admin, bootstrap_option, run
-from ..options import json_option, table_console
+from ..options import json_option, report, table_console
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 TIMEOUT_MS: Final = 30_000
@@ -62,8 +62,15 @@ def describe_features(bootstrap: tuple[str, ...], as_json: bool) -> None:
 @click.option("--unsafe", is_flag=True, help="Allow a level that loses metadata.")
 @click.option("--dry-run", is_flag=True, help="Only check whether it is possible.")
 @bootstrap_option
+@json_option
 def set_feature(
-    feature: str, level: int, downgrade: bool, unsafe: bool, dry_run: bool, bootstrap: tuple[str, ...]
+    feature: str,
+    level: int,
+    downgrade: bool,
+    unsafe: bool,
+    dry_run: bool,
+    bootstrap: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Finalize FEATURE at LEVEL, if every broker and controller supports it.
 
@@ -74,4 +81,5 @@ def set_feature(
     update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
     request = UpdateFeaturesRequest(timeout_ms=TIMEOUT_MS, feature_updates=(update,), validate_only=dry_run)
     run(bootstrap, lambda admin: admin.send(request))
-    click.echo(f"{feature} {'could be' if dry_run else 'is'} at {level}")
+    text = f"{feature} {'could be' if dry_run else 'is'} at {level}"
+    report(as_json, {"feature": feature, "level": level, "dry_run": dry_run}, text)

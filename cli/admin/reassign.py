@@ -43,7 +43,7 @@ from ...planning import (
 from ...protocol import OUTSIDE
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.quantities import clause, count
-from ..options import FiniteRange, json_option, table_console, throttle_rate, wave_option
+from ..options import FiniteRange, json_option, report, table_console, throttle_rate, wave_option
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
 from .reassign_journal import JournalFile, default_path, owned
@@ -375,7 +375,8 @@ def _doing(journal: Journal, plan_file: Path, *, is_carried_out: bool) -> str:
 
 @reassign.command("pause", short_help="Let the moves under way finish, and begin no further ones.")
 @plan_argument
-def pause(plan_file: Path, journal_path: Path | None) -> None:
+@json_option
+def pause(plan_file: Path, journal_path: Path | None, as_json: bool) -> None:
     """Let the moves under way finish, and begin no further ones; the running `execute` then ends.
 
     \b
@@ -385,7 +386,8 @@ def pause(plan_file: Path, journal_path: Path | None) -> None:
     if not file.is_owned():
         raise click.ClickException(f"{file.path}: no process is executing this plan: there is nothing to pause")
     file.append(Event(event="pause", at_ms=now_ms()))
-    click.echo("pausing: what is under way ends first; continue with `tierfetch reassign resume`")
+    text = "pausing: what is under way ends first; continue with `tierfetch reassign resume`"
+    report(as_json, {"pausing": str(plan_file), "journal": str(file.path)}, text)
 
 
 @reassign.command("cancel", short_help="Cancel the moves under way of a plan.")

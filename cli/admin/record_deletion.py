@@ -18,7 +18,7 @@ from ...protocol.messages.offsets import (
 )
 from ...protocol.net.client import Address
 from ..cluster_session import Admin, bootstrap_option, run
-from ..options import json_option, table_console
+from ..options import json_option, table_console, yes_option
 from .leaders import by_leader, of_each_leader, partitions_of
 
 TIMEOUT_MS: Final = 30_000
@@ -40,7 +40,7 @@ class _Row(TypedDict):
 @click.option("--all", "is_all", is_flag=True, help="Delete all records that are committed.")
 @bootstrap_option
 @json_option
-@click.confirmation_option("--yes", prompt="These records are deleted, on brokers and in the tier. Continue?")
+@yes_option("These records are deleted, on brokers and in the tier. Continue?")
 def delete_records(
     topic: str,
     numbers: tuple[int, ...],

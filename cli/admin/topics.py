@@ -1,4 +1,4 @@
-"""`tierfetch topics`: list, describe, create, grow, shrink and delete topics."""
+"""`tierfetch topics`: list, describe, create, alter, grow, shrink and delete topics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, TypedDict
 import click
 from rich.table import Table
 
-from ...protocol import TopicPartition
+from ...protocol import ErrorCode, TopicPartition
 from ...protocol.messages.cluster import MetadataResponsePartition
 from ...protocol.messages.topics import (
     CreatableTopic,
@@ -17,28 +17,27 @@ from ...protocol.messages.topics import (
     CreatableTopicResult,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
-    CreatePartitionsTopicResult,
     CreateTopicsRequest,
-    DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicState,
 )
 from ..cluster_session import Admin, ListedTopic, bootstrap_option, check, run
 from ..model.quantities import count as counted
-from ..options import json_option, pairs, table_console
+from ..options import json_option, pairs, report, table_console, yes_option
 from .local_state import local_state, warming_text
+from .topic_changes import TopicChange, plan_change, read_topic, send_change
 
 TIMEOUT_MS: Final = 30_000
 
 
 @click.group("topics")
 def topics() -> None:
-    """List, describe, create, grow, shrink and delete topics.
+    """List, describe, create, alter, grow, shrink and delete topics.
 
     \b
       tierfetch topics create orders --partitions 12 --replication 3 --config remote.storage.enable=true
       tierfetch topics describe orders
-      tierfetch topics grow orders --to 24
+      tierfetch topics alter orders --partitions 24 --set local.retention.ms=3600000
     """
 
 
@@ -98,8 +97,14 @@ def describe_topics(names: tuple[str, ...], bootstrap: tuple[str, ...], as_json:
 )
 @click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="A config of the topic; repeatable.")
 @bootstrap_option
+@json_option
 def create_topic(
-    name: str, partitions: int | None, replication: int | None, configs: tuple[str, ...], bootstrap: tuple[str, ...]
+    name: str,
+    partitions: int | None,
+    replication: int | None,
+    configs: tuple[str, ...],
+    bootstrap: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Create the topic NAME.
 
@@ -117,26 +122,73 @@ def create_topic(
         ),
     )
 
-    async def create(admin: Admin) -> None:
+    async def create(admin: Admin) -> CreatableTopicResult:
         request = CreateTopicsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS)
-        _check_all((await admin.send(request)).topics)
+        (created,) = (await admin.send(request)).topics
+        check(created, f"topic {created.name}")
+        return created
 
-    run(bootstrap, create)
-    click.echo(f"created {name}")
+    created = run(bootstrap, create)
+    counts = {"partitions": created.num_partitions, "replicas": created.replication_factor}
+    report(as_json, {"created": name, **counts}, f"created {name}")
+
+
+@topics.command("alter", short_help="Add partitions; set and unset configs.")
+@click.argument("name")
+@click.option("--partitions", type=click.IntRange(1), help="The new number of partitions; more than there are.")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set this config; repeatable.")
+@click.option(
+    "--unset", "unsets", multiple=True, metavar="KEY", help="Remove this config, so that the default holds; repeatable."
+)
+@click.option("--dry-run", is_flag=True, help="Show what would change; the cluster checks it, and changes nothing.")
+@bootstrap_option
+@json_option
+def alter_topic(
+    name: str,
+    partitions: int | None,
+    sets: tuple[str, ...],
+    unsets: tuple[str, ...],
+    dry_run: bool,
+    bootstrap: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Change the topic NAME: add partitions, set configs, and remove configs. All is checked before anything changes.
+
+    \b
+      tierfetch topics alter orders --partitions 24 --set local.retention.ms=3600000 --unset segment.bytes --dry-run
+    """
+    given = pairs(sets, "--set", "retention.ms=86400000")
+    if partitions is None and not given and not unsets:
+        raise click.UsageError("nothing to change: --partitions N, --set KEY=VALUE or --unset KEY")
+
+    async def alter(admin: Admin) -> TopicChange:
+        count, own = await read_topic(admin, name)
+        change = plan_change(name, count, own, partitions=partitions, sets=given, unsets=unsets)
+        await send_change(admin, change, given, unsets, validate_only=dry_run)
+        return change
+
+    change = run(bootstrap, alter)
+    if change.is_empty:
+        text = f"{name} is so already: nothing changes"
+    else:
+        head = f"{name} would change:" if dry_run else f"changed {name}:"
+        text = "\n  ".join([head, *change.lines()])
+    report(as_json, {**change.as_json(), "dry_run": dry_run}, text)
 
 
 @topics.command("grow")
 @click.argument("name")
 @click.option("--to", "count", type=click.IntRange(1), required=True, help="The new number of partitions.")
 @bootstrap_option
-def grow_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
+@json_option
+def grow_topic(name: str, count: int, bootstrap: tuple[str, ...], as_json: bool) -> None:
     """Add partitions to the topic NAME. New records of a key may go to another partition than its old ones.
 
     \b
       tierfetch topics grow orders --to 24
     """
     _change_count(bootstrap, CreatePartitionsTopic(name=name, count=count, assignments=None))
-    click.echo(f"{name} has {counted(count, 'partition')}")
+    report(as_json, {"topic": name, "partitions": count}, f"{name} has {counted(count, 'partition')}")
 
 
 @topics.command("shrink", short_help="Remove the last partitions, with their records.")
@@ -145,8 +197,9 @@ def grow_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
     "--to", "count", type=click.IntRange(1), required=True, help="The new number of partitions; the first ones stay."
 )
 @bootstrap_option
-@click.confirmation_option("--yes", prompt="The records of the removed partitions are lost. Continue?")
-def shrink_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
+@json_option
+@yes_option("The records of the removed partitions are lost. Continue?")
+def shrink_topic(name: str, count: int, bootstrap: tuple[str, ...], as_json: bool) -> None:
     """Remove the last partitions of the topic NAME, with their records. Only tierfetch clusters can, with the feature
     tierfetch.version at 1.
 
@@ -155,14 +208,15 @@ def shrink_topic(name: str, count: int, bootstrap: tuple[str, ...]) -> None:
     """
     change = CreatePartitionsTopic(name=name, count=count, assignments=None, remove_last_partitions=True)
     _change_count(bootstrap, change)
-    click.echo(f"{name} has {counted(count, 'partition')}")
+    report(as_json, {"topic": name, "partitions": count}, f"{name} has {counted(count, 'partition')}")
 
 
 @topics.command("delete")
 @click.argument("names", nargs=-1, required=True)
 @bootstrap_option
-@click.confirmation_option("--yes", prompt="Their records are lost, on brokers and in the tier. Continue?")
-def delete_topics(names: tuple[str, ...], bootstrap: tuple[str, ...]) -> None:
+@json_option
+@yes_option("Their records are lost, on brokers and in the tier. Continue?")
+def delete_topics(names: tuple[str, ...], bootstrap: tuple[str, ...], as_json: bool) -> None:
     """Delete topics with all their records, on brokers and in the tier.
 
     \b
@@ -171,25 +225,23 @@ def delete_topics(names: tuple[str, ...], bootstrap: tuple[str, ...]) -> None:
 
     async def delete(admin: Admin) -> None:
         topics = tuple(DeleteTopicState(name=name, topic_id=None) for name in names)
-        _check_all((await admin.send(DeleteTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS))).responses)
+        answers = (await admin.send(DeleteTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS))).responses
+        deleted = [answer.name for answer in answers if answer.error_code is ErrorCode.none]
+        if as_json or deleted:
+            report(as_json, {"deleted": deleted}, f"deleted {', '.join(map(str, deleted))}")
+        for answer in answers:
+            check(answer, f"topic {answer.name}")
 
     run(bootstrap, delete)
-    click.echo(f"deleted {', '.join(names)}")
 
 
 def _change_count(bootstrap: Sequence[str], topic: CreatePartitionsTopic) -> None:
     async def change(admin: Admin) -> None:
         request = CreatePartitionsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS, validate_only=False)
-        _check_all((await admin.send(request)).results)
+        (changed,) = (await admin.send(request)).results
+        check(changed, f"topic {changed.name}")
 
     run(bootstrap, change)
-
-
-def _check_all(
-    answers: Sequence[CreatableTopicResult] | Sequence[CreatePartitionsTopicResult] | Sequence[DeletableTopicResult],
-) -> None:
-    for answer in answers:
-        check(answer, f"topic {answer.name}")
 
 
 def _summary(topic: ListedTopic) -> dict[str, object]:

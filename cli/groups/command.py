@@ -16,7 +16,7 @@ from ...protocol.messages.offsets import ListOffsetsPartitionResponse
 from ..admin.leaders import list_offsets, partitions_of
 from ..admin.partition_offsets import QUESTIONS
 from ..cluster_session import Admin, Cluster, bootstrap_option, check, run
-from ..options import json_option, table_console
+from ..options import json_option, table_console, yes_option
 from .coordinators import (
     commit_offsets,
     committed_offsets,
@@ -203,8 +203,9 @@ def reset_command(
 @groups.command("delete")
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
 @bootstrap_option
-@click.confirmation_option("--yes", prompt="What they have committed is lost. Continue?")
-def delete_command(names: tuple[str, ...], bootstrap: tuple[str, ...]) -> None:
+@json_option
+@yes_option("What they have committed is lost. Continue?")
+def delete_command(names: tuple[str, ...], bootstrap: tuple[str, ...], as_json: bool) -> None:
     """Delete groups, which must have no members, with what they have committed.
 
     \b
@@ -221,12 +222,20 @@ def delete_command(names: tuple[str, ...], bootstrap: tuple[str, ...]) -> None:
                 raise KafkaError(error.code, f"group {name} has members: stop them first") from None
             raise
 
+    deleted: list[str] = []
+
     async def work(admin: Admin) -> None:
         for name in names:
             await patiently(partial(delete, admin, name))
-            click.echo(f"deleted {name}")
+            deleted.append(name)
+            if not as_json:
+                click.echo(f"deleted {name}")
 
-    run(bootstrap, work)
+    try:
+        run(bootstrap, work)
+    finally:
+        if as_json:
+            click.echo(json.dumps({"deleted": deleted}, indent=1))
 
 
 async def _listed(admin: Admin) -> list[_ListRow]:

@@ -16,11 +16,11 @@ from rich.table import Table
 
 from ...model import CalibrationError, Calibrations, MachineRates, System
 from ...protocol import byte_text
+from ...remote import RemoteStorageError
 from ...remote.registry import PluginError, load_remote_storage
-from ...remote.storage import RemoteStorageError
 from ..cluster_session import Admin, run
 from ..command_config import command_config_option
-from ..options import OutputFile, pairs, table_console
+from ..options import OutputFile, json_option, pairs, table_console
 from . import probes
 from .observe import Observer
 from .pace import LeaderPace, paces
@@ -77,6 +77,7 @@ class Steps:
     show_default=True,
     help="Megabytes to read from each leader.",
 )
+@json_option
 def calibrate_command(
     out: Path,
     base: Path | None,
@@ -86,6 +87,7 @@ def calibrate_command(
     options: tuple[str, ...],
     bootstrap: tuple[str, ...],
     read_mb: int,
+    as_json: bool,
 ) -> None:
     """Measure this machine, and a live cluster's pace; write the calibration for the other `model` commands.
 
@@ -113,6 +115,9 @@ def calibrate_command(
             found = limited_by(found, system, leaders)
     found = found.model_copy(update={"machine": machine})
     found.write(out)
+    if as_json:
+        click.echo(found.model_dump_json(indent=1))
+        return
     table = _table(machine)
     _add_leaders(table, leaders)
     table_console().print(table)

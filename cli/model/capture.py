@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from ..cluster_session import Admin, bootstrap_option, run
-from ..options import OutputFile, pairs, window_option, write_text
+from ..options import OutputFile, json_option, pairs, window_option, write_text
 from .estimate import FILL_IN, TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, capture
 from .observe import Observer
 from .snapshot import Snapshot
@@ -31,6 +31,7 @@ Wait = Callable[[float], Awaitable[None]]
 @bootstrap_option
 @click.option("--out", type=OutputFile(), help="Write it here (.yaml, .json), not to stdout.")
 @click.option("--name", default="cluster", show_default=True, help="What reports call the cluster.")
+@json_option
 @window_option("Seconds between the two looks that produce rates come from; 0: none are measured.")
 @click.option(
     "--known",
@@ -40,7 +41,12 @@ Wait = Callable[[float], Awaitable[None]]
     help=f"What you know of every broker and of the tier, such as cores=16; keys: {', '.join(KNOWABLE)}. Repeatable.",
 )
 def capture_command(
-    bootstrap: tuple[str, ...], out: Path | None, name: str, window_s: float, known: tuple[str, ...]
+    bootstrap: tuple[str, ...],
+    out: Path | None,
+    name: str,
+    as_json: bool,
+    window_s: float,
+    known: tuple[str, ...],
 ) -> None:
     """Write the inventory of a live cluster, Apache Kafka's or tierfetch's, for the other `model` commands.
 
@@ -82,11 +88,11 @@ def capture_command(
         first, second = run(bootstrap, observed)
     captured = capture(first, second, given, name)
     _say(captured, terminal)
-    text = rendered(captured, as_json=out is not None and out.suffix == ".json")
+    if out is None or as_json:
+        click.echo(rendered(captured, as_json=as_json), nl=False)
     if out is None:
-        click.echo(text, nl=False)
         return
-    write_text(out, text)
+    write_text(out, rendered(captured, as_json=out.suffix == ".json"))
     topics = captured.document["topics"]
     partitions = sum(len(topic["partitions"]) for topic in topics)
     brokers = len(captured.document["brokers"])

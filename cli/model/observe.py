@@ -33,7 +33,7 @@ from ...protocol.net.client import Address
 from ...protocol.net.service import closing
 from ...protocol.requests import BROKER_ENDPOINTS, cluster_of, configs_of, offsets_of
 from ...protocol.wire.config_resources import ResourceType
-from ...remote.core.ledger import RemoteLogLedger
+from ...remote.core import RemoteLogLedger
 from ..cluster_session import Cluster, check
 from ..tier.ledgers import MetadataTopicLedgers, MetadataUnavailableError
 from .snapshot import NO_LEADER, BrokerState, Offsets, PartitionState, RemoteSegment, Snapshot

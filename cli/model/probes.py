@@ -30,10 +30,10 @@ from typing import Final
 
 from crc32c import crc32c
 
-from ...log.core.epochs import EpochEntry
+from ...log.core import EpochEntry
 from ...protocol import TopicIdPartition
-from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from ...remote.storage import IndexType, LogSegmentData, RemoteStorageManager, SegmentSource
+from ...remote import IndexType, LogSegmentData, RemoteStorageManager, SegmentSource
+from ...remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 
 REPEATS: Final = 3
 BUFFER_BYTES: Final = 1 << 20

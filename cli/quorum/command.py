@@ -10,8 +10,7 @@ from typing import Final, TypeVar
 
 import click
 
-from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
-from ...log.core.properties import ConfigError, parse_host_and_port
+from ...log.core import META_PROPERTIES, ConfigError, decode_meta_properties, parse_host_and_port
 from ...protocol import OUTSIDE, OperatorError, uuid_from_text, uuid_to_text
 from ...protocol.messages.quorum import (
     AddRaftVoterRequest,
@@ -23,7 +22,7 @@ from ...protocol.messages.quorum import (
 from ...protocol.net.client import Address
 from ...quorum.controller_config import load
 from ..command_config import command_config_option
-from ..options import table_console
+from ..options import json_option, report, table_console
 from ..profiles import running_clusters
 from .admin import TIMEOUT_S, QuorumAdmin
 from .report import replication, replication_table, status
@@ -66,7 +65,7 @@ def quorum() -> None:
 @click.option(
     "--replication", "what", flag_value="replication", help="Show how far each voter and observer has replicated."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def describe(bootstrap: str, what: str | None, as_json: bool) -> None:
     """Show what the leader knows of the quorum.
 
@@ -105,7 +104,8 @@ def describe(bootstrap: str, what: str | None, as_json: bool) -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="The new controller's properties file; the controller must run, as an observer.",
 )
-def add(bootstrap: str, path: Path) -> None:
+@json_option
+def add(bootstrap: str, path: Path, as_json: bool) -> None:
     """Make a running controller a voter of a dynamic quorum.
 
     \b
@@ -127,9 +127,11 @@ def add(bootstrap: str, path: Path) -> None:
     )
     _run(bootstrap, lambda admin: admin.ask_leader(request))
     directory = "" if properties.directory_id is None else uuid_to_text(properties.directory_id)
-    click.echo(
-        f"Added controller {config.node_id} with directory id {directory} and endpoint {endpoint.name}://"
-        f"{endpoint.host}:{endpoint.port}"
+    address = f"{endpoint.name}://{endpoint.host}:{endpoint.port}"
+    report(
+        as_json,
+        {"added": config.node_id, "directory_id": directory, "endpoint": address},
+        f"Added controller {config.node_id} with directory id {directory} and endpoint {address}",
     )
 
 
@@ -143,7 +145,8 @@ def add(bootstrap: str, path: Path) -> None:
     required=True,
     help="The voter's directory id, as `describe --replication` shows it.",
 )
-def remove(bootstrap: str, node_id: int, directory: str) -> None:
+@json_option
+def remove(bootstrap: str, node_id: int, directory: str, as_json: bool) -> None:
     """Remove a voter from a dynamic quorum; it continues as an observer.
 
     \b
@@ -161,7 +164,11 @@ def remove(bootstrap: str, node_id: int, directory: str) -> None:
         )
 
     _run(bootstrap, ask)
-    click.echo(f"Removed controller {node_id} with directory id {directory}")
+    report(
+        as_json,
+        {"removed": node_id, "directory_id": directory},
+        f"Removed controller {node_id} with directory id {directory}",
+    )
 
 
 def _run(bootstrap: str, ask: Callable[[QuorumAdmin], Awaitable[T]]) -> T:

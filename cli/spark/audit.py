@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ...protocol import TopicIdPartition, byte_text
 from ...protocol.net.client import Address
-from ...remote.core.ledger import RemoteLogLedger
+from ...remote.core import RemoteLogLedger
 from ..command_config import command_config_option
 from ..options import addresses, table_console
 from ..tier.ledgers import MetadataTopicLedgers

@@ -17,9 +17,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, Te
 from ...broker.config.broker_config import BrokerConfig, ConfigError, load
 from ...protocol.net.client import Address
 from ...protocol.net.service import closing
-from ...remote.core.ledger import RemoteLogLedger
+from ...remote import RemoteStorageError, RemoteStorageManager
+from ...remote.core import RemoteLogLedger
 from ...remote.registry import PluginError, load_remote_storage
-from ...remote.storage import RemoteStorageError, RemoteStorageManager
 from ...security.client import open_client
 from ..cluster_session import cluster_servers, is_cluster_named, profile_option
 from ..command_config import command_config_option, has_identity, use_identity

@@ -19,11 +19,10 @@ from ...protocol import OUTSIDE, REMOTE_LOG_METADATA_TOPIC, ErrorCode, KafkaErro
 from ...protocol.messages.cluster import MetadataResponse
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.requests import metadata_of
+from ...remote import RemoteLogMetadataError
 from ...remote.backoff import Backoff
-from ...remote.core.ledger import IllegalTransitionError, RemoteLogLedger
-from ...remote.core.records import MetadataRecordError, decode_event
+from ...remote.core import IllegalTransitionError, MetadataRecordError, RemoteLogLedger, decode_event
 from ...remote.ledger_book import partition_of
-from ...remote.metadata import RemoteLogMetadataError
 from ..command_config import make_client
 
 CLIENT_ID: Final = "tierfetch-cli"

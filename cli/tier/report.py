@@ -11,8 +11,7 @@ from rich.table import Table
 
 from ...protocol import TopicIdPartition, byte_text, uuid_to_text
 from ...remote.audit import AuditReport
-from ...remote.core.ledger import RemoteLogLedger
-from ...remote.core.segment import RemoteLogSegmentMetadata
+from ...remote.core import RemoteLogLedger, RemoteLogSegmentMetadata
 from ..model.quantities import count
 
 _AGES = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))

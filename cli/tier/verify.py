@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ...protocol import TopicIdPartition
+from ...remote import ListsPartitions, RemoteStorageError, RemoteStorageManager
 from ...remote.audit import AuditReport, audit, audit_survey, confirmed
-from ...remote.core.ledger import RemoteLogLedger
-from ...remote.storage import ListsPartitions, RemoteStorageError, RemoteStorageManager
+from ...remote.core import RemoteLogLedger
 from ...remote.survey import Survey, survey
 from .ledgers import MetadataTopicLedgers
 

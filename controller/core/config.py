@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from ...log.core.config import LogConfig
+from ...log.core import LogConfig
 from ...protocol import ApiKey, ErrorCode, KafkaError
 from .placement import ReplicaPlacement, StripedPlacement
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ...log.core.config import LogConfig
+from ...log.core import LogConfig
 from ...protocol import ErrorCode, KafkaError, check_topic_name
 from ...protocol.messages.configs import (
     AlterConfigsRequest,

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from ...log.core.config import TOPIC_CONFIG_TYPES, LogConfig
-from ...log.core.properties import config_types
+from ...log.core import TOPIC_CONFIG_TYPES, LogConfig, config_types
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from ...protocol.wire.config_resources import (

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...log.core.config import LogConfig
-from ...log.core.properties import INT32_MAX
+from ...log.core import INT32_MAX, LogConfig
 from ...protocol import REMOTE_LOG_METADATA_TOPIC, ErrorCode, KafkaError
 from ...protocol.messages.topics import (
     CreatePartitionsRequest,

@@ -25,9 +25,8 @@ from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
-from ...log.core.epochs import EpochEnd
-from ...remote.core.lineage import OffsetAndEpoch
-from ...remote.core.segment import RemoteLogSegmentMetadata
+from ...log.core import EpochEnd
+from ...remote.core import OffsetAndEpoch, RemoteLogSegmentMetadata
 
 
 class Trigger(Enum):

@@ -33,7 +33,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ...log.core.epochs import EpochEnd, LeaderEpochCache
+from ...log.core import EpochEnd, LeaderEpochCache
 from ...protocol.errors import ErrorCode
 from ...protocol.values import value
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...log.core.epochs import LeaderEpochCache
+from ...log.core import LeaderEpochCache
 from ...protocol.errors import ErrorCode
 from .bootstrap import Trigger
 from .epoch_fetch import truncation_for

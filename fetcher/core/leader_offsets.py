@@ -19,8 +19,7 @@ A search by time, and -3 (the record with the largest timestamp), need data and 
 from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
-from ...remote.core.ledger import RemoteLogLedger
-from ...remote.core.lineage import OffsetAndEpoch, earliest_pending_upload, latest_tiered
+from ...remote.core import OffsetAndEpoch, RemoteLogLedger, earliest_pending_upload, latest_tiered
 from .epoch_fetch import NO_EPOCH, FetchIsolation, LeaderView, Refuse
 
 LATEST_TIMESTAMP = -1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...log.core.epochs import EpochEnd
+from ...log.core import EpochEnd
 from ...protocol.errors import ErrorCode
 from ...protocol.topics import TopicIdPartition
 from ...protocol.values import value

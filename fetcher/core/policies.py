@@ -36,11 +36,10 @@ from typing import ClassVar, Final
 
 from pydantic import Field
 
-from ...log.core.epochs import EpochEnd
+from ...log.core import EpochEnd
 from ...plugin_options import PluginConfig
 from ...protocol.errors import ErrorCode, KafkaError
-from ...remote.core.lineage import OffsetAndEpoch
-from ...remote.core.segment import RemoteLogSegmentMetadata
+from ...remote.core import OffsetAndEpoch, RemoteLogSegmentMetadata
 from .bootstrap import (
     AdoptFromTier,
     Answer,

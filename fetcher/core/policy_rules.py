@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ...log.core.epochs import EpochEnd
+from ...log.core import EpochEnd
 from ...protocol.errors import OUTSIDE
-from ...remote.core.lineage import OffsetAndEpoch
+from ...remote.core import OffsetAndEpoch
 from .bootstrap import (
     AdoptFromTier,
     Answer,

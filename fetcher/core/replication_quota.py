@@ -15,7 +15,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, Protocol
 
-from ...log.core.config import throttled_replicas
+from ...log.core import throttled_replicas
 from ...protocol.topics import TopicIdPartition
 
 UNLIMITED: Final = 2**63 - 1

@@ -18,3 +18,177 @@ config             holds a topic's configuration: Kafka's names, units, defaults
 properties         reads a node's `.properties` file into pydantic models.
 errors             declares the error of a damaged file.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...doors import lazy_door
+from .checkpoints import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    MetaProperties,
+    decode_leader_epochs,
+    decode_meta_properties,
+    decode_offsets,
+    decode_partition_metadata,
+    encode_meta_properties,
+    encode_offsets,
+    encode_partition_metadata,
+)
+from .config import (
+    ALL_REPLICAS,
+    DEFAULTS_WITHOUT_EFFECT,
+    INT32_MAX,
+    INT64_MAX,
+    TOPIC_CONFIG_TYPES,
+    UNLIMITED,
+    LogConfig,
+    throttled_replicas,
+)
+from .epochs import EpochEnd, EpochEntry, LeaderEpochCache
+from .errors import CorruptFileError
+from .file_names import (
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    future_directory,
+    parse_directory,
+    parse_offset_file,
+)
+from .index import (
+    NO_TIMESTAMP,
+    AbortedTransaction,
+    OffsetIndex,
+    OffsetPosition,
+    TimeIndex,
+    TimestampOffset,
+    TransactionIndex,
+)
+from .producer_snapshot import decode_snapshot, encode_snapshot
+from .producer_state import AppendOrigin
+from .producers import ProducerStateManager
+from .replica_copy import Restart
+from .segment_indexes import SegmentIndexes
+from .validation import check_size
+
+if TYPE_CHECKING:
+    from .properties import (
+        Boolean,
+        ConfigError,
+        Listener,
+        NaturalInt,
+        Paths,
+        PositiveInt,
+        PositiveLong,
+        PropertyKeys,
+        Unlimited,
+        as_text,
+        boolean,
+        comma_list,
+        config_types,
+        keys_of,
+        parse_host_and_port,
+        parse_listener,
+        read_properties,
+        unknown_key,
+        validated,
+    )
+
+__all__ = [
+    "ALL_REPLICAS",
+    "DEFAULTS_WITHOUT_EFFECT",
+    "INT32_MAX",
+    "INT64_MAX",
+    "LEADER_EPOCH_CHECKPOINT",
+    "LOG_START_OFFSET_CHECKPOINT",
+    "LOG_SUFFIX",
+    "META_PROPERTIES",
+    "NO_TIMESTAMP",
+    "PARTITION_METADATA",
+    "RECOVERY_POINT_CHECKPOINT",
+    "REPLICATION_OFFSET_CHECKPOINT",
+    "SNAPSHOT_SUFFIX",
+    "TOPIC_CONFIG_TYPES",
+    "TRANSACTION_INDEX_SUFFIX",
+    "UNLIMITED",
+    "AbortedTransaction",
+    "AppendOrigin",
+    "Boolean",
+    "ConfigError",
+    "CorruptFileError",
+    "EpochEnd",
+    "EpochEntry",
+    "LeaderEpochCache",
+    "Listener",
+    "LogConfig",
+    "MetaProperties",
+    "NaturalInt",
+    "OffsetIndex",
+    "OffsetPosition",
+    "Paths",
+    "PositiveInt",
+    "PositiveLong",
+    "ProducerStateManager",
+    "PropertyKeys",
+    "Restart",
+    "SegmentIndexes",
+    "TimeIndex",
+    "TimestampOffset",
+    "TransactionIndex",
+    "Unlimited",
+    "as_text",
+    "boolean",
+    "check_size",
+    "comma_list",
+    "config_types",
+    "decode_leader_epochs",
+    "decode_meta_properties",
+    "decode_offsets",
+    "decode_partition_metadata",
+    "decode_snapshot",
+    "encode_meta_properties",
+    "encode_offsets",
+    "encode_partition_metadata",
+    "encode_snapshot",
+    "future_directory",
+    "keys_of",
+    "parse_directory",
+    "parse_host_and_port",
+    "parse_listener",
+    "parse_offset_file",
+    "read_properties",
+    "throttled_replicas",
+    "unknown_key",
+    "validated",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "Boolean": "properties",
+            "ConfigError": "properties",
+            "Listener": "properties",
+            "NaturalInt": "properties",
+            "Paths": "properties",
+            "PositiveInt": "properties",
+            "PositiveLong": "properties",
+            "PropertyKeys": "properties",
+            "Unlimited": "properties",
+            "as_text": "properties",
+            "boolean": "properties",
+            "comma_list": "properties",
+            "config_types": "properties",
+            "keys_of": "properties",
+            "parse_host_and_port": "properties",
+            "parse_listener": "properties",
+            "read_properties": "properties",
+            "unknown_key": "properties",
+            "validated": "properties",
+        },
+    )

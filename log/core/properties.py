@@ -23,10 +23,9 @@ from pydantic_core import ErrorDetails
 
 from ...protocol.errors import OperatorError
 from ...protocol.wire.config_resources import ConfigType
+from .config import INT32_MAX, INT64_MAX
 
 INT16_MAX: Final = 2**15 - 1
-INT32_MAX: Final = 2**31 - 1
-INT64_MAX: Final = 2**63 - 1
 _ENDPOINT: Final = r"(?P<host>\[[0-9a-fA-F:]+\]|[^:\[\]/@]*):(?P<port>\d+)"
 _LISTENER = re.compile(rf"(?P<name>[A-Za-z0-9_]+)://{_ENDPOINT}")
 _HOST_AND_PORT = re.compile(_ENDPOINT)

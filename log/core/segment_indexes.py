@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Self
 
-from ...protocol.records import LOG_OVERHEAD, BatchHeader
-from ..disk.port import Buffer
+from ...protocol.records import LOG_OVERHEAD, BatchHeader, Buffer
 from .errors import CorruptFileError
 from .index import INDEX_BYTES_MAX, NO_TIMESTAMP, OffsetIndex, TimeIndex
 

@@ -26,6 +26,7 @@ from ...protocol.records import (
     BATCH_HEADER_SIZE,
     LOG_OVERHEAD,
     BatchHeader,
+    Buffer,
     SkimmedRecord,
     TimestampType,
     check_batch,
@@ -35,7 +36,6 @@ from ...protocol.records import (
     parse_header,
 )
 from ...protocol.records.batch_header import CONTROL_BIT, LOG_APPEND_TIME_BIT, MAGIC, MAGIC_AT, TRANSACTIONAL_BIT
-from ..disk.port import Buffer
 from .config import LogConfig
 from .producer_state import AppendOrigin
 

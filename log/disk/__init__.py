@@ -9,3 +9,24 @@ run_to_completion  finishes a change of several files although its caller was ca
 durable_directory  creates a directory whose name survives a crash.
 directory_lock     takes the `.lock` file of a log directory, as Apache Kafka's broker does.
 """
+
+from __future__ import annotations
+
+from .directory_lock import LogDirectoryLockedError, lock_directory
+from .durable_directory import make_directory_durably
+from .os_disk import OsDisk
+from .port import Buffer, DirectoryEntry, Disk, DiskFile, DiskSpace
+from .sending import send_copy
+
+__all__ = [
+    "Buffer",
+    "DirectoryEntry",
+    "Disk",
+    "DiskFile",
+    "DiskSpace",
+    "LogDirectoryLockedError",
+    "OsDisk",
+    "lock_directory",
+    "make_directory_durably",
+    "send_copy",
+]

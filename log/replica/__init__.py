@@ -14,3 +14,13 @@ staged_segment   writes a segment beside a log before it becomes part of it.
 takeover         switches to a copy of the log that is in another log directory.
 warming          puts a segment from the tier in front of the local log.
 """
+
+from __future__ import annotations
+
+from .state import LogOffsets
+from .warming import SegmentToWarm
+
+__all__ = [
+    "LogOffsets",
+    "SegmentToWarm",
+]

@@ -11,3 +11,17 @@ open_limit      limits how many closed segments keep their file open.
 swap            replaces segments by their cleaned successor, atomically across a crash.
 upload_source   offers a segment's bytes to the remote log manager.
 """
+
+from __future__ import annotations
+
+from .batch_scan import end_transaction_marker
+from .open_limit import OpenSegments
+from .segment import LogSegment
+from .slices import LogSlice
+
+__all__ = [
+    "LogSegment",
+    "LogSlice",
+    "OpenSegments",
+    "end_transaction_marker",
+]

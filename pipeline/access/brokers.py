@@ -17,7 +17,7 @@ from random import Random
 from typing import Final, TypeVar
 from uuid import UUID
 
-from ...log.core.index import AbortedTransaction
+from ...log.core import AbortedTransaction
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, RetriableError, TopicPartition
 from ...protocol.fetch import messages as fetch_messages
 from ...protocol.fetch.messages import (

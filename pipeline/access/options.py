@@ -26,8 +26,8 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from ...protocol import OperatorError, TopicPartition, check_topic_name
+from ...remote import RemoteStorageManager
 from ...remote.registry import load_remote_storage
-from ...remote.storage import RemoteStorageManager
 
 STORAGE_PREFIX: Final = "storage."
 EARLIEST: Final = -2

@@ -17,12 +17,11 @@ from itertools import islice
 from typing import Final, Protocol
 from uuid import UUID
 
-from ...log.core.checkpoints import LEADER_EPOCH_CHECKPOINT, META_PROPERTIES
-from ...log.core.file_names import parse_directory
+from ...log.core import LEADER_EPOCH_CHECKPOINT, META_PROPERTIES, parse_directory
 from ...protocol import TopicIdPartition
 from ...protocol.net.service import closing
-from ...remote.core.segment import RemoteLogSegmentMetadata
-from ...remote.storage import IndexType, ReadsObjects, RemoteStorageError
+from ...remote import IndexType, ReadsObjects, RemoteStorageError
+from ...remote.core import RemoteLogSegmentMetadata
 from ...remote.survey import Sighting
 from ..layouts.aiven import AivenLayout
 from ..layouts.aiven_keys import KeyRing

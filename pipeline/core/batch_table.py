@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
 
-from ...log.core.index import AbortedTransaction
+from ...log.core import AbortedTransaction
 from ...protocol import CorruptRecordError
 from ...protocol.records import (
     BATCH_HEADER_SIZE,

@@ -16,11 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ...log.core.epochs import EpochEntry, LeaderEpochCache
-from ...log.core.index import AbortedTransaction, OffsetIndex, OffsetPosition
-from ...remote.core.ledger import RemoteLogLedger
-from ...remote.core.lineage import Gap
-from ...remote.core.segment import RemoteLogSegmentMetadata
+from ...log.core import AbortedTransaction, EpochEntry, LeaderEpochCache, OffsetIndex, OffsetPosition
+from ...remote.core import Gap, RemoteLogLedger, RemoteLogSegmentMetadata
 from .batch_table import TIMESTAMP_MIN, Selection
 
 

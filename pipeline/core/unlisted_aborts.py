@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from ...log.core.index import AbortedTransaction
+from ...log.core import AbortedTransaction
 from ...protocol import CorruptRecordError
 from ...protocol.records import CONTROL_BIT, CONTROL_BYTES_MAX, TRANSACTIONAL_BIT, skim_records
 from ...protocol.records.control import ControlType, control_type

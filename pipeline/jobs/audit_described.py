@@ -17,9 +17,7 @@ from collections.abc import Iterator
 
 from ...protocol import TopicIdPartition
 from ...remote.audit import AuditReport, check_lineage
-from ...remote.core.findings import Finding, FindingKind
-from ...remote.core.ledger import RemoteLogLedger
-from ...remote.core.segment import RemoteLogSegmentMetadata
+from ...remote.core import Finding, FindingKind, RemoteLogLedger, RemoteLogSegmentMetadata
 from ...remote.survey import Sighting, enter
 from ..access.stores import SegmentStore
 

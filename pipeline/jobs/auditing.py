@@ -21,13 +21,11 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import TopicIdPartition, uuid_to_text
 from ...protocol.net.service import closing
 from ...protocol.records import BatchHeader
+from ...remote import ReadsSegments, RemoteStorageManager
 from ...remote.audit import AuditReport, audit_survey, confirmed
 from ...remote.audit import audit as audit_ledger
 from ...remote.contents import check_contents
-from ...remote.core.findings import Finding, FindingKind
-from ...remote.core.ledger import RemoteLogLedger
-from ...remote.core.segment import RemoteLogSegmentMetadata
-from ...remote.storage import ReadsSegments, RemoteStorageManager
+from ...remote.core import Finding, FindingKind, RemoteLogLedger, RemoteLogSegmentMetadata
 from ...remote.survey import survey
 from ..access.options import TierOptions
 from ..access.stores import StoreRef, find_stores, open_store

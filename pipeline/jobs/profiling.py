@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import TopicPartition
-from ...remote.storage import RemoteStorageCorruptError
+from ...remote import RemoteStorageCorruptError
 from ..access.options import TierOptions, of_all_topics
 from ..planning.driver import planning
 from ..planning.table import PartitionExtent, TablePlanner

@@ -18,11 +18,9 @@ from uuid import UUID
 
 import zstandard
 
-from ...log.core.errors import CorruptFileError
+from ...log.core import CorruptFileError
 from ...protocol import TopicIdPartition, uuid_from_text, uuid_to_text
-from ...remote.core.findings import Finding, FindingKind
-from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from ...remote.storage import (
+from ...remote import (
     IndexType,
     ObjectRange,
     ReadsObjects,
@@ -30,6 +28,7 @@ from ...remote.storage import (
     RemoteStorageCorruptError,
     RemoteStorageManager,
 )
+from ...remote.core import Finding, FindingKind, RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ...remote.survey import Sighting, at_once
 from .aiven_keys import KeyRing, decrypt_chunk
 from .aiven_manifest import Manifest, chunks_of, decode_manifest, metadata_of

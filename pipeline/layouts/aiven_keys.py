@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ...extras import missing
-from ...remote.storage import RemoteStorageCorruptError, RemoteStorageError
+from ...remote import RemoteStorageCorruptError, RemoteStorageError
 
 NONCE_SIZE: Final = 12
 TAG_SIZE: Final = 16

@@ -27,10 +27,9 @@ import zstandard
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from ...log.core.epochs import EpochEntry, LeaderEpochCache
-from ...log.core.errors import CorruptFileError
-from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from ...remote.storage import IndexType
+from ...log.core import CorruptFileError, EpochEntry, LeaderEpochCache
+from ...remote import IndexType
+from ...remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 
 SEGMENT_BYTES_MAX: Final = 2**31 - 1
 """Kafka's."""

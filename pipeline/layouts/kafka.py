@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 from uuid import UUID
 
 from ...protocol import TopicIdPartition
-from ...remote.core.segment import RemoteLogSegmentMetadata
-from ...remote.storage import IndexType, ListsPartitions, RemoteStorageError, RemoteStorageManager
+from ...remote import IndexType, ListsPartitions, RemoteStorageError, RemoteStorageManager
+from ...remote.core import RemoteLogSegmentMetadata
 from ...remote.survey import Sighting, sight
 
 

@@ -22,27 +22,32 @@ from functools import partial
 from typing import Final
 from uuid import UUID, uuid5
 
-from ...log.core.checkpoints import (
+from ...log.core import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
+    LOG_SUFFIX,
+    NO_TIMESTAMP,
     PARTITION_METADATA,
     REPLICATION_OFFSET_CHECKPOINT,
+    SNAPSHOT_SUFFIX,
+    CorruptFileError,
+    EpochEntry,
+    LeaderEpochCache,
+    OffsetIndex,
+    ProducerStateManager,
+    TimeIndex,
     decode_leader_epochs,
     decode_offsets,
     decode_partition_metadata,
+    encode_snapshot,
+    parse_directory,
+    parse_offset_file,
 )
-from ...log.core.epochs import EpochEntry, LeaderEpochCache
-from ...log.core.errors import CorruptFileError
-from ...log.core.file_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, parse_directory, parse_offset_file
-from ...log.core.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
-from ...log.core.producer_snapshot import encode_snapshot
-from ...log.core.producers import ProducerStateManager
-from ...log.segment.batch_scan import end_transaction_marker
+from ...log.segment import end_transaction_marker
 from ...protocol import CorruptRecordError, TopicIdPartition, TopicPartition
 from ...protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, parse_header
-from ...remote.core.findings import Finding, FindingKind
-from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from ...remote.storage import IndexType, ReadsObjects, RemoteResourceNotFoundError, RemoteStorageManager
+from ...remote import IndexType, ReadsObjects, RemoteResourceNotFoundError, RemoteStorageManager
+from ...remote.core import Finding, FindingKind, RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ...remote.survey import NOT_TOLD, Sighting, at_once
 
 SEGMENTS_AT_ONCE_MAX: Final = 16

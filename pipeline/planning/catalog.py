@@ -15,15 +15,18 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from ...log.core.checkpoints import decode_leader_epochs
-from ...log.core.epochs import EpochEntry
-from ...log.core.producer_snapshot import decode_snapshot
+from ...log.core import EpochEntry, decode_leader_epochs, decode_snapshot
 from ...protocol import TopicIdPartition, TopicPartition
-from ...remote.core.findings import Finding
-from ...remote.core.ledger import RemoteLogLedger
-from ...remote.core.lineage import Gap, youngest
-from ...remote.core.segment import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate, RemoteLogSegmentState
-from ...remote.storage import IndexType
+from ...remote import IndexType
+from ...remote.core import (
+    Finding,
+    Gap,
+    RemoteLogLedger,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+    youngest,
+)
 from ...remote.survey import NOT_TOLD, Sighting, at_once, enter
 from ..access.stores import SegmentStore, StoreRef
 from ..core.offset_cover import Piece, first_readable, history, pieces_of

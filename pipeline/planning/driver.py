@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from ...remote.storage import (
+from ...remote import (
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,

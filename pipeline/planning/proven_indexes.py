@@ -15,14 +15,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...log.core.errors import CorruptFileError
-from ...log.core.index import OffsetIndex, TimeIndex
+from ...log.core import CorruptFileError, OffsetIndex, TimeIndex
 from ...protocol import CorruptRecordError
 from ...protocol.records import BATCH_HEADER_SIZE, parse_header
-from ...remote.core.segment import RemoteLogSegmentMetadata
+from ...remote import IndexType, RemoteLogSegmentMetadata, RemoteStorageCorruptError
 from ...remote.index_proof import WrongIndexError, check_offset_entry
 from ...remote.segment_scan import scanned_indexes
-from ...remote.storage import IndexType, RemoteStorageCorruptError
 from ..access.stores import SegmentStore
 from ..core.offset_cover import Piece, begin_entry, end_entry
 

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from ...log.core.index import AbortedTransaction, TimestampOffset, TransactionIndex
+from ...log.core import AbortedTransaction, TimestampOffset, TransactionIndex
 from ...protocol import CorruptRecordError, OperatorError, TopicPartition
-from ...remote.core.lineage import Gap, youngest
-from ...remote.core.segment import RemoteLogSegmentMetadata
+from ...remote import IndexType, RemoteLogSegmentMetadata
+from ...remote.core import Gap, youngest
 from ...remote.index_proof import WrongIndexError, has_time_entry
-from ...remote.storage import IndexType
 from ...remote.survey import at_once
 from ..access.options import TierOptions
 from ..access.stores import SegmentStore, StoreRef

@@ -22,7 +22,7 @@ from typing import Final
 import pyarrow as pa
 
 from ...protocol import CorruptRecordError
-from ...remote.storage import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
+from ...remote import RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from ..access.options import TierOptions
 from ..access.worker import WORKER
 from ..core.arrow_batches import batches, constants

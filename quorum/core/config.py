@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ...log.core.config import INT64_MAX, UNLIMITED, LogConfig
+from ...log.core import INT64_MAX, UNLIMITED, LogConfig
 from .state import Endpoint, ReplicaKey
 from .voters import VoterSet
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from ...log.core.epochs import EpochEntry
+from ...log.core import EpochEntry
 from ...protocol.values import value
 from .effects import LogEffect, SnapshotChunkAppend
 from .messages import PeerRequest, PeerResponse, Request

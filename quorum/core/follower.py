@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...fetcher.core import DivergingEpoch, truncation_for
-from ...log.core.epochs import EpochEnd
+from ...log.core import EpochEnd
 from ...protocol import ErrorCode
 from .effects import AppendFetched
 from .messages import BeginQuorumEpochRequest, BeginQuorumEpochResponse, FetchedRecords, FetchRequest, FetchResponse

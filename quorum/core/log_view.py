@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from ...log.core.epochs import LeaderEpochCache
+from ...log.core import LeaderEpochCache
 from .effects import AppendFetched, AppendRecords, Flush, InstallSnapshot, LogEffect, Truncate
 from .events import RecoveredState
 from .state import OffsetAndEpoch

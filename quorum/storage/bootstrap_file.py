@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from ...log.disk.durable_directory import make_directory_durably
-from ...log.disk.port import Disk
+from ...log.disk import Disk, make_directory_durably
 from .snapshot_file import BOOTSTRAP_SNAPSHOT, QuorumSetup, parse_snapshot, snapshot_batches
 
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"

@@ -16,8 +16,8 @@ import json
 from pathlib import Path
 from typing import Final
 
-from ...log.core.errors import CorruptFileError
-from ...log.disk.port import Disk
+from ...log.core import CorruptFileError
+from ...log.disk import Disk
 from ...protocol import uuid_from_text, uuid_to_text
 from ..core.state import NO_DIRECTORY_ID, ElectionState, ReplicaKey
 from ..core.voters import KRAFT_VERSION_STATIC, VoterSet

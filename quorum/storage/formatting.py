@@ -19,9 +19,8 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
-from ...log.core.checkpoints import META_PROPERTIES, MetaProperties, decode_meta_properties, encode_meta_properties
-from ...log.disk.durable_directory import make_directory_durably
-from ...log.disk.port import Disk
+from ...log.core import META_PROPERTIES, MetaProperties, decode_meta_properties, encode_meta_properties
+from ...log.disk import Disk, make_directory_durably
 from ...protocol import ErrorCode, KafkaError
 from ..core.errors import QuorumStartError
 from ..core.state import ReplicaKey

@@ -25,20 +25,19 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final, Self
 
-from ...log.core.checkpoints import (
+from ...log import LogLocation, PartitionLog
+from ...log.core import (
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    CorruptFileError,
+    LeaderEpochCache,
     decode_offsets,
     decode_partition_metadata,
     encode_offsets,
     encode_partition_metadata,
 )
-from ...log.core.epochs import LeaderEpochCache
-from ...log.core.errors import CorruptFileError
-from ...log.disk.durable_directory import make_directory_durably
-from ...log.disk.port import Disk
-from ...log.partition_log import LogLocation, LogSlice, PartitionLog
-from ...log.segment.open_limit import OpenSegments
+from ...log.disk import Disk, make_directory_durably
+from ...log.segment import LogSlice, OpenSegments
 from ...protocol import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from ...protocol.fetch.messages import SnapshotId
 from ..core.config import MetadataLogConfig

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ...log.core.errors import CorruptFileError
+from ...log.core import CorruptFileError
 from ...protocol import CorruptRecordError
 from ...protocol.fetch.messages import SnapshotId
 from ...protocol.records import BatchHeader, Record, build_batch, iter_batches, iter_records

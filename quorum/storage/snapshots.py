@@ -20,8 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ...log.core.errors import CorruptFileError
-from ...log.disk.port import Disk, DiskFile
+from ...log.core import CorruptFileError
+from ...log.disk import Disk, DiskFile
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.fetch.messages import SnapshotId
 from .snapshot_file import (

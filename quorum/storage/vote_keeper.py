@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ...log.disk.port import Disk
+from ...log.disk import Disk
 from ..core.effects import PersistState, VoterProven
 from ..core.events import LogFailed, StatePersisted
 from ..core.voters import VotersAt

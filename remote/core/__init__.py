@@ -12,3 +12,59 @@ offset_runs  holds sets of offsets as runs without a gap.
 findings     declares what may be wrong with a tier.
 byte_lru     is a least-recently-used map bounded in bytes.
 """
+
+from __future__ import annotations
+
+from .byte_lru import ByteLru
+from .findings import Finding, FindingKind
+from .ledger import IllegalTransitionError, RemoteLogLedger
+from .lineage import (
+    Gap,
+    OffsetAndEpoch,
+    covering,
+    earliest_pending_upload,
+    is_within_lineage,
+    latest_tiered,
+    with_max_timestamp,
+    with_timestamp_from,
+    youngest,
+)
+from .offset_runs import OffsetRuns
+from .records import MetadataRecordError, decode_event
+from .segment import (
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+)
+from .usable import Bounds, UsableSegments
+
+__all__ = [
+    "Bounds",
+    "ByteLru",
+    "Finding",
+    "FindingKind",
+    "Gap",
+    "IllegalTransitionError",
+    "MetadataRecordError",
+    "OffsetAndEpoch",
+    "OffsetRuns",
+    "RemoteLogLedger",
+    "RemoteLogSegmentId",
+    "RemoteLogSegmentMetadata",
+    "RemoteLogSegmentMetadataUpdate",
+    "RemoteLogSegmentState",
+    "RemotePartitionDeleteMetadata",
+    "RemotePartitionDeleteState",
+    "UsableSegments",
+    "covering",
+    "decode_event",
+    "earliest_pending_upload",
+    "is_within_lineage",
+    "latest_tiered",
+    "with_max_timestamp",
+    "with_timestamp_from",
+    "youngest",
+]

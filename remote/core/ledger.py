@@ -50,7 +50,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from ...log.core.epochs import EpochEntry
+from ...log.core import EpochEntry
 from ...protocol.errors import RetriableError
 from ...protocol.topics import TopicIdPartition
 from .epoch_index import EpochSegments

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...log.core.epochs import LeaderEpochCache
+from ...log.core import LeaderEpochCache
 from .ledger import RemoteLogLedger
 from .packed import last_epoch_of, max_timestamp_of, offsets_of, unpack
 from .segment import RemoteLogSegmentMetadata

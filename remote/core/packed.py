@@ -18,7 +18,7 @@ import struct
 from typing import Final
 from uuid import UUID
 
-from ...log.core.epochs import EpochEntry
+from ...log.core import EpochEntry
 from ...protocol.topics import TopicIdPartition
 from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 

@@ -30,7 +30,7 @@ from itertools import pairwise
 from typing import Final
 from uuid import UUID
 
-from ...log.core.epochs import EpochEntry
+from ...log.core import EpochEntry
 from ...protocol.errors import PeerError
 from ...protocol.topics import TopicIdPartition, check_topic_name
 from ...protocol.wire.varint import read_uvarint, write_uvarint

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from uuid import UUID
 
-from ...log.core.epochs import EpochEntry
+from ...log.core import EpochEntry
 from ...protocol.topics import TopicIdPartition, uuid_to_text
 
 

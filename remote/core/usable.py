@@ -35,7 +35,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from ...log.core.epochs import EpochEntry, LeaderEpochCache
+from ...log.core import EpochEntry, LeaderEpochCache
 from .ledger import RemoteLogLedger
 from .lineage import is_within_lineage
 from .packed import id_of, offset_key, offsets_of, size_of, unpack

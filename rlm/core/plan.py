@@ -38,9 +38,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ...remote.core.ledger import RemoteLogLedger
-from ...remote.core.offset_runs import OffsetRuns
-from ...remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
+from ...remote.core import (
+    OffsetRuns,
+    RemoteLogLedger,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+)
 from .retention import breached_local_segments, breached_remote_segments
 from .view import LocalSegment, PartitionView, TierMode
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...remote.core.segment import RemoteLogSegmentMetadata
+from ...remote.core import RemoteLogSegmentMetadata
 from .view import LocalSegment
 
 

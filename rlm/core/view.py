@@ -12,12 +12,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from ...log.core.config import UNLIMITED, LogConfig
-from ...log.core.epochs import EpochEntry
+from ...log.core import UNLIMITED, EpochEntry, LogConfig
 from ...protocol.topics import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
-from ...remote.core.ledger import RemoteLogLedger
-from ...remote.core.segment import RemoteLogSegmentId
-from ...remote.core.usable import UsableSegments
+from ...remote.core import RemoteLogLedger, RemoteLogSegmentId, UsableSegments
 
 
 class TierMode(Enum):

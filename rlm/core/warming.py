@@ -19,11 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...log.core.config import UNLIMITED
-from ...log.core.epochs import LeaderEpochCache
-from ...remote.core.ledger import RemoteLogLedger
-from ...remote.core.lineage import is_within_lineage
-from ...remote.core.segment import RemoteLogSegmentMetadata
+from ...log.core import UNLIMITED, LeaderEpochCache
+from ...remote.core import RemoteLogLedger, RemoteLogSegmentMetadata, is_within_lineage
 from .view import TierPolicy
 
 

@@ -9,8 +9,7 @@ from pathlib import Path, PurePath
 from random import Random
 from typing import Final
 
-from ...log.core.checkpoints import RECOVERY_POINT_CHECKPOINT, decode_offsets
-from ...log.core.file_names import parse_directory
+from ...log.core import RECOVERY_POINT_CHECKPOINT, decode_offsets, parse_directory
 from ...protocol import CorruptRecordError
 from ...protocol.records import iter_batches
 from ..machine.filesystem import SimFilesystem

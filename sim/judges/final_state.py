@@ -10,13 +10,11 @@ from uuid import UUID
 from ...broker.cluster import ClusterImage
 from ...broker.node import Broker
 from ...broker.replicas.partition import Partition
-from ...log.core.checkpoints import META_PROPERTIES, decode_meta_properties
-from ...log.core.file_names import TRANSACTION_INDEX_SUFFIX
-from ...log.core.index import TransactionIndex
-from ...log.partition_log import PartitionLog
+from ...log import PartitionLog
+from ...log.core import META_PROPERTIES, TRANSACTION_INDEX_SUFFIX, TransactionIndex, decode_meta_properties
 from ...plugins.layout import segment_key
 from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, TopicPartition
-from ...remote.core.lineage import is_within_lineage
+from ...remote.core import is_within_lineage
 from ..machine.filesystem import Inode, SimFilesystem
 from ..machine.objects import SimObjectStore
 from .core.acknowledged_writes import Anomaly

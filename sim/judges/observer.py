@@ -16,8 +16,8 @@ from ...broker.node import Broker
 from ...broker.replicas.leadership import Leadership
 from ...broker.replicas.partition import Partition
 from ...fetcher.core import LeaderReplicas
-from ...log.core.epochs import EpochEntry
-from ...log.partition_log import PartitionLog
+from ...log import PartitionLog
+from ...log.core import EpochEntry
 from ...protocol import TopicIdPartition, TopicPartition
 from ..machine.process import Process
 from .core.events import (

@@ -32,9 +32,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
 
-from ...log.core.file_names import LOG_SUFFIX, parse_directory
-from ...log.disk.port import Buffer, DirectoryEntry, DiskSpace
-from ...log.disk.sending import send_copy
+from ...log.core import LOG_SUFFIX, parse_directory
+from ...log.disk import Buffer, DirectoryEntry, DiskSpace, send_copy
 from ...protocol import CLUSTER_METADATA_TOPIC
 from .chance import exponential
 from .filesystem import Inode, SimFilesystem, os_error

@@ -28,7 +28,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from ...log.disk.port import DirectoryEntry, DiskSpace
+from ...log.disk import DirectoryEntry, DiskSpace
 
 UNLIMITED_BYTES: Final = 2**40
 

@@ -23,7 +23,7 @@ from random import Random
 from typing import Any, Literal, Protocol, TypeVar
 
 from ...broker.environment import NodeEnvironment
-from ...log.disk.directory_lock import LogDirectoryLockedError
+from ...log.disk import LogDirectoryLockedError
 from ...protocol import RetriableError
 from .clock import WallClock
 from .disk import DiskFaults, SimDisk

@@ -31,7 +31,7 @@ from random import Random
 from typing import Final
 
 from ...plugins.object_storage import ObjectRemoteStorage, StorageConfig
-from ...remote.storage import (
+from ...remote import (
     IndexType,
     RemoteResourceNotFoundError,
     RemoteStorageError,

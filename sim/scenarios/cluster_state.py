@@ -9,13 +9,11 @@ from ...broker.node import Broker
 from ...broker.tier import manager_config
 from ...controller import snapshot_records
 from ...controller.service import ControllerService
-from ...log.partition_log import PartitionLog
+from ...log import PartitionLog
 from ...plugins.layout import partition_directory, segment_keys
 from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...quorum import RaftState
-from ...remote.core.ledger import RemoteLogLedger
-from ...remote.core.lineage import covering
-from ...remote.core.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from ...remote.core import RemoteLogLedger, RemoteLogSegmentMetadata, RemoteLogSegmentState, covering
 from ..judges.core.truth import ClusterTruth
 from ..judges.final_state import Brokers, not_converged
 from ..machine.clock import EPOCH_MS

@@ -13,9 +13,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from ...log.disk.directory_lock import lock_directory
-from ...log.disk.os_disk import OsDisk
-from ...log.disk.port import Buffer, DirectoryEntry, DiskFile, DiskSpace
+from ...log.disk import Buffer, DirectoryEntry, DiskFile, DiskSpace, OsDisk, lock_directory
 from ...log.keeper import HeldLock
 
 ROOT = Path("/")

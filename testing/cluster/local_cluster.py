@@ -33,15 +33,15 @@ from ...controller.image.image import MetadataImage
 from ...controller.image.registrations import PartitionRegistration
 from ...controller.service import ControllerService, open_controller
 from ...fetcher.core import EARLIEST_PENDING_UPLOAD_TIMESTAMP, FetchIsolation, special_offset
-from ...log.partition_log import PartitionLog
+from ...log import PartitionLog
 from ...protocol.net.client import Address
 from ...protocol.topics import TopicPartition, uuid_to_text
 from ...quorum import controller_config
 from ...quorum.core.state import ReplicaKey
 from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
-from ...remote.core.lineage import OffsetAndEpoch
+from ...remote import RemoteStorageManager
+from ...remote.core import OffsetAndEpoch
 from ...remote.registry import load_remote_storage
-from ...remote.storage import RemoteStorageManager
 from .clients import CLIENTS, AiokafkaClients, ClientName, Clients, ConfluentClients, KafkaPythonClients
 from .configs import (
     CONTROLLER_ID,

@@ -7,14 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from ...protocol.topics import TopicIdPartition
-from ...remote.core.segment import RemoteLogSegmentMetadata
-from ...remote.storage import (
-    IndexType,
-    LogSegmentData,
-    RemoteObject,
-    RemoteStorageError,
-    RemoteStorageManager,
-)
+from ...remote import IndexType, LogSegmentData, RemoteObject, RemoteStorageError, RemoteStorageManager
+from ...remote.core import RemoteLogSegmentMetadata
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import pytest
 
 from tierfetch.broker.cluster.view import BrokerRegistration
 from tierfetch.broker.config.broker_config import BrokerConfig, parse
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.disk import OsDisk
 from tierfetch.tests.broker.hosting import Host
 from tierfetch.tests.fakes.cluster_view import FakeClusterView
 

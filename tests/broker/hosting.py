@@ -10,10 +10,8 @@ from tierfetch.broker.cluster.view import NewTopic
 from tierfetch.broker.replicas.hosted_partitions import HostedPartitions
 from tierfetch.broker.replicas.leadership import PartitionServices
 from tierfetch.broker.replicas.partition import Partition
-from tierfetch.log.core.checkpoints import PARTITION_METADATA, encode_partition_metadata
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.producer_state import AppendOrigin
-from tierfetch.log.disk.port import Disk
+from tierfetch.log.core import PARTITION_METADATA, AppendOrigin, LogConfig, encode_partition_metadata
+from tierfetch.log.disk import Disk
 from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.log.segment.open_limit import OpenSegments
 from tierfetch.protocol.records import Compression, Record, build_batch

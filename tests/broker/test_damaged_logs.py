@@ -10,8 +10,8 @@ import pytest
 from tierfetch.broker.cluster.view import NO_LEADER, PartitionRegistration
 from tierfetch.broker.replicas.damaged_logs import is_spare
 from tierfetch.broker.replicas.partition import Partition
+from tierfetch.log.core import AppendOrigin
 from tierfetch.log.core.checkpoints import CLEAN_SHUTDOWN
-from tierfetch.log.core.producer_state import AppendOrigin
 from tierfetch.log.keeper.damage import damage_of
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition

@@ -9,8 +9,7 @@ import pytest
 from tierfetch.broker.handlers.delete_records import DeleteRecordsHandler
 from tierfetch.broker.replicas.partition import Partition
 from tierfetch.fetcher.core.leader_replicas import FollowerFetch
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.core import AppendOrigin, LogConfig
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic

@@ -14,7 +14,7 @@ import pytest
 
 from tierfetch.broker.replicas import directory_moves
 from tierfetch.broker.replicas.directory_moves import DirectoryMoves
-from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.core import AppendOrigin
 from tierfetch.log.keeper.future_logs import advance
 from tierfetch.log.keeper.log_directory import LogDirectory
 from tierfetch.log.partition_log import PartitionLog

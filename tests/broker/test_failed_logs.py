@@ -19,7 +19,7 @@ from tierfetch.broker.cluster.view import NO_LEADER, ClusterImage, PartitionRegi
 from tierfetch.broker.replicas.failed_logs import FORGIVEN_S, NO_EPOCH, FailedLog, FailedLogs, obstacle
 from tierfetch.broker.replicas.hosted_partitions import LogFailures
 from tierfetch.controller.core.state import LOST_DIRECTORY
-from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.core import AppendOrigin
 from tierfetch.log.disk.open_file import OsFile
 from tierfetch.log.keeper.manager import LogManager
 from tierfetch.log.partition_log import LogLocation, PartitionLog

@@ -12,9 +12,7 @@ import pytest
 from tierfetch.broker.handlers.fetch import FetchHandler
 from tierfetch.broker.handlers.fetch_reads import FetchReads
 from tierfetch.broker.replicas.partition import Partition
-from tierfetch.log.core import index
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.core import AppendOrigin, LogConfig, index
 from tierfetch.log.segment.slices import LogSlice
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError

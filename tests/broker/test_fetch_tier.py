@@ -10,7 +10,7 @@ import pytest
 
 from tierfetch.broker.handlers import tier_reads
 from tierfetch.broker.handlers.fetch import FetchHandler
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import LogConfig
 from tierfetch.log.segment.slices import LogSlice
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError

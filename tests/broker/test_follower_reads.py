@@ -16,8 +16,7 @@ from tierfetch.broker.handlers.fetch import FetchHandler
 from tierfetch.broker.replicas.partition import Partition
 from tierfetch.broker.replicas.thin_replicas import ThinReplicas, WarmingLimits
 from tierfetch.fetcher.core.leader_replicas import FollowerFetch
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.core import AppendOrigin, LogConfig
 from tierfetch.log.replica.state import LogOffsets
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode

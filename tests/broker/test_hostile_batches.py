@@ -10,8 +10,7 @@ import pytest
 from tierfetch.broker.groups.core.group_state import GroupSettings
 from tierfetch.broker.groups.core.shard import Shard
 from tierfetch.broker.groups.loader import replay_batch
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.core import AppendOrigin, LogConfig
 from tierfetch.protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from tierfetch.protocol.net.pace import ELEMENTS_PER_ITERATION
 from tierfetch.protocol.records import Record, build_batch, parse_header

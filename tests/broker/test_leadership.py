@@ -16,8 +16,7 @@ from tierfetch.broker.replicas.leadership import Leadership
 from tierfetch.broker.replicas.partition import Partition
 from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.fetcher.core.leader_replicas import FollowerFetch
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.core import AppendOrigin, LogConfig
 from tierfetch.log.replica.state import LogState
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition

@@ -19,7 +19,7 @@ from tierfetch.broker.groups.settings import CoordinatorSettings
 from tierfetch.broker.handlers.log_dirs import LogDirHandler
 from tierfetch.broker.handlers.table import HandlerServices, handler_table
 from tierfetch.broker.metadata_topic import BrokerMetadataTopic
-from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.core import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch.messages import FetchResponse
@@ -32,7 +32,7 @@ from tierfetch.protocol.wire.produce import (
     ProduceResponse,
     ProduceTopicResponse,
 )
-from tierfetch.remote.metadata import RemoteLogMetadataError
+from tierfetch.remote import RemoteLogMetadataError
 from tierfetch.remote.metadata_topic import MetadataTopicSettings
 from tierfetch.tests.broker.hosting import NOW_MS, Host, batch
 from tierfetch.tests.broker.waiting import until

@@ -34,8 +34,8 @@ from tierfetch.broker.metrics import (
     tier_metrics,
 )
 from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
-from tierfetch.log.core.producer_state import AppendOrigin
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.core import AppendOrigin
+from tierfetch.log.disk import OsDisk
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.net.server import Server

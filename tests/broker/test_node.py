@@ -17,10 +17,8 @@ from tierfetch.broker.node import StartError, open_broker
 from tierfetch.broker.peers import bootstrap_settings
 from tierfetch.broker.replicas.manager import ReplicaManager
 from tierfetch.fetcher.policy_registry import ConfiguredPolicies
-from tierfetch.log.core.checkpoints import LEADER_EPOCH_CHECKPOINT
-from tierfetch.log.core.producer_state import AppendOrigin
-from tierfetch.log.disk.os_disk import OsDisk
-from tierfetch.log.disk.port import Buffer
+from tierfetch.log.core import LEADER_EPOCH_CHECKPOINT, AppendOrigin
+from tierfetch.log.disk import Buffer, OsDisk
 from tierfetch.log.keeper.log_directory import HeldLock
 from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.protocol.errors import ErrorCode, KafkaError

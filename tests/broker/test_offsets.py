@@ -10,8 +10,7 @@ import pytest
 from tierfetch.broker.handlers.offsets import OffsetHandlers, RemoteOffsets
 from tierfetch.broker.replicas.partition import Partition
 from tierfetch.fetcher.core.leader_replicas import FollowerFetch
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry, LogConfig
 from tierfetch.log.partition_log import PartitionLog, TimestampAndOffset
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
@@ -26,8 +25,8 @@ from tierfetch.protocol.messages.offsets import (
     OffsetForLeaderTopic,
 )
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.segment import (
+from tierfetch.remote.core import (
+    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,

@@ -11,8 +11,7 @@ import pytest
 from tierfetch.broker.handlers.produce import ProduceHandler
 from tierfetch.broker.replicas.partition import Partition
 from tierfetch.fetcher.core.leader_replicas import FollowerFetch
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.core import AppendOrigin, LogConfig
 from tierfetch.log.partition_log import LogAppendInfo
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError

@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from tierfetch.broker.core.recompression import CODECS, recompressed
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.core import AppendOrigin, LogConfig
 from tierfetch.protocol.errors import CorruptRecordError, KafkaError
 from tierfetch.protocol.records import Compression, check_batch, iter_records, parse_header
 from tierfetch.tests.broker.hosting import Host, batch

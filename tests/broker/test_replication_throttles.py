@@ -11,7 +11,7 @@ from tierfetch.broker.cluster.topic_config import TopicConfigs
 from tierfetch.broker.config.broker_config import parse
 from tierfetch.broker.handlers.fetch import FetchHandler
 from tierfetch.broker.replicas.replication_throttles import LEADER_KEY, ReplicationThrottles
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import LogConfig
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.tests.broker.hosting import Host, append, batch
 from tierfetch.tests.broker.test_fetch import fetched, from_follower, sessions

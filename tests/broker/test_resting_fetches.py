@@ -20,7 +20,7 @@ from tierfetch.broker.cluster.view import NO_EPOCHS, BrokerRegistration, Partiti
 from tierfetch.broker.handlers.fetch import FetchHandler
 from tierfetch.broker.handlers.fetch_reads import FetchReads
 from tierfetch.broker.replicas.partition import Partition
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.disk import OsDisk
 from tierfetch.log.segment.slices import LogSlice
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode

@@ -18,7 +18,7 @@ from tierfetch.broker.handlers.produce import ProduceHandler
 from tierfetch.broker.tier import manager_config
 from tierfetch.fetcher.core.epoch_fetch import FetchIsolation
 from tierfetch.fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, special_offset
-from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.core import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic

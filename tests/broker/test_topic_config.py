@@ -17,7 +17,7 @@ from tierfetch.broker.cluster.topic_config import (
 )
 from tierfetch.broker.cluster.view import BrokerRegistration, NewTopic
 from tierfetch.broker.config.broker_config import parse
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import LogConfig
 from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from tierfetch.protocol.wire.config_resources import ConfigSource, DescribedConfig
 from tierfetch.tests.broker.images import image

@@ -10,8 +10,7 @@ import pytest
 from tierfetch.broker.groups.coordinator import GroupCoordinator
 from tierfetch.broker.groups.settings import CoordinatorSettings
 from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
-from tierfetch.log.core.index import AbortedTransaction
-from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.core import AbortedTransaction, AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.producers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest

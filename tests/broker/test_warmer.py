@@ -14,20 +14,14 @@ import pytest
 from tierfetch.broker.replicas import warmer as warmer_module
 from tierfetch.broker.replicas.thin_replicas import WarmingLimits
 from tierfetch.broker.replicas.warmer import Warmer, WarmerSettings
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.core import CorruptFileError, LogConfig
 from tierfetch.log.core.free_space import FreeSpace
 from tierfetch.log.replica.state import LogOffsets
 from tierfetch.log.replica.warming import SegmentToWarm
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.storage import (
-    IndexType,
-    RemoteResourceNotFoundError,
-    RemoteStorageCorruptError,
-    RemoteStorageError,
-)
+from tierfetch.remote import IndexType, RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
+from tierfetch.remote.core import RemoteLogLedger
 from tierfetch.tests.remote.builders import PARTITION, epochs_of, ledger_of, segment
 
 SEGMENTS = (segment(1, 0, 59, (0, 0)), segment(2, 60, 99, (0, 60)), segment(3, 100, 149, (0, 100)))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tierfetch.cli.admin import broker_wait
-from tierfetch.cli.admin.broker_wait import BrokerProgress, WaitingBar, wait_for
+from tierfetch.cli.admin.broker_wait import BrokerProgress, WaitingBar, some, wait_for
+from tierfetch.cli.admin.local_state import LocalState
 from tierfetch.cli.cluster_session import Cluster, ListedTopic
+from tierfetch.cli.main import cli
+from tierfetch.protocol import TopicPartition
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.extensions import NOT_THIN, NOT_WARMED
 from tierfetch.protocol.messages.cluster import (
@@ -20,6 +25,7 @@ from tierfetch.protocol.messages.cluster import (
     MetadataResponsePartition,
 )
 from tierfetch.protocol.net.client import Address, BrokerUnavailableError
+from tierfetch.testing import InProcessCluster
 
 HERE = Address("127.0.0.1", 1)
 Look = tuple[set[int], list[list[int]], int] | tuple[set[int], list[list[int]], int, int]
@@ -76,8 +82,8 @@ async def test_until_every_replica_is_in_sync() -> None:
     assert await waited(
         ({1}, [[1], [1]], NOT_WARMED), None, ({1, 2}, [[1], [1, 2]], NOT_WARMED), ({1, 2}, [[1, 2], [2, 1]], 4000)
     ) == [
-        "broker 2 is not alive",
-        "broker 2: 1 of 2 replicas are in sync",
+        "broker 2 is not alive: it is fenced or not registered",
+        "broker 2: 1 of 2 replicas are in sync; not yet t-0 (leader 1)",
         "broker 2: 2 of 2 replicas are in sync",
     ]
 
@@ -99,9 +105,10 @@ async def test_F11_and_until_no_replica_is_thin_though_nothing_comes_from_the_ti
         ({1, 2}, both, NOT_WARMED),
     ]
     assert await waited(*looks, warm=True) == [
-        "broker 2: 1 of 2 replicas are thin, warm in 0:01:30 at the latest",
-        "broker 2: 1 of 2 replicas are thin, warm in 0:01:30 at the latest; 3.9 KiB, 0:00:04 to come from the tier",
-        "broker 2: 1 of 2 replicas are thin, warm in 0:00:01 at the latest",
+        "broker 2: 1 of 2 replicas are thin (t-0), warm in 0:01:30 at the latest",
+        "broker 2: 1 of 2 replicas are thin (t-0), warm in 0:01:30 at the latest; 3.9 KiB, 0:00:04 to come from the"
+        " tier",
+        "broker 2: 1 of 2 replicas are thin (t-0), warm in 0:00:01 at the latest",
         "broker 2: 2 of 2 replicas are in sync",
     ]
     assert await waited(*looks) == ["broker 2: 2 of 2 replicas are in sync"]
@@ -119,7 +126,7 @@ async def test_a_broker_that_does_not_tell_what_it_lacks_is_not_warm(monkeypatch
 @pytest.mark.parametrize(
     ("look", "said"),
     [
-        (({1, 2}, [[1], [1, 2]], NOT_WARMED), "1 of 2 replicas are in sync, after 0 s"),
+        (({1, 2}, [[1], [1, 2]], NOT_WARMED), r"1 of 2 replicas are in sync; not yet t-0 \(leader 1\), after 0 s"),
         (None, "nobody answers, after 0 s"),
     ],
 )
@@ -135,3 +142,55 @@ def test_off_a_terminal_each_change_is_a_line(capsys: pytest.CaptureFixture[str]
             bar.show(BrokerProgress(2, is_alive=True, replicas=2, in_sync=in_sync))
     printed = capsys.readouterr().err.splitlines()
     assert printed == ["broker 2: 1 of 2 replicas are in sync", "broker 2: 2 of 2 replicas are in sync"]
+
+
+def test_off_a_terminal_a_long_wait_is_a_line_every_half_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    with WaitingBar(clock=lambda: now[0]) as bar:
+        for now[0] in (0.0, 0.5, 29.5, 30.0, 45.0, 60.0):
+            bar.show(BrokerProgress(2, is_alive=True, replicas=2, in_sync=1))
+    printed = capsys.readouterr().err.splitlines()
+    text = "broker 2: 1 of 2 replicas are in sync"
+    assert printed == [text, f"{text}, for 0:00:30 so far", f"{text}, for 0:01:00 so far"]
+
+
+async def test_it_says_which_replicas_the_broker_cannot_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def state(*_: object) -> LocalState:
+        return LocalState(5, {}, out_of_service=frozenset({TopicPartition("t", 0)}))
+
+    monkeypatch.setattr(broker_wait, "local_state", state)
+    said = r"not yet t-0 \(leader 1\); the broker cannot serve t-0: its log says why, after 0 s"
+    with pytest.raises(KafkaError, match=said):
+        await waited(({1, 2}, [[1], [1, 2]], NOT_WARMED), timeout_s=0)
+
+
+def test_of_many_replicas_three_are_named() -> None:
+    assert some(["a", "b", "c"]) == "a, b, c"
+    assert some(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+
+
+@pytest.mark.slow
+@pytest.mark.tierfetch(brokers=2)
+def test_F11_a_wiped_brokers_replica_is_thin_and_warm_waits_for_it(tierfetch_cluster: InProcessCluster) -> None:
+    cluster = tierfetch_cluster
+    cluster.create_topic("t", 1, tiered=True)
+    cluster.produce("t", b"one", b"two")
+    cluster.roll_segments("t")
+    cluster.wait_tiered("t")
+    wiped = 3 - cluster.leader("t")
+    cluster.kill(wiped)
+    cluster.start(wiped, wipe=True)
+    cluster.wait_isr("t")
+
+    def run(*words: str):
+        return CliRunner().invoke(cli, [*words, "--bootstrap", cluster.bootstrap])
+
+    in_sync = run("brokers", "wait", str(wiped), "--timeout", "60")
+    assert in_sync.exit_code == 0, in_sync.output
+    warm = run("brokers", "wait", str(wiped), "--warm", "--timeout", "1")
+    assert warm.exit_code == 1
+    assert "replicas are thin (t-0), warm in " in warm.stderr
+    (row,) = json.loads(run("topics", "describe", "t", "--json").stdout)
+    assert row["thin"] == [wiped]
+    rows = json.loads(run("brokers", "list", "--json").stdout)
+    assert {row["broker"]: row["thin"] for row in rows} == {wiped: 1, 3 - wiped: 0}

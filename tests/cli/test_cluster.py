@@ -16,7 +16,7 @@ from tierfetch.cli.local_cluster import BrokerFailedError
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.local_servers import LocalServers
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.storage import RemoteObject, RemoteStorageError, RemoteStorageRefusedError
+from tierfetch.remote import RemoteObject, RemoteStorageError, RemoteStorageRefusedError
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 
 KINDS = (LocalQuorum, LocalServers)

@@ -13,7 +13,7 @@ from crc32c import crc32c
 
 from tierfetch.cli.dump_log import dump_log
 from tierfetch.cli.dump_rows import BATCH_BYTES_MAX, parse_path, read_batches, text_lines
-from tierfetch.log.core.producer_snapshot import encode_snapshot
+from tierfetch.log.core import encode_snapshot
 from tierfetch.log.core.producer_state import ProducerStateEntry
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import Compression, Record, build_batch

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tierfetch.cli.main import cli
-from tierfetch.log.core.checkpoints import decode_meta_properties
+from tierfetch.log.core import decode_meta_properties
 from tierfetch.protocol.topics import uuid_to_text
 from tierfetch.quorum.storage.snapshot_file import parse_snapshot
 

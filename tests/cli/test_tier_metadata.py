@@ -12,7 +12,7 @@ import pytest
 from tierfetch.cli.tier import ledgers as ledgers_module
 from tierfetch.cli.tier.ledgers import MetadataTopicLedgers, MetadataUnavailableError
 from tierfetch.cli.tier.verify import Audits, surveyed, verify
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
@@ -34,18 +34,18 @@ from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.net.server import Server
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
+from tierfetch.remote import IndexType, RemoteStorageError
 from tierfetch.remote.audit import AuditReport
-from tierfetch.remote.core.findings import FindingKind
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.records import encode_event
-from tierfetch.remote.core.segment import (
-    RemoteLogEvent,
+from tierfetch.remote.core import (
+    FindingKind,
+    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
-from tierfetch.remote.storage import IndexType, RemoteStorageError
+from tierfetch.remote.core.records import encode_event
+from tierfetch.remote.core.segment import RemoteLogEvent
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.protocol.wire_fakes import HOST, serving
 

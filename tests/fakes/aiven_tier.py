@@ -17,8 +17,8 @@ from typing import Any
 import zstandard
 
 from tierfetch.protocol.topics import uuid_to_text
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
-from tierfetch.remote.storage import IndexType
+from tierfetch.remote import IndexType
+from tierfetch.remote.core import RemoteLogSegmentMetadata
 
 INDEXES = (
     (IndexType.OFFSET, "offset"),

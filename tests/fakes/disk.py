@@ -47,7 +47,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
-from tierfetch.log.disk.port import Buffer, DirectoryEntry, DiskSpace
+from tierfetch.log.disk import Buffer, DirectoryEntry, DiskSpace
 from tierfetch.tests.fakes.faults import FailNth, failures
 
 __all__ = ["DiskCrash", "Effect", "FailNth", "MemoryDisk", "MemoryFile", "Unsynced", "failures"]

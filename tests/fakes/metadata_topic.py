@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.remote.metadata import RemoteLogMetadataError
+from tierfetch.remote import RemoteLogMetadataError
 from tierfetch.remote.metadata_topic import NO_EPOCH, MetadataBatch, MetadataTopicSettings
 
 POLL_S = 0.02

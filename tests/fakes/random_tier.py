@@ -15,20 +15,23 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from tierfetch.log.core.checkpoints import (
-    encode_leader_epochs,
+from tierfetch.log.core import (
+    EpochEntry,
+    OffsetIndex,
+    ProducerStateManager,
+    TimeIndex,
+    TransactionIndex,
     encode_offsets,
     encode_partition_metadata,
+    encode_snapshot,
 )
-from tierfetch.log.core.epochs import EpochEntry
-from tierfetch.log.core.index import OffsetIndex, TimeIndex, TransactionIndex
-from tierfetch.log.core.producer_snapshot import encode_snapshot
-from tierfetch.log.core.producers import CompletedTransaction, ProducerStateManager
+from tierfetch.log.core.checkpoints import encode_leader_epochs
+from tierfetch.log.core.producers import CompletedTransaction
 from tierfetch.protocol.records import Compression, Record, TimestampType, build_batch, parse_header
 from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.topics import TopicIdPartition, uuid_to_text
-from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from tierfetch.remote.storage import IndexType
+from tierfetch.remote import IndexType
+from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 
 PARTITION = TopicIdPartition(uuid.UUID(int=0xA17E), "random", 0)
 START_MS = 1_700_000_000_000

@@ -17,15 +17,15 @@ import asyncio
 from collections.abc import Collection
 
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.segment import (
-    RemoteLogEvent,
+from tierfetch.remote import RemoteLogMetadataError
+from tierfetch.remote.core import (
+    RemoteLogLedger,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemotePartitionDeleteMetadata,
 )
+from tierfetch.remote.core.segment import RemoteLogEvent
 from tierfetch.remote.ledger_book import LedgerBook, partition_of
-from tierfetch.remote.metadata import RemoteLogMetadataError
 
 
 class SharedMetadata:

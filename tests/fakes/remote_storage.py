@@ -16,8 +16,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from tierfetch.remote.storage import (
+from tierfetch.remote import (
     IndexType,
     LogSegmentData,
     RemoteObject,
@@ -25,6 +24,7 @@ from tierfetch.remote.storage import (
     RemoteStorageError,
     RemoteStorageTimeoutError,
 )
+from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.tests.fakes.faults import FailNth
 
 ObjectKey = tuple[RemoteLogSegmentId, IndexType | None]

@@ -19,10 +19,8 @@ from tierfetch.fetcher.core.bootstrap import (
 )
 from tierfetch.fetcher.core.epoch_fetch import FetchIsolation, Refuse, end_offset_for_leader_epoch
 from tierfetch.fetcher.core.leader_offsets import special_offset
-from tierfetch.log.core.epochs import EpochEnd
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.lineage import OffsetAndEpoch
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
+from tierfetch.log.core import EpochEnd
+from tierfetch.remote.core import OffsetAndEpoch, RemoteLogLedger, RemoteLogSegmentMetadata
 from tierfetch.tests.fetcher.model_log import ModelLog
 from tierfetch.tests.fetcher.model_tier import ledger_of
 

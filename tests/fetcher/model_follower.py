@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from tierfetch.log.core.epochs import LeaderEpochCache
+from tierfetch.log.core import LeaderEpochCache
 from tierfetch.log.keeper.side_directories import AdoptedState
 from tierfetch.log.replica.state import LogOffsets
 from tierfetch.protocol.errors import ErrorCode, KafkaError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from tierfetch.fetcher.core.epoch_fetch import LeaderView
-from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.core import EpochEntry, LeaderEpochCache
 from tierfetch.protocol.records import Record, build_batch
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from tierfetch.log.core import EpochEntry, ProducerStateManager
 from tierfetch.log.core.checkpoints import encode_leader_epochs
-from tierfetch.log.core.epochs import EpochEntry
-from tierfetch.log.core.producers import ProducerStateManager
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.segment import (
+from tierfetch.remote import IndexType
+from tierfetch.remote.core import (
+    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
-from tierfetch.remote.storage import IndexType
 from tierfetch.tests.fakes.remote_metadata import InMemoryRemoteLogMetadataManager, SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.fetcher.model_log import ModelLog

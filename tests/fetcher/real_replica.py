@@ -20,10 +20,8 @@ from tierfetch.fetcher.core.epoch_fetch import (
 from tierfetch.fetcher.core.leader_offsets import special_offset
 from tierfetch.fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
 from tierfetch.fetcher.ports import Arrived
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.epochs import EpochEnd, LeaderEpochCache
-from tierfetch.log.core.producer_state import AppendOrigin
-from tierfetch.log.disk.port import Disk
+from tierfetch.log.core import AppendOrigin, EpochEnd, LeaderEpochCache, LogConfig
+from tierfetch.log.disk import Disk
 from tierfetch.log.keeper.log_directory import LogServices
 from tierfetch.log.keeper.manager import LogManager
 from tierfetch.log.keeper.replace_replica import adopt
@@ -35,9 +33,8 @@ from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.lineage import OffsetAndEpoch
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
-from tierfetch.remote.storage import IndexType, LogSegmentData
+from tierfetch.remote import IndexType, LogSegmentData
+from tierfetch.remote.core import OffsetAndEpoch, RemoteLogSegmentMetadata
 from tierfetch.tests.fetcher.model_tier import PARTITION, ModelTier, segment
 
 DIRECTORY = Path("/data")

@@ -17,11 +17,10 @@ from tierfetch.fetcher.core.epoch_fetch import (
 from tierfetch.fetcher.core.leader_offsets import special_offset
 from tierfetch.fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
 from tierfetch.fetcher.ports import Arrived
-from tierfetch.log.core.epochs import EpochEnd
+from tierfetch.log.core import EpochEnd
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.lineage import OffsetAndEpoch
+from tierfetch.remote.core import OffsetAndEpoch, RemoteLogLedger
 from tierfetch.tests.fetcher.model_log import ModelLog, batch_of
 
 FOLLOWER_ID = 2

@@ -9,18 +9,17 @@ import pytest
 
 from tierfetch.fetcher.aux_state import AskAgainError, AuxState, AuxStateBuilder, LedgerBehindError
 from tierfetch.fetcher.core.bootstrap import AdoptFromTier
+from tierfetch.log.core import EpochEntry, ProducerStateManager
 from tierfetch.log.core.checkpoints import encode_leader_epochs
-from tierfetch.log.core.epochs import EpochEntry
-from tierfetch.log.core.producers import ProducerStateManager
 from tierfetch.protocol.records import Record, build_batch, parse_header
-from tierfetch.remote.core.segment import RemoteLogSegmentState
-from tierfetch.remote.metadata import RemoteLogMetadataError
-from tierfetch.remote.storage import (
+from tierfetch.remote import (
     IndexType,
+    RemoteLogMetadataError,
     RemoteStorageCorruptError,
     RemoteStorageError,
     RemoteStorageTimeoutError,
 )
+from tierfetch.remote.core import RemoteLogSegmentState
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fetcher.model_log import ModelLog, model_log, worked_log
 from tierfetch.tests.fetcher.model_tier import PARTITION, ModelTier, segment, update

@@ -36,8 +36,7 @@ from tierfetch.fetcher.core.policies import (
     boundary_keeping,
 )
 from tierfetch.protocol.errors import KafkaError
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.lineage import OffsetAndEpoch
+from tierfetch.remote.core import OffsetAndEpoch, RemoteLogLedger
 from tierfetch.tests.fetcher.conversation import Leader, converse, decide
 from tierfetch.tests.fetcher.model_log import ModelLog, model_log
 from tierfetch.tests.fetcher.model_tier import ledger_of, segment

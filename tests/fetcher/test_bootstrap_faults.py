@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fetcher.cluster import Cluster, until
 from tierfetch.tests.fetcher.model_log import model_log

@@ -26,7 +26,7 @@ from tierfetch.fetcher.core.epoch_fetch import (
     truncation_for,
     validate_fetch,
 )
-from tierfetch.log.core.epochs import EpochEnd
+from tierfetch.log.core import EpochEnd
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.tests.fetcher.model_log import ModelLog, epochs_of, model_log
 

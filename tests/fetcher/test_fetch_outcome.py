@@ -8,7 +8,7 @@ from tierfetch.fetcher.core.bootstrap import Trigger
 from tierfetch.fetcher.core.fetch_outcome import BackOff, Begin, Cut, Outcome, Stop, outcome_of
 from tierfetch.fetcher.core.fetched_records import base_offset_of, whole_batches
 from tierfetch.fetcher.core.partition_fetch import FetchedPartition
-from tierfetch.log.core.epochs import EpochEnd
+from tierfetch.log.core import EpochEnd
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.tests.fetcher.cluster import Cluster, until
 from tierfetch.tests.fetcher.model_follower import ModelFollower

@@ -9,8 +9,7 @@ import pytest
 from tierfetch.fetcher.core.epoch_fetch import FetchIsolation, LeaderView, Refuse
 from tierfetch.fetcher.core.leader_offsets import special_offset
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.lineage import OffsetAndEpoch
+from tierfetch.remote.core import OffsetAndEpoch, RemoteLogLedger
 from tierfetch.tests.fetcher.model_log import epochs_of
 from tierfetch.tests.fetcher.model_tier import ledger_of, segment
 

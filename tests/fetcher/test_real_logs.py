@@ -15,7 +15,7 @@ from tierfetch.fetcher.aux_state import AuxStateBuilder
 from tierfetch.fetcher.bootstrap_runner import Bootstrapper, BootstrapSettings
 from tierfetch.fetcher.core.policies import TierFirst
 from tierfetch.fetcher.replica_fetcher import ReplicaFetcher
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.tests.fakes.disk import FailNth, MemoryDisk, Unsynced, failures
 from tierfetch.tests.fetcher.cluster import QUICK, until

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from tierfetch.fetcher.core.policies import BoundedLocal, BoundedLocalConfig, EarliestPendingUpload, LocalLogStart
-from tierfetch.log.core.epochs import EpochEnd, EpochEntry
+from tierfetch.log.core import EpochEnd, EpochEntry
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.remote.storage import IndexType
+from tierfetch.remote import IndexType
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fetcher.cluster import QUICK, Cluster, until, worked_cluster
 from tierfetch.tests.fetcher.model_follower import ModelFollower

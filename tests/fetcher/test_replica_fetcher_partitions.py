@@ -13,9 +13,9 @@ from tierfetch.fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMEST
 from tierfetch.fetcher.core.policies import EarliestPendingUpload, LocalLogStart, TierFirst
 from tierfetch.fetcher.followed_replica import ReplicaState
 from tierfetch.fetcher.replica_fetcher import FetcherConfig
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.remote.core.lineage import OffsetAndEpoch
+from tierfetch.remote.core import OffsetAndEpoch
 from tierfetch.sim.machine.loop import SimLoop
 from tierfetch.tests.fetcher.cluster import OTHER, QUICK, Cluster, until, worked_cluster
 from tierfetch.tests.fetcher.model_follower import ModelFollower

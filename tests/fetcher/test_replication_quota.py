@@ -13,7 +13,7 @@ from tierfetch.fetcher.core.replication_quota import (
     ReplicationQuota,
     throttled_partitions,
 )
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import LogConfig
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.tests.fetcher.cluster import Cluster, until

@@ -39,12 +39,11 @@ from tierfetch.fetcher.core.leader_offsets import special_offset
 from tierfetch.fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
 from tierfetch.fetcher.policy_registry import load_bootstrap_policy
 from tierfetch.fetcher.ports import Arrived
-from tierfetch.log.core.epochs import EpochEnd
+from tierfetch.log.core import EpochEnd
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.lineage import OffsetAndEpoch
-from tierfetch.remote.core.segment import RemoteLogSegmentId
+from tierfetch.remote.core import OffsetAndEpoch, RemoteLogSegmentId
 from tierfetch.tests.fetcher.cluster import QUICK, Cluster, until
 from tierfetch.tests.fetcher.model_follower import ModelFollower
 from tierfetch.tests.fetcher.model_log import ModelLog, model_log

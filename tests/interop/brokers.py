@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tierfetch.bench.lab.kafka import KafkaCluster, run_tool
 from tierfetch.bench.systems import Cluster
-from tierfetch.log.core.checkpoints import decode_offsets, encode_offsets
+from tierfetch.log.core import decode_offsets, encode_offsets
 from tierfetch.protocol.topics import TopicPartition
 
 BROKER = 1

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from tierfetch.cli.processes import poll
 from tierfetch.protocol.records import Record
 
-TIMEOUT_S = 60.0
-CONSOLE_TIMEOUT_MS = "100000"
+TIMEOUT_S = 240.0
+"""For what must happen, on a machine of two cores that has other work; nothing here waits for it to pass."""
+CONSOLE_TIMEOUT_MS = "240000"
 """How long a console consumer waits for a message. It ends with the last one; a JVM may be slow to start."""
 
 
@@ -84,3 +86,19 @@ def produce_transactions(bootstrap_servers: str, topic: str, compression: str) -
             transactional.abort_transaction(TIMEOUT_S)
         else:
             transactional.commit_transaction(TIMEOUT_S)
+    _wait_for_markers(bootstrap_servers, topic)
+
+
+def _wait_for_markers(bootstrap_servers: str, topic: str) -> None:
+    """Wait until no transaction is open: a coordinator answers before it writes the markers into the partition."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    partition, latest = TopicPartition(topic, 0), OffsetSpec.latest()
+
+    def end(isolation: IsolationLevel) -> int:
+        answer = admin.list_offsets({partition: latest}, isolation_level=isolation)[partition]
+        found: int = answer.result(TIMEOUT_S).offset
+        return found
+
+    for _ in poll(TIMEOUT_S, f"the last transaction in {topic} to end"):
+        if end(IsolationLevel.READ_COMMITTED) == end(IsolationLevel.READ_UNCOMMITTED):
+            return

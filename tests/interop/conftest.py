@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tierfetch.bench.lab.jars import KafkaUnavailableError, kafka_jars
-from tierfetch.bench.lab.kafka import KafkaCluster
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.bench.lab.kafka import SHORT_LIVED_JVM, KafkaCluster
+from tierfetch.log.disk import OsDisk
+from tierfetch.tests.interop.brokers import BROKER
+from tierfetch.tests.interop.quotas import remove_quotas
 
 _HERE = Path(__file__).parent
 
@@ -44,7 +46,28 @@ async def disk() -> AsyncIterator[OsDisk]:
 
 
 @pytest.fixture(scope="session")
-def cluster(kafka: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Apache Kafka with one broker, 1, tiering into a local directory; for all tests, each with topics of its own."""
-    with KafkaCluster(tmp_path_factory.mktemp("kafka"), (1,), heap="512m") as running:
+def shared_cluster(kafka: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Start what `cluster` gives to one test after the other."""
+    at_once = {"log.initial.task.delay.ms": "1000"}  # retention too: 30 seconds by default
+    base = tmp_path_factory.mktemp("kafka")
+    with KafkaCluster(base, (BROKER,), broker_configs=at_once, heap="512m", jvm=SHORT_LIVED_JVM) as running:
         yield running
+
+
+@pytest.fixture
+async def cluster(shared_cluster: KafkaCluster) -> AsyncIterator[KafkaCluster]:
+    """Apache Kafka with one broker, 1, tiering into a local directory; for all tests, each with topics of its own.
+
+    A test that leaves a quota or a broken node fails itself, and none of the others.
+    """
+    for node in shared_cluster.nodes:
+        if not shared_cluster.is_running(node):
+            shared_cluster.start(node)
+            shared_cluster.wait_serving(node)
+    yield shared_cluster
+    for node in filter(shared_cluster.is_running, shared_cluster.nodes):
+        if shared_cluster.process(node).poll() is not None:
+            shared_cluster.stop(node)
+            pytest.fail(f"node {node} of Apache Kafka has ended:\n{shared_cluster.log_tail(node)}")
+    if shared_cluster.is_running(BROKER):
+        assert await remove_quotas(shared_cluster.port(BROKER)) == ()

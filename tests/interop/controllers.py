@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tierfetch.bench.lab.jars import kafka_jars
-from tierfetch.bench.lab.kafka import run_tool
+from tierfetch.bench.lab.kafka import SHORT_LIVED_JVM, run_tool
 from tierfetch.cli.processes import Processes, free_ports, poll
-from tierfetch.log.core.checkpoints import decode_meta_properties
+from tierfetch.log.core import decode_meta_properties
 from tierfetch.protocol.net.client import Address
 from tierfetch.quorum.core.state import Endpoint, ReplicaKey
-
-START_TIMEOUT_S = 60.0
+from tierfetch.tests.interop.clients import TIMEOUT_S
 
 
 class JavaController:
@@ -96,9 +95,10 @@ class JavaController:
         return {"controller.quorum.bootstrap.servers": ",".join(self.servers or [str(self.address)])}
 
     def start(self) -> None:
-        command = ["java", "-Xmx384m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=info", "-cp", f"{kafka_jars()}/*"]
-        self._processes.start(self.node_id, [*command, "kafka.Kafka", str(self.config_file)], self.log_file)
-        for _ in poll(START_TIMEOUT_S, f"Apache Kafka's controller (see {self.log_file})", interval_s=0.1):
+        command = ["java", "-Xmx384m", *SHORT_LIVED_JVM, "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"]
+        program = ["-cp", f"{kafka_jars()}/*", "kafka.Kafka", str(self.config_file)]
+        self._processes.start(self.node_id, [*command, *program], self.log_file)
+        for _ in poll(TIMEOUT_S, f"Apache Kafka's controller (see {self.log_file})", interval_s=0.1):
             assert self.process.poll() is None, self.log_file.read_text(errors="replace")[-2000:]
             try:
                 with socket.create_connection(self.address, 1.0):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.core import AppendOrigin, LogConfig
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.records import Compression, Record, build_batch
 from tierfetch.protocol.records.control import ControlType

@@ -11,9 +11,9 @@ from pathlib import Path
 from tierfetch.bench.lab.jars import kafka_jars
 from tierfetch.bench.lab.kafka import run_tool
 from tierfetch.cli.dump_rows import parse_path, text_lines
+from tierfetch.tests.interop.clients import TIMEOUT_S
 
 SUFFIXES = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
-JSHELL_TIMEOUT_S = 120.0
 _IMPORTS = """
 import java.nio.ByteBuffer;
 import java.nio.file.*;
@@ -50,11 +50,16 @@ def our_dump(files: Iterable[Path], *, with_records: bool = False) -> dict[Path,
     }
 
 
-def check_by_kafka(directory: Path) -> dict[Path, list[str]]:
-    """Every file of a partition is right in Kafka's eyes, and says there what it says in ours, payloads aside. Empty
-    indexes are left out: Kafka only says that they are empty.
+def check_by_kafka(*directories: Path) -> dict[Path, list[str]]:
+    """Every file of these partitions is right in Kafka's eyes, and says there what it says in ours, payloads aside.
+    Empty indexes are left out: Kafka only says that they are empty.
     """
-    files = sorted(path for path in directory.iterdir() if path.suffix in SUFFIXES and path.stat().st_size)
+    files = [
+        path
+        for directory in directories
+        for path in sorted(directory.iterdir())
+        if path.suffix in SUFFIXES and path.stat().st_size
+    ]
     ours = {
         path: [_PAYLOAD.sub(r"\1", line) for line in lines]
         for path, lines in our_dump(files, with_records=True).items()
@@ -81,7 +86,7 @@ def run_jshell(script: str) -> list[str]:
         input=f'{_IMPORTS}\n{script}\nSystem.out.println("{_DONE}");\n/exit\n',
         capture_output=True,
         text=True,
-        timeout=JSHELL_TIMEOUT_S,
+        timeout=TIMEOUT_S,
         check=True,
     )
     complaints = [line for line in done.stderr.splitlines() if line.startswith(("Exception", "Error"))]

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tierfetch.bench.lab.kafka import KafkaCluster, run_tool
-from tierfetch.log.core.checkpoints import (
+from tierfetch.log.core import (
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
+    decode_snapshot,
 )
-from tierfetch.log.core.producer_snapshot import decode_snapshot
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.disk import OsDisk
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.interop.brokers import BROKER, complaints, list_offsets, set_offsets
 from tierfetch.tests.interop.clients import consume, create_topic, produce_transactions

@@ -15,9 +15,11 @@ from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.tests.interop.brokers import BROKER
+from tierfetch.tests.interop.clients import TIMEOUT_S
+from tierfetch.tests.interop.quotas import remove_quotas
 from tierfetch.tests.messages import plain, request_of
 
-TIMEOUT_S = 30.0
 CONFIGS = "kafka.admin.ConfigCommand"
 Parts = dict[str, str | None]
 
@@ -125,7 +127,11 @@ def described(entries: Any) -> Any:
 
 
 async def test_kafka_and_tierfetch_answer_the_same(cluster: KafkaCluster, tierfetch: LocalCluster) -> None:
-    kafkas, ours = [await answers_of(int(each.bootstrap_servers.split(":")[1])) for each in (cluster, tierfetch)]
+    try:
+        kafkas = await answers_of(cluster.port(BROKER))
+    finally:
+        assert await remove_quotas(cluster.port(BROKER))
+    ours = await answers_of(tierfetch.port(BROKER))
     for name in OTHER_WORDS:
         assert kafkas.pop(name)[0] == ours.pop(name)[0]
     assert {name: (ours[name], said) for name, said in kafkas.items() if ours[name] != said} == {}

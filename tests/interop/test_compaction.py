@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.disk import OsDisk
 from tierfetch.protocol.records.control import ControlType
 from tierfetch.tests.interop.java import SUFFIXES, check_by_kafka, kafka_dump, our_dump
 from tierfetch.tests.log.compaction import COMPACT, End, History, Write, clean, last_values, settled, uncommitted_view

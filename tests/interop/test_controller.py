@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tierfetch.bench.lab.jars import kafka_jars
-from tierfetch.bench.lab.kafka import run_tool
+from tierfetch.bench.lab.kafka import SHORT_LIVED_JVM, run_tool
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.cli.processes import Processes, free_ports, poll
-from tierfetch.tests.interop.clients import CONSOLE_TIMEOUT_MS
+from tierfetch.tests.interop.clients import CONSOLE_TIMEOUT_MS, TIMEOUT_S
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -68,8 +67,8 @@ class JavaBrokers:
         return self.base / f"broker-{broker}.log"
 
     def start(self, broker: int) -> None:
-        command = ["java", "-Xmx384m", "-cp", f"{kafka_jars()}/*", "kafka.Kafka", str(self.config_file(broker))]
-        self.processes.start(broker, command, self.log_file(broker))
+        command = ["java", "-Xmx384m", *SHORT_LIVED_JVM, "-cp", f"{kafka_jars()}/*", "kafka.Kafka"]
+        self.processes.start(broker, [*command, str(self.config_file(broker))], self.log_file(broker))
 
     def tool(self, name: str, *arguments: str, brokers: tuple[int, ...] = BROKERS) -> str:
         servers = ",".join(f"127.0.0.1:{self.ports[broker]}" for broker in brokers)
@@ -78,7 +77,7 @@ class JavaBrokers:
     def topics(self, *arguments: str, brokers: tuple[int, ...] = BROKERS) -> str:
         return self.tool(TOOLS + "TopicCommand", *arguments, brokers=brokers)
 
-    def wait_for(self, holds: object, timeout_s: float = 60.0) -> None:
+    def wait_for(self, holds: object, timeout_s: float = TIMEOUT_S) -> None:
         for _ in poll(timeout_s, "it to hold", interval_s=0.5):
             try:
                 if holds():  # type: ignore[operator]
@@ -123,9 +122,7 @@ def test_C6_kafkas_tool_moves_a_partition(cluster: JavaBrokers) -> None:
     plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": "moved", "partition": 0, "replicas": [12]}]}))
     tool = TOOLS + "reassign.ReassignPartitionsCommand"
     assert "Successfully started" in cluster.tool(tool, "--reassignment-json-file", str(plan), "--execute")
-    cluster.wait_for(
-        lambda: "is completed" in cluster.tool(tool, "--reassignment-json-file", str(plan), "--verify"), 30
-    )
+    cluster.wait_for(lambda: "is completed" in cluster.tool(tool, "--reassignment-json-file", str(plan), "--verify"))
     assert "Replicas: 12\tIsr: 12" in cluster.topics("--describe", "--topic", "moved")
 
 
@@ -147,11 +144,6 @@ def test_C5_java_brokers_go_on_when_our_active_controller_dies(cluster: JavaBrok
 def test_C1_a_killed_java_broker_is_replaced_as_leader(cluster: JavaBrokers) -> None:
     cluster.topics("--create", "--topic", "failing", "--replica-assignment", "11:12")
     cluster.processes.kill(11)
-    began_s = time.monotonic()
-    cluster.wait_for(
-        lambda: "Leader: 12" in cluster.topics("--describe", "--topic", "failing", brokers=(12,)),
-        SESSION_TIMEOUT_MS / 1000 + 20,
-    )
-    assert time.monotonic() - began_s < SESSION_TIMEOUT_MS / 1000 + 20
+    cluster.wait_for(lambda: "Leader: 12" in cluster.topics("--describe", "--topic", "failing", brokers=(12,)))
     cluster.start(11)
-    cluster.wait_for(lambda: "Isr: 11,12" in cluster.topics("--describe", "--topic", "failing"), 60)
+    cluster.wait_for(lambda: "Isr: 11,12" in cluster.topics("--describe", "--topic", "failing"))

@@ -11,10 +11,10 @@ import pytest
 from tierfetch.bench.lab.kafka import run_tool
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.processes import poll
+from tierfetch.tests.interop.clients import TIMEOUT_S
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 
 TOOLS = "org.apache.kafka.tools."
-TIMEOUT_S = 60.0
 VALUES = [b"%04d" % number for number in range(500)]
 
 

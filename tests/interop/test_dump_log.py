@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tierfetch.log.core.index import OffsetIndex, TimeIndex, TransactionIndex
-from tierfetch.log.core.producers import ProducerStateManager
+from tierfetch.log.core import OffsetIndex, ProducerStateManager, TimeIndex, TransactionIndex
 from tierfetch.protocol.records import Compression, Record, TimestampType, build_batch, parse_header
 from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.tests.interop.java import kafka_dump, our_dump

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tierfetch.bench.lab.kafka import CONTROLLER_ID as KAFKAS_CONTROLLER
-from tierfetch.bench.lab.kafka import KafkaCluster
+from tierfetch.bench.lab.kafka import SHORT_LIVED_JVM, KafkaCluster
 from tierfetch.cli.local_cluster import CONTROLLER_ID, LocalCluster, TierSettings
 from tierfetch.protocol.api import ApiKey, VersionRange
 from tierfetch.protocol.net.client import Address
@@ -81,7 +81,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 @pytest.fixture(scope="module")
 def theirs(kafka: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """One of its own: groups and topics of other tests would be among the answers."""
-    with KafkaCluster(tmp_path_factory.mktemp("kafka"), (1,), heap="512m") as running:
+    with KafkaCluster(tmp_path_factory.mktemp("kafka"), (1,), heap="512m", jvm=SHORT_LIVED_JVM) as running:
         yield running
 
 

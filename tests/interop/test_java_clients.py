@@ -14,11 +14,10 @@ from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.records import Compression, iter_batches
 from tierfetch.tests.interop.brokers import list_offsets
-from tierfetch.tests.interop.clients import CONSOLE_TIMEOUT_MS, consume
+from tierfetch.tests.interop.clients import CONSOLE_TIMEOUT_MS, TIMEOUT_S, consume
 from tierfetch.tests.interop.java import check_by_kafka
 
 TOOLS = "org.apache.kafka.tools"
-TIMEOUT_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -163,8 +162,11 @@ def test_kafka_finds_nothing_wrong_in_the_directories(tierfetch: LocalCluster) -
     """
     for broker in (1, 2):
         tierfetch.stop(broker)
-    for broker in (1, 2):
-        directories = sorted(tierfetch.data_directory(broker).glob("[!_]*"))
-        for directory in directories:
-            if re.fullmatch(r".+-\d+", directory.name) and any(path.stat().st_size for path in directory.glob("*.log")):
-                check_by_kafka(directory)
+    directories = [
+        directory
+        for broker in (1, 2)
+        for directory in sorted(tierfetch.data_directory(broker).glob("[!_]*"))
+        if re.fullmatch(r".+-\d+", directory.name) and any(path.stat().st_size for path in directory.glob("*.log"))
+    ]
+    assert len(directories) > 10
+    check_by_kafka(*directories)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.plugins.local import STORAGE_DIRECTORY, LocalConfig, LocalTieredStorage
 from tierfetch.protocol.topics import TopicIdPartition, uuid_to_text
-from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from tierfetch.remote.storage import IndexType, RemoteResourceNotFoundError
+from tierfetch.remote import IndexType, RemoteResourceNotFoundError
+from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.testing.remote_storage import BytesSource, LogSegmentData, listed, pattern
 from tierfetch.tests.interop.java import run_jshell
 

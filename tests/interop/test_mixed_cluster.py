@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
 from tierfetch.bench.lab.jars import kafka_jars
-from tierfetch.bench.lab.kafka import CONTROLLER_ID, KafkaCluster, run_tool
+from tierfetch.bench.lab.kafka import CONTROLLER_ID, SHORT_LIVED_JVM, KafkaCluster, run_tool
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.local_nodes import LocalNodes
 from tierfetch.cli.local_quorum import LocalQuorum
@@ -23,11 +23,11 @@ from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.messages.cluster import ApiVersionsRequest
 from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.tests.interop.clients import TIMEOUT_S
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 OURS, JAVA = (1, 2), 11
-TIMEOUT_S = 90.0
 VALUES = [b"%06d" % number for number in range(2000)]
 TOOLS = "org.apache.kafka.tools"
 
@@ -40,7 +40,7 @@ class JavaBroker(KafkaCluster):
     """Of Apache Kafka, under controllers that run elsewhere."""
 
     def __init__(self, base: Path, quorum: LocalQuorum, tier: Path) -> None:
-        super().__init__(base, (JAVA,), heap="512m")
+        super().__init__(base, (JAVA,), heap="512m", jvm=SHORT_LIVED_JVM)
         self.nodes = (JAVA,)
         self.cluster_id = quorum.cluster_id
         self._voters = ",".join(f"{node}@127.0.0.1:{quorum.port(node)}" for node in quorum.nodes)

@@ -15,12 +15,11 @@ from tierfetch.cli.tier.report import Listing
 from tierfetch.model.inventory import Inventory
 from tierfetch.model.inventory_parts import Partition, Policy
 from tierfetch.tests.interop.brokers import BROKER
-from tierfetch.tests.interop.clients import create_topic, produce_transactions
+from tierfetch.tests.interop.clients import TIMEOUT_S, create_topic, produce_transactions
 from tierfetch.tests.interop.histories import TOPIC_CONFIGS
 
 TOPIC = "captured-by-model"
 TIERED = "captured-all-tiered"
-TIMEOUT_S = 60.0
 KEYS = ("nic_in_bytes_per_s", "nic_out_bytes_per_s", "disk_read_bytes_per_s", "disk_write_bytes_per_s", "cores")
 KNOWN = [f"--known={key}=1000000000" for key in (*KEYS, "tier.latency_ms", "tier.bandwidth_bytes_per_s")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.disk import OsDisk
 from tierfetch.tests.interop.histories import CONFIG, copy_as_follower, fill_as_leader
 from tierfetch.tests.interop.java import SUFFIXES, check_by_kafka
 from tierfetch.tests.log.logs import data_batch, open_log

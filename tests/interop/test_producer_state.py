@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from tierfetch.log.core.producer_snapshot import decode_snapshot
-from tierfetch.log.core.producers import AppendOrigin, ProducerStateManager
+from tierfetch.log.core import ProducerStateManager, decode_snapshot
+from tierfetch.log.core.producers import AppendOrigin
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import BatchHeader, Record, build_batch, parse_header
 from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch

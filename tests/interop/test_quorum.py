@@ -25,11 +25,11 @@ from tierfetch.quorum.node import QuorumNode, open_replica
 from tierfetch.quorum.storage.formatting import FormatOrder, format_directories
 from tierfetch.quorum.storage.snapshot_file import snapshot_name
 from tierfetch.tests import samples
+from tierfetch.tests.interop.clients import TIMEOUT_S
 from tierfetch.tests.interop.controllers import JavaController
 from tierfetch.tests.interop.java import kafka_dump, our_dump
 from tierfetch.tests.quorum.nodes import CLUSTER, Quorum, Recorder, Replica, now_ms
 
-TIMEOUT_S = 60.0
 SEGMENT = f"{0:020d}.log"
 
 

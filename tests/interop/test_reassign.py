@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.bench.lab.kafka import KafkaCluster, run_tool
+from tierfetch.bench.lab.kafka import SHORT_LIVED_JVM, KafkaCluster, run_tool
 from tierfetch.cli.processes import poll
 from tierfetch.model.arrays import ClusterArrays
 from tierfetch.planning.goals import Goal
 from tierfetch.planning.plan_arrays import plan_file
 from tierfetch.planning.plan_file import PlanFile
 from tierfetch.planning.planner import plan_replicas
+from tierfetch.tests.interop.clients import TIMEOUT_S
 from tierfetch.tests.planning.clusters import cluster as made_up
 from tierfetch.tests.process.clients import Librdkafka
 
 pytestmark = pytest.mark.slow
 
 BROKERS = (1, 2, 3)
-TIMEOUT_S = 120.0
 TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 
 
@@ -32,7 +32,7 @@ TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """Three brokers without a tier."""
     base = tmp_path_factory.mktemp("reassign")
-    with KafkaCluster(base, BROKERS, tiered=False, heap="384m") as running:
+    with KafkaCluster(base, BROKERS, tiered=False, heap="384m", jvm=SHORT_LIVED_JVM) as running:
         yield running
 
 

@@ -6,18 +6,19 @@ import uuid
 
 import pytest
 
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition, uuid_to_text
-from tierfetch.remote.core.records import decode_event, encode_event
-from tierfetch.remote.core.segment import (
-    RemoteLogEvent,
+from tierfetch.remote.core import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
+    decode_event,
 )
+from tierfetch.remote.core.records import encode_event
+from tierfetch.remote.core.segment import RemoteLogEvent
 from tierfetch.tests.interop.java import run_jshell
 
 PARTITION = TopicIdPartition(uuid.UUID("b0c5c0de-0001-4000-8000-00000000f00d"), "orders." + "x" * 200, 2_147_483_647)

@@ -11,43 +11,45 @@ from confluent_kafka import Producer
 
 from tierfetch.bench.lab.kafka import KafkaCluster
 from tierfetch.cli.processes import poll
-from tierfetch.log.core.checkpoints import (
+from tierfetch.log.core import (
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
+    LeaderEpochCache,
+    OffsetIndex,
+    ProducerStateManager,
+    TimeIndex,
+    TransactionIndex,
     decode_leader_epochs,
     decode_partition_metadata,
 )
-from tierfetch.log.core.epochs import LeaderEpochCache
-from tierfetch.log.core.index import OffsetIndex, TimeIndex, TransactionIndex
-from tierfetch.log.core.producers import ProducerStateManager
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.disk import OsDisk
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.log.segment.segment import LogSegment
 from tierfetch.plugins.local import LocalConfig, LocalTieredStorage
 from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, TopicPartition
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.lineage import covering
-from tierfetch.remote.core.records import decode_event, encode_event
-from tierfetch.remote.core.segment import (
-    RemoteLogEvent,
+from tierfetch.remote import IndexType
+from tierfetch.remote.core import (
+    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
+    covering,
+    decode_event,
 )
+from tierfetch.remote.core.records import encode_event
+from tierfetch.remote.core.segment import RemoteLogEvent
 from tierfetch.remote.ledger_book import partition_of
 from tierfetch.remote.metadata_topic import metadata_partition
-from tierfetch.remote.storage import IndexType
 from tierfetch.rlm.copier import open_segment_data
 from tierfetch.tests.interop.brokers import BROKER, complaints, list_offsets, set_offsets
-from tierfetch.tests.interop.clients import consume, create_topic, produce_transactions
+from tierfetch.tests.interop.clients import TIMEOUT_S, consume, create_topic, produce_transactions
 from tierfetch.tests.interop.histories import CONFIG, TOPIC_CONFIGS, fill_as_leader
 from tierfetch.tests.log.logs import NOW_MS, committed_records_of, open_log, read_bytes, records_of
 
 METADATA_PARTITIONS = 5
-TIMEOUT_S = 60.0
 TIERED = {"remote.storage.enable": "true", **TOPIC_CONFIGS}
 LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -4, -5
 

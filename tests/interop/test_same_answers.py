@@ -13,12 +13,11 @@ from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.records import Record, TimestampType, build_batch
 from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
-from tierfetch.tests.interop.clients import create_topic
+from tierfetch.tests.interop.clients import TIMEOUT_S, create_topic
 from tierfetch.tests.interop.conversation import Conversation, spoiled
 
 NOW_MS = int(time.time() * 1000)
 HOUR_MS = 3_600_000
-TIMEOUT_S = 30.0
 TIMESTAMPS = {"now": NOW_MS, "soon": NOW_MS + 1, "never": NOW_MS + 10**9}
 
 KNOWN_DIFFERENCES = {

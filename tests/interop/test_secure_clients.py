@@ -11,6 +11,7 @@ import javaproperties
 import pytest
 
 from tierfetch.bench.lab.kafka import run_tool
+from tierfetch.tests.interop.clients import TIMEOUT_S
 from tierfetch.tests.process.secure_servers import SecureServers
 
 TOOLS = "org.apache.kafka.tools"
@@ -52,7 +53,7 @@ def test_a_user_that_javas_tool_has_made_gets_in(servers: SecureServers) -> None
     tool(servers, f"{TOOLS}.TopicCommand", "--list", credentials=dave)
     command = [sys.executable, "-m", "tierfetch.cli.main", "topics", "list", "--bootstrap", servers.external]
     command += ["--command-config", client_file(servers, *dave)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr
 
 

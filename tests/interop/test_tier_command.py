@@ -9,11 +9,10 @@ from tierfetch.cli.processes import poll
 from tierfetch.cli.tier import tier
 from tierfetch.cli.tier.report import Listing, Verification
 from tierfetch.tests.interop.brokers import BROKER, list_offsets
-from tierfetch.tests.interop.clients import create_topic, produce_transactions
+from tierfetch.tests.interop.clients import TIMEOUT_S, create_topic, produce_transactions
 from tierfetch.tests.interop.histories import TOPIC_CONFIGS
 
 TOPIC = "seen-by-tier"
-TIMEOUT_S = 60.0
 LATEST_TIERED = -5
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tierfetch.log.cleaner.cleaning import Cleaned, Throttle
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.producer_state import AppendOrigin
-from tierfetch.log.disk.port import Disk
+from tierfetch.log.core import AppendOrigin, LogConfig
+from tierfetch.log.disk import Disk
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.records import Record, build_batch, iter_batches
 from tierfetch.protocol.records.control import ControlType

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.index import AbortedTransaction
-from tierfetch.log.core.producer_state import AppendOrigin
-from tierfetch.log.disk.port import Disk
+from tierfetch.log.core import AbortedTransaction, AppendOrigin, LogConfig
+from tierfetch.log.disk import Disk
 from tierfetch.log.partition_log import LogAppendInfo, LogLocation, PartitionLog
 from tierfetch.log.segment.open_limit import OpenSegments
 from tierfetch.protocol.errors import ErrorCode, KafkaError

@@ -7,8 +7,8 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.disk.port import Disk
+from tierfetch.log.core import LogConfig
+from tierfetch.log.disk import Disk
 from tierfetch.log.keeper.log_directory import LogServices
 from tierfetch.log.keeper.manager import LogManager
 from tierfetch.log.keeper.upkeep import UpkeepSettings

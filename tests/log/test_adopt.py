@@ -10,10 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.epochs import EpochEntry
-from tierfetch.log.core.errors import CorruptFileError
-from tierfetch.log.core.producers import ProducerStateManager
+from tierfetch.log.core import CorruptFileError, EpochEntry, LogConfig, ProducerStateManager
 from tierfetch.log.keeper.manager import LogManager
 from tierfetch.log.keeper.replace_replica import AdoptedState, adopt
 from tierfetch.log.partition_log import PartitionLog

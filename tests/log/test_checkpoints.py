@@ -10,21 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.core.checkpoints import (
+from tierfetch.log.core import (
+    CorruptFileError,
+    EpochEntry,
+    LeaderEpochCache,
     MetaProperties,
-    decode_clean_shutdown,
     decode_leader_epochs,
     decode_meta_properties,
     decode_offsets,
     decode_partition_metadata,
-    encode_clean_shutdown,
-    encode_leader_epochs,
     encode_meta_properties,
     encode_offsets,
     encode_partition_metadata,
 )
-from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
-from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.core.checkpoints import decode_clean_shutdown, encode_clean_shutdown, encode_leader_epochs
 from tierfetch.protocol.topics import METADATA_TOPIC_ID, TopicPartition
 from tierfetch.tests import samples
 

@@ -9,7 +9,8 @@ import pytest
 
 from tierfetch.log.cleaner.cleaner import CleanerSettings, LogCleaner
 from tierfetch.log.cleaner.cleaning import PAUSE_BYTES, Throttle
-from tierfetch.log.core.checkpoints import CLEANER_OFFSET_CHECKPOINT, decode_offsets
+from tierfetch.log.core import decode_offsets
+from tierfetch.log.core.checkpoints import CLEANER_OFFSET_CHECKPOINT
 from tierfetch.log.keeper.upkeep import UpkeepSettings
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.topics import TopicPartition

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tierfetch.log.cleaner.core.offset_map import ENTRY_BYTES, OffsetMap
 from tierfetch.log.cleaner.core.plan import DirtyRange, find_dirty_range, grouped, is_worth_cleaning
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import LogConfig
 from tierfetch.protocol.records import (
     Record,
     TimestampType,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.core import CorruptFileError
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import Compression, Record, build_batch, iter_batches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import LogConfig
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import TimestampType
 

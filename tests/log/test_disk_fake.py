@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from tierfetch.log.disk.port import DiskSpace
+from tierfetch.log.disk import DiskSpace
 from tierfetch.tests.fakes.disk import DiskCrash, Effect, FailNth, MemoryDisk, failures
 
 DIR = Path("/logs/t-0")

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tierfetch.log.disk import OsDisk
 from tierfetch.log.disk import os_disk as disk_os
 from tierfetch.log.disk import sending as disk_send
 from tierfetch.log.disk import threads as disk_threads
 from tierfetch.log.disk.open_file import OsFile
-from tierfetch.log.disk.os_disk import OsDisk
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.log.disk.os_disk import OsDisk
-from tierfetch.log.disk.port import DirectoryEntry, Disk
+from tierfetch.log.disk import DirectoryEntry, Disk, OsDisk
 from tierfetch.tests.fakes.disk import MemoryDisk
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.core.epochs import EpochEnd, EpochEntry, LeaderEpochCache
+from tierfetch.log.core import EpochEnd, EpochEntry, LeaderEpochCache
 
 
 def cache(*entries: tuple[int, int]) -> LeaderEpochCache:

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tierfetch.log.cleaner.cleaning import Throttle
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import LogConfig
 from tierfetch.log.keeper.future_logs import advance, create_future, drop_future, pending_step, switch
 from tierfetch.log.keeper.log_directory import LogDirectory
 from tierfetch.log.keeper.manager import LogManager

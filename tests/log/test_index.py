@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.core.errors import CorruptFileError
-from tierfetch.log.core.index import (
-    RELATIVE_OFFSET_MAX,
+from tierfetch.log.core import (
     AbortedTransaction,
+    CorruptFileError,
     OffsetIndex,
     OffsetPosition,
     TimeIndex,
     TimestampOffset,
     TransactionIndex,
 )
+from tierfetch.log.core.index import RELATIVE_OFFSET_MAX
 from tierfetch.protocol.records import iter_batches
 from tierfetch.tests import samples
 

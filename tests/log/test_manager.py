@@ -11,11 +11,8 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.core.checkpoints import decode_offsets
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.errors import CorruptFileError
-from tierfetch.log.disk.directory_lock import LogDirectoryLockedError, lock_directory
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.core import CorruptFileError, LogConfig, decode_offsets
+from tierfetch.log.disk import LogDirectoryLockedError, OsDisk, lock_directory
 from tierfetch.log.keeper.log_directory import LogServices
 from tierfetch.log.keeper.manager import LogManager
 from tierfetch.log.keeper.upkeep import UpkeepSettings

@@ -11,8 +11,8 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.core.checkpoints import CLEAN_SHUTDOWN, META_PROPERTIES, RECOVERY_POINT_CHECKPOINT, decode_offsets
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import META_PROPERTIES, RECOVERY_POINT_CHECKPOINT, LogConfig, decode_offsets
+from tierfetch.log.core.checkpoints import CLEAN_SHUTDOWN
 from tierfetch.log.keeper.manager import LogManager
 from tierfetch.log.keeper.upkeep import UpkeepSettings
 from tierfetch.protocol.errors import ErrorCode, KafkaError

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.producer_snapshot import SLICE_ENTRIES, ProducerSnapshot, encode_snapshot, pack_entry
+from tierfetch.log.core import LogConfig, encode_snapshot
+from tierfetch.log.core.producer_snapshot import SLICE_ENTRIES, ProducerSnapshot, pack_entry
 from tierfetch.log.core.producer_state import ProducerStateEntry
 from tierfetch.log.segment.snapshot_files import ProducerSnapshots
 from tierfetch.protocol.errors import ErrorCode, KafkaError

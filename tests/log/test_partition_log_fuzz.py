@@ -9,8 +9,7 @@ from random import Random
 import crc32c
 import pytest
 
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.producer_state import AppendOrigin
+from tierfetch.log.core import AppendOrigin, LogConfig
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records.batch_header import BATCH_HEADER_SIZE

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import LogConfig
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.log.replica import truncation
 from tierfetch.protocol.errors import ErrorCode, KafkaError

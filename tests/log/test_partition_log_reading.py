@@ -7,9 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.producer_state import AppendOrigin
-from tierfetch.log.disk.port import Disk
+from tierfetch.log.core import AppendOrigin, LogConfig
+from tierfetch.log.disk import Disk
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches

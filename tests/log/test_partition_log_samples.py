@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.core.checkpoints import decode_leader_epochs
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.epochs import EpochEntry
-from tierfetch.log.core.producer_snapshot import decode_snapshot
+from tierfetch.log.core import EpochEntry, LogConfig, decode_leader_epochs, decode_snapshot
 from tierfetch.log.core.producer_state import ProducerStateEntry
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.records import iter_batches

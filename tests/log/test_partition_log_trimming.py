@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import LogConfig
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import LogConfig
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.log.replica import truncation
 from tierfetch.log.segment.segment import LogSegment

@@ -11,17 +11,17 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.core.errors import CorruptFileError
-from tierfetch.log.core.index import AbortedTransaction, TransactionIndex
-from tierfetch.log.core.producer_snapshot import (
-    SLICE_ENTRIES,
+from tierfetch.log.core import (
+    AbortedTransaction,
+    CorruptFileError,
+    ProducerStateManager,
+    TransactionIndex,
     decode_snapshot,
     encode_snapshot,
-    pack_entry,
-    unpack_entry,
 )
+from tierfetch.log.core.producer_snapshot import SLICE_ENTRIES, pack_entry, unpack_entry
 from tierfetch.log.core.producer_state import BatchMetadata, ProducerStateEntry
-from tierfetch.log.core.producers import EXPIRE_SLICE, AppendOrigin, CompletedTransaction, ProducerStateManager
+from tierfetch.log.core.producers import EXPIRE_SLICE, AppendOrigin, CompletedTransaction
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import (
     CONTROL_BIT,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import LogConfig
 from tierfetch.log.core.file_names import UNSYNCED_FILE
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.log.segment.scan import CorruptLogError

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.core import EpochEntry, LeaderEpochCache, Restart
 from tierfetch.log.core.replica_copy import (
     CaughtUp,
     Copied,
     CopyFrom,
     FollowLogStart,
-    Restart,
     Step,
     TrimTo,
     TruncateTo,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import LogConfig
 from tierfetch.log.core.retention import Expired, below_log_start, expired
 
 NOW_MS = 1_000_000

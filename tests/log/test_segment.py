@@ -10,15 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.file_names import (
-    DirectoryName,
-    adopt_directory,
-    is_adoption,
-    marked_directory,
-    parse_directory,
-    parse_offset_file,
-)
+from tierfetch.log.core import LogConfig, parse_directory, parse_offset_file
+from tierfetch.log.core.file_names import DirectoryName, adopt_directory, is_adoption, marked_directory
 from tierfetch.log.core.recent_batches import BATCHES_MAX, RecentBatches
 from tierfetch.log.segment.batch_scan import BatchScan, HeaderScan
 from tierfetch.log.segment.open_limit import OpenSegments

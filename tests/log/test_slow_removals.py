@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import LogConfig
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.tests.fakes.disk import DiskCrash, Effect, FailNth, MemoryDisk, failures
 from tierfetch.tests.log.compaction import History, Write, clean, reopened, settled

@@ -9,8 +9,7 @@ from random import Random
 
 import pytest
 
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.core import CorruptFileError, LogConfig
 from tierfetch.log.keeper.manager import LogManager
 from tierfetch.log.keeper.replace_replica import AdoptedState, adopt
 from tierfetch.log.partition_log import PartitionLog

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tierfetch.log.core.index import OffsetIndex
+from tierfetch.log.core import OffsetIndex
 from tierfetch.pipeline.core.decode import COLUMN_TYPES
 from tierfetch.pipeline.planning import tier_splits as tier_plan
 from tierfetch.pipeline.reading.read_ahead import ahead

@@ -13,7 +13,7 @@ from tierfetch.pipeline.access.options import CORRUPT_COLUMN
 from tierfetch.pipeline.core.pruning import Pruning
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records.control import ControlType
-from tierfetch.remote.storage import IndexType
+from tierfetch.remote import IndexType
 from tierfetch.tests.fakes.random_tier import PARTITION, START_MS, History, consumed, segments, write_kafka_tier
 
 from .tables import offsets, options_of, plan, read, rows

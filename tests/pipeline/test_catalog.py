@@ -16,8 +16,8 @@ from tierfetch.pipeline.layouts.kafka import KafkaLayout
 from tierfetch.pipeline.planning.catalog import TierCatalog
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from tierfetch.remote.storage import IndexType, ObjectRange
+from tierfetch.remote import IndexType, ObjectRange
+from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.remote.survey import Sighting
 from tierfetch.tests.fakes.random_tier import PARTITION, History, Segment, segments, write_kafka_tier
 

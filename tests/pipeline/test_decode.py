@@ -10,7 +10,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.core.index import AbortedTransaction
+from tierfetch.log.core import AbortedTransaction
 from tierfetch.pipeline.core.batch_table import OFFSET_END, Selection
 from tierfetch.pipeline.core.decode import COLUMN_TYPES, WIDE_BATCHES_MIN, decode
 from tierfetch.protocol.errors import CorruptRecordError

@@ -14,7 +14,7 @@ from tierfetch.pipeline.access.options import parse
 from tierfetch.pipeline.layouts.kafka import KafkaLayout
 from tierfetch.pipeline.planning.tier_splits import TierError
 from tierfetch.pipeline.spark import executors
-from tierfetch.remote.storage import RemoteStorageError
+from tierfetch.remote import RemoteStorageError
 from tierfetch.tests.fakes.random_tier import PARTITION, History, segments, write_kafka_tier
 
 

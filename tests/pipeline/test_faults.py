@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.core import CorruptFileError
 from tierfetch.pipeline.access.brokers import Brokers, LiveTopic
 from tierfetch.pipeline.access.options import CORRUPT_COLUMN, EARLIEST, LATEST, OptionError, parse
 from tierfetch.pipeline.access.worker import WORKER
@@ -22,8 +22,8 @@ from tierfetch.pipeline.planning.tier_splits import TierError
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicPartition
+from tierfetch.remote import IndexType
 from tierfetch.remote.registry import PluginError
-from tierfetch.remote.storage import IndexType
 from tierfetch.tests.fakes.random_tier import PARTITION, START_MS, History, segments, write_kafka_tier
 
 from .tables import all_splits, offsets, options_of, plan, read, rows

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.core.epochs import EpochEntry
-from tierfetch.log.core.index import AbortedTransaction, OffsetIndex
+from tierfetch.log.core import AbortedTransaction, EpochEntry, OffsetIndex
 from tierfetch.pipeline.core.batch_table import Selection
 from tierfetch.pipeline.core.offset_cover import Piece, cut, first_readable, history, is_whole, pieces_of, selections
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.lineage import Gap, youngest
-from tierfetch.remote.core.segment import (
+from tierfetch.remote.core import (
+    Gap,
+    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
+    youngest,
 )
 
 PARTITION = TopicIdPartition(UUID(int=7), "t", 0)

@@ -15,8 +15,8 @@ from tierfetch.pipeline.core.batch_table import whole_batches
 from tierfetch.pipeline.layouts.kafka import KafkaLayout
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
-from tierfetch.remote.storage import IndexType
+from tierfetch.remote import IndexType
+from tierfetch.remote.core import RemoteLogSegmentMetadata
 from tierfetch.tests.fakes.random_tier import PARTITION, START_MS, History, Segment, segments, write_kafka_tier
 
 from .tables import offsets, options_of, plan, read

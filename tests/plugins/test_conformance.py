@@ -11,7 +11,7 @@ import pytest
 from tierfetch.plugins.fsspec import FsspecRemoteStorage
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.plugins.s3 import S3RemoteStorage
-from tierfetch.remote.storage import RemoteStorageManager
+from tierfetch.remote import RemoteStorageManager
 from tierfetch.testing.remote_storage import RemoteStorageConformance
 
 

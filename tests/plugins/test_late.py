@@ -14,7 +14,7 @@ from tierfetch.plugins.fsspec import FsspecRemoteStorage
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.plugins.s3 import S3RemoteStorage
 from tierfetch.plugins.threads import Abandoned, BlockingCalls
-from tierfetch.remote.storage import RemoteStorageTimeoutError
+from tierfetch.remote import RemoteStorageTimeoutError
 from tierfetch.testing.remote_storage import listed, make_data, make_metadata, pattern
 from tierfetch.tests.turns import turns
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.plugins.layout import describe_object, partition_directory, partition_of, segment_key
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.topics import TopicIdPartition, uuid_from_text
-from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from tierfetch.remote.storage import IndexType, RemoteStorageCorruptError, RemoteStorageError
+from tierfetch.remote import IndexType, RemoteStorageCorruptError, RemoteStorageError
+from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.testing.remote_storage import PARTITION, listed, make_data, make_metadata
 
 SAMPLE_TIER = Path(__file__).parents[1] / "testdata" / "kafka-samples" / "tier"

@@ -15,15 +15,15 @@ from tierfetch.plugins.fsspec import FsspecConfig
 from tierfetch.plugins.layout import segment_keys
 from tierfetch.plugins.s3 import S3Config, S3ObjectStore, S3RemoteStorage
 from tierfetch.plugins.s3 import md5_text as s3_md5_text
-from tierfetch.remote.look import look
-from tierfetch.remote.registry import PluginError, load_remote_storage
-from tierfetch.remote.storage import (
+from tierfetch.remote import (
     IndexType,
     RemoteStorageCorruptError,
     RemoteStorageError,
     RemoteStorageRefusedError,
     RemoteStorageTimeoutError,
 )
+from tierfetch.remote.look import look
+from tierfetch.remote.registry import PluginError, load_remote_storage
 from tierfetch.testing.remote_storage import BytesSource, make_data, make_metadata, pattern
 
 from .bad_servers import listing_exact_keys_only, without_checksums

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.local_nodes import LocalNodes
 from tierfetch.cli.local_security import LocalSecurity
 
+LOG_CHARACTERS = 10_000
 FAULT_SUITES = {"test_faults.py", "test_faulty_tier.py", "test_whole_cluster.py", "test_group_failover.py"}
 
 
@@ -30,11 +30,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="package", autouse=True)
 def nodes_start_as_users_have_them() -> Iterator[None]:
-    """Processes that are started here find no hypothesis, and keep their bytecode."""
+    """Processes that are started here keep their bytecode."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent / "as_users_have_it"), prepend=os.pathsep)
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the end of each node's log below a test that failed on it."""
+    report = yield
+    if report.failed and isinstance(item, pytest.Function):
+        nodes = [value for value in item.funcargs.values() if isinstance(value, LocalNodes)]
+        report.sections += [
+            (f"log of {each.kind} {node}", each.log_file(node).read_text(errors="replace")[-LOG_CHARACTERS:])
+            for each in nodes
+            for node in each.nodes
+            if each.log_file(node).exists()
+        ]
+    return report
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from tierfetch.plugins.local import LocalConfig, LocalTieredStorage
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
-from tierfetch.remote.storage import IndexType, LogSegmentData, RemoteStorageError, SegmentSource
+from tierfetch.remote import IndexType, LogSegmentData, RemoteStorageError, SegmentSource
+from tierfetch.remote.core import RemoteLogSegmentMetadata
 
 ENTRY_POINTS = "[tierfetch.remote_storage]\nfaulty = tierfetch.tests.process.faulty_storage:FaultyStorage\n"
 

@@ -18,7 +18,7 @@ from tierfetch.cli.main import cli
 from tierfetch.cli.offsets import list_offset
 from tierfetch.cli.processes import poll
 from tierfetch.fetcher.core.leader_offsets import LATEST_TIMESTAMP
-from tierfetch.log.core.checkpoints import RECOVERY_POINT_CHECKPOINT, encode_offsets
+from tierfetch.log.core import RECOVERY_POINT_CHECKPOINT, encode_offsets
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.process import connecting

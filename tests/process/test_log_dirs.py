@@ -9,7 +9,7 @@ import pytest
 
 from tierfetch.cli.local_cluster import LocalCluster
 from tierfetch.cli.processes import poll
-from tierfetch.log.core.checkpoints import META_PROPERTIES, decode_meta_properties
+from tierfetch.log.core import META_PROPERTIES, decode_meta_properties
 from tierfetch.tests.process.clients import TIMEOUT_S, Librdkafka, create_topic
 from tierfetch.tests.process.looks import image
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.core import EpochEntry, LeaderEpochCache
 from tierfetch.quorum.core.effects import (
     AppendFetched,
     AppendRecords,

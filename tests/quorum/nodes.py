@@ -13,7 +13,7 @@ from typing import Any
 
 from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.cli.processes import free_ports
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.disk import OsDisk
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.net.dispatch import Handler, RequestContext

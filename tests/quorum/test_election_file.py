@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.core import CorruptFileError
 from tierfetch.protocol.topics import uuid_from_text
 from tierfetch.quorum.core.state import ElectionState, ReplicaKey
 from tierfetch.quorum.core.voters import VoterNode, VoterSet

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.core.checkpoints import MetaProperties, decode_meta_properties
+from tierfetch.log.core import MetaProperties, decode_meta_properties
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.quorum.core.errors import QuorumStartError
 from tierfetch.quorum.core.state import Endpoint, ReplicaKey

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.core.checkpoints import RECOVERY_POINT_CHECKPOINT
-from tierfetch.log.core.errors import CorruptFileError
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.core import RECOVERY_POINT_CHECKPOINT, CorruptFileError
+from tierfetch.log.disk import OsDisk
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.fetch.messages import SnapshotId
 from tierfetch.protocol.records import Record, build_batch, iter_batches

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.core import CorruptFileError
 from tierfetch.protocol.fetch.messages import SnapshotId
 from tierfetch.protocol.records import Record, build_batch, iter_batches
 from tierfetch.protocol.records.quorum_records import Voter, VoterEndpoint, Voters

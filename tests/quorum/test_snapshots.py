@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.core import CorruptFileError
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch.messages import SnapshotId
 from tierfetch.quorum.storage import snapshot_file

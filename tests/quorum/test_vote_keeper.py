@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.disk import OsDisk
 from tierfetch.protocol.records.batch_header import Buffer
 from tierfetch.quorum.core.effects import PersistState, VoterProven
 from tierfetch.quorum.core.events import LogFailed

@@ -29,7 +29,7 @@ from typing import Any
 from uuid import UUID
 
 from tierfetch.fetcher.core.epoch_fetch import DivergingEpoch
-from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.core import EpochEntry, LeaderEpochCache
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.quorum.core.config import RaftConfig
 from tierfetch.quorum.core.effects import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.core import EpochEntry, LeaderEpochCache
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.segment import (
+from tierfetch.remote.core import (
+    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.remote.core.byte_lru import ByteLru
+from tierfetch.remote.core import ByteLru
 
 
 def test_evicts_what_was_used_least_lately() -> None:

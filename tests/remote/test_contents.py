@@ -8,13 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from tierfetch.log.core import EpochEntry, OffsetIndex, TransactionIndex
 from tierfetch.log.core.checkpoints import encode_leader_epochs
-from tierfetch.log.core.epochs import EpochEntry
-from tierfetch.log.core.index import OffsetIndex, TransactionIndex
 from tierfetch.plugins.local import LocalTieredStorage
+from tierfetch.remote import IndexType, ListsPartitions
 from tierfetch.remote.contents import check_contents
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
-from tierfetch.remote.storage import IndexType, ListsPartitions
+from tierfetch.remote.core import RemoteLogSegmentMetadata
 from tierfetch.remote.survey import survey
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tierfetch.remote.core import RemoteLogSegmentMetadata
 from tierfetch.remote.core.epoch_index import EpochSegments
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
 
 from .builders import segment
 

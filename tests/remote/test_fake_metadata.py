@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tierfetch.remote.metadata import RemoteLogMetadataError
+from tierfetch.remote import RemoteLogMetadataError
 from tierfetch.testing.remote_log_metadata import (
     FINISHED,
     PARTITION,

@@ -11,23 +11,29 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.core.index import AbortedTransaction, OffsetIndex, OffsetPosition, TimeIndex, TransactionIndex
-from tierfetch.log.core.producer_snapshot import encode_snapshot
+from tierfetch.log.core import (
+    AbortedTransaction,
+    OffsetIndex,
+    OffsetPosition,
+    TimeIndex,
+    TransactionIndex,
+    encode_snapshot,
+)
 from tierfetch.log.core.producer_state import ProducerStateEntry
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.disk import OsDisk
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.records.control import ControlType
 from tierfetch.protocol.topics import uuid_from_text
-from tierfetch.remote import index_cache, segment_scan
-from tierfetch.remote.core.records import decode_event
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
-from tierfetch.remote.index_cache import BYTES_MAX, FILE_BYTES_MIN, RemoteIndexCache
-from tierfetch.remote.storage import (
+from tierfetch.remote import (
     IndexType,
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,
+    index_cache,
+    segment_scan,
 )
+from tierfetch.remote.core import RemoteLogSegmentMetadata, decode_event
+from tierfetch.remote.index_cache import BYTES_MAX, FILE_BYTES_MIN, RemoteIndexCache
 from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.log.logs import data_batch, marker_batch

@@ -8,14 +8,16 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.ledger import SEGMENT_TRANSITIONS, IllegalTransitionError, RemoteLogLedger
-from tierfetch.remote.core.segment import (
+from tierfetch.remote.core import (
+    IllegalTransitionError,
+    RemoteLogLedger,
     RemoteLogSegmentState,
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
+from tierfetch.remote.core.ledger import SEGMENT_TRANSITIONS
 
 from .builders import (
     DELETE_FINISHED,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.remote.core.lineage import (
+from tierfetch.remote.core import (
     Gap,
     OffsetAndEpoch,
+    RemoteLogSegmentMetadata,
     covering,
     earliest_pending_upload,
-    highest_whole_on_lineage,
     is_within_lineage,
     latest_tiered,
     with_max_timestamp,
     with_timestamp_from,
 )
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
+from tierfetch.remote.core.lineage import highest_whole_on_lineage
 
 from .builders import DELETE_STARTED, STARTED, epochs_of, ledger_of, segment, segment_id, update
 

@@ -8,10 +8,18 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.log.core.epochs import LeaderEpochCache
-from tierfetch.remote.core.ledger import IllegalTransitionError, RemoteLogLedger
-from tierfetch.remote.core.lineage import covering, earliest_pending_upload, highest_whole_on_lineage, is_within_lineage
-from tierfetch.remote.core.segment import RemoteLogEvent, RemoteLogSegmentMetadata, RemoteLogSegmentState
+from tierfetch.log.core import LeaderEpochCache
+from tierfetch.remote.core import (
+    IllegalTransitionError,
+    RemoteLogLedger,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    covering,
+    earliest_pending_upload,
+    is_within_lineage,
+)
+from tierfetch.remote.core.lineage import highest_whole_on_lineage
+from tierfetch.remote.core.segment import RemoteLogEvent
 
 from .builders import DELETE_FINISHED, DELETE_STARTED, FINISHED, PARTITION, STARTED, segment, update
 

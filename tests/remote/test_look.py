@@ -8,13 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.remote import RemoteObject, RemoteStorageError, RemoteStorageRefusedError, RemoteStorageTimeoutError
 from tierfetch.remote.look import look
-from tierfetch.remote.storage import (
-    RemoteObject,
-    RemoteStorageError,
-    RemoteStorageRefusedError,
-    RemoteStorageTimeoutError,
-)
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 
 

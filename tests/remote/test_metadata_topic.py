@@ -9,7 +9,7 @@ from aiokafka.partitioner import murmur2 as reference_murmur2
 
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.records import decode_event
+from tierfetch.remote.core import decode_event
 from tierfetch.remote.ledger_book import partition_of
 from tierfetch.remote.metadata_topic import metadata_partition, murmur2
 from tierfetch.tests.samples import BROKER

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.remote.core.offset_runs import OffsetRuns
+from tierfetch.remote.core import OffsetRuns
 
 ranges = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=12)
 

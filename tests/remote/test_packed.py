@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.core.epochs import EpochEntry
-from tierfetch.remote.core import packed
-from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tierfetch.log.core import EpochEntry
+from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata, packed
 
 from .builders import FINISHED, PARTITION, segment
 

@@ -10,21 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.topics import TopicIdPartition, uuid_to_text
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.lineage import is_within_lineage
-from tierfetch.remote.core.records import MetadataRecordError, decode_event, decode_partition, encode_event
-from tierfetch.remote.core.segment import (
-    RemoteLogEvent,
+from tierfetch.remote.core import (
+    MetadataRecordError,
+    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
+    decode_event,
+    is_within_lineage,
 )
+from tierfetch.remote.core.records import decode_partition, encode_event
+from tierfetch.remote.core.segment import RemoteLogEvent
 from tierfetch.remote.ledger_book import partition_of
 from tierfetch.tests.samples import BROKER, DUMPS
 

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote import snapshot_cutter
-from tierfetch.remote.core.ledger import IllegalTransitionError, RemoteLogLedger
-from tierfetch.remote.core.records import encode_event
-from tierfetch.remote.core.segment import (
-    RemoteLogEvent,
+from tierfetch.remote.core import (
+    IllegalTransitionError,
+    RemoteLogLedger,
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
+from tierfetch.remote.core.records import encode_event
+from tierfetch.remote.core.segment import RemoteLogEvent
 from tierfetch.remote.core.snapshot import (
     FRAME_SIZE,
     HEADER_SIZE,

@@ -13,9 +13,9 @@ import pytest
 from pydantic import ValidationError
 
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.ledger import IllegalTransitionError
+from tierfetch.remote import RemoteLogMetadataError
+from tierfetch.remote.core import IllegalTransitionError
 from tierfetch.remote.core.records import encode_event
-from tierfetch.remote.metadata import RemoteLogMetadataError
 from tierfetch.remote.metadata_topic import MetadataTopicSettings, RemoteLogMetadataContext, metadata_partition
 from tierfetch.remote.topic_manager import TopicBasedRemoteLogMetadataManager, TopicManagerConfig
 from tierfetch.testing.remote_log_metadata import (

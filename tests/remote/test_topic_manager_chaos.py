@@ -9,10 +9,9 @@ from random import Random
 import pytest
 
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.ledger import IllegalTransitionError, RemoteLogLedger
-from tierfetch.remote.core.records import decode_event
+from tierfetch.remote import RemoteLogMetadataError
+from tierfetch.remote.core import IllegalTransitionError, RemoteLogLedger, decode_event
 from tierfetch.remote.ledger_book import partition_of
-from tierfetch.remote.metadata import RemoteLogMetadataError
 from tierfetch.remote.metadata_topic import metadata_partition
 from tierfetch.remote.topic_manager import TopicBasedRemoteLogMetadataManager
 from tierfetch.testing.remote_log_metadata import (

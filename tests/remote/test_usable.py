@@ -9,14 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.log.core.epochs import LeaderEpochCache
+from tierfetch.log.core import LeaderEpochCache
+from tierfetch.remote.core import (
+    Bounds,
+    OffsetRuns,
+    RemoteLogLedger,
+    RemoteLogSegmentMetadata,
+    UsableSegments,
+    is_within_lineage,
+)
 from tierfetch.remote.core import ledger as ledger_module
 from tierfetch.remote.core import usable as usable_module
-from tierfetch.remote.core.ledger import CHANGES_KEPT, RemoteLogLedger
-from tierfetch.remote.core.lineage import is_within_lineage
-from tierfetch.remote.core.offset_runs import OffsetRuns
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
-from tierfetch.remote.core.usable import Bounds, UsableSegments
+from tierfetch.remote.core.ledger import CHANGES_KEPT
 
 from .builders import (
     DELETE_FINISHED,

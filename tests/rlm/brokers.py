@@ -11,13 +11,12 @@ from collections.abc import Callable
 from itertools import count, pairwise
 from random import Random
 
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import LogConfig
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
-from tierfetch.remote.storage import IndexType
+from tierfetch.remote import IndexType
+from tierfetch.remote.core import RemoteLogLedger, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from tierfetch.rlm.config import RemoteLogManagerConfig
 from tierfetch.rlm.manager import RemoteLogManager
 from tierfetch.rlm.pending_deletions import PendingDeletions

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tierfetch.log.core.index import AbortedTransaction
+from tierfetch.log.core import AbortedTransaction
 from tierfetch.protocol.records import iter_batches
+from tierfetch.remote import RemoteLogMetadataManager, RemoteStorageManager
 from tierfetch.remote.index_cache import RemoteIndexCache
-from tierfetch.remote.metadata import RemoteLogMetadataManager
-from tierfetch.remote.storage import RemoteStorageManager
 from tierfetch.rlm.chunks import RemoteChunks
 from tierfetch.rlm.metrics import RemoteLogCounters
 from tierfetch.rlm.rate_limit import RateLimit

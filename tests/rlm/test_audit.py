@@ -10,16 +10,17 @@ import pytest
 
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.records.control import ControlType
+from tierfetch.remote import IndexType, RemoteObject, RemoteStorageError
 from tierfetch.remote.audit import AuditReport, audit, compare
-from tierfetch.remote.core.findings import Finding, FindingKind
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.segment import (
+from tierfetch.remote.core import (
+    Finding,
+    FindingKind,
+    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
-from tierfetch.remote.storage import IndexType, RemoteObject, RemoteStorageError
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fakes.remote_metadata import SharedMetadata

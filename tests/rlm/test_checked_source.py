@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.disk import OsDisk
 from tierfetch.log.segment.upload_source import BytesSource, FileSource
 from tierfetch.protocol.records import BatchHeader, Record, build_batch, iter_batches
 from tierfetch.rlm import checked_source

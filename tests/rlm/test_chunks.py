@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tierfetch.remote.storage import RemoteStorageCorruptError, RemoteStorageError
+from tierfetch.remote import RemoteStorageCorruptError, RemoteStorageError
 from tierfetch.rlm.chunks import RemoteChunks
 from tierfetch.rlm.core.quota import TokenBucket
 from tierfetch.rlm.metrics import RemoteLogCounters

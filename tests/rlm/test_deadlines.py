@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from tierfetch.remote.core.segment import RemoteLogSegmentState, RemotePartitionDeleteState
-from tierfetch.remote.metadata import RemoteLogMetadataError
-from tierfetch.remote.storage import IndexType, RemoteStorageTimeoutError
+from tierfetch.remote import IndexType, RemoteLogMetadataError, RemoteStorageTimeoutError
+from tierfetch.remote.core import RemoteLogSegmentState, RemotePartitionDeleteState
 from tierfetch.rlm.core.view import CopyDeadline
 from tierfetch.rlm.deadlines import MetadataWriter, WatchedStorage
 from tierfetch.testing.remote_storage import RemoteStorageConformance, make_data

@@ -6,9 +6,14 @@ import asyncio
 
 import pytest
 
-from tierfetch.remote.core.ledger import IllegalTransitionError
-from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
-from tierfetch.remote.core.usable import Bounds, UsableSegments
+from tierfetch.remote.core import (
+    Bounds,
+    IllegalTransitionError,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    UsableSegments,
+)
 from tierfetch.rlm.core.plan import RollActive
 from tierfetch.rlm.deadlines import MetadataWriter
 from tierfetch.rlm.expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter

@@ -17,15 +17,14 @@ from itertools import count
 
 import pytest
 
-from tierfetch.remote.core.segment import (
+from tierfetch.remote import LogSegmentData, RemoteLogMetadataError, RemoteStorageError
+from tierfetch.remote.core import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
-from tierfetch.remote.metadata import RemoteLogMetadataError
-from tierfetch.remote.storage import LogSegmentData, RemoteStorageError
 from tierfetch.rlm.config import RemoteLogManagerConfig
 from tierfetch.rlm.metrics import CopyLag
 from tierfetch.tests.fakes.disk import DiskCrash

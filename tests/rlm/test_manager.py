@@ -8,18 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.log.core.checkpoints import decode_leader_epochs
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.epochs import LeaderEpochCache
+from tierfetch.log.core import LeaderEpochCache, LogConfig, decode_leader_epochs
 from tierfetch.protocol.records.control import ControlType
-from tierfetch.remote.core.lineage import earliest_pending_upload
-from tierfetch.remote.core.segment import (
+from tierfetch.remote import IndexType, LogSegmentData
+from tierfetch.remote.core import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
     RemotePartitionDeleteState,
+    earliest_pending_upload,
 )
-from tierfetch.remote.storage import IndexType, LogSegmentData
 from tierfetch.rlm.pending_deletions import PENDING_DELETIONS_FILE
 from tierfetch.tests.fakes.disk import Effect
 from tierfetch.tests.fakes.remote_metadata import SharedMetadata

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tierfetch.log.core.config import LogConfig
+from tierfetch.log.core import LogConfig
 from tierfetch.rlm.core.plan import (
     PROOFS_MAX,
     AbandonOrphan,

@@ -15,10 +15,10 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.log.core.epochs import LeaderEpochCache
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.offset_runs import OffsetRuns
-from tierfetch.remote.core.segment import (
+from tierfetch.log.core import LeaderEpochCache
+from tierfetch.remote.core import (
+    OffsetRuns,
+    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,

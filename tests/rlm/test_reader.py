@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry, LogConfig
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.records.control import ControlType
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.records import decode_event
-from tierfetch.remote.storage import IndexType
+from tierfetch.remote import IndexType
+from tierfetch.remote.core import decode_event
 from tierfetch.rlm.reader import RemoteRead
 from tierfetch.rlm.times import OffsetsByTime
 from tierfetch.tests import samples

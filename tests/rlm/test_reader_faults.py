@@ -10,7 +10,7 @@ import pytest
 
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
+from tierfetch.remote.core import RemoteLogSegmentMetadata
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 from tierfetch.tests.log.logs import (

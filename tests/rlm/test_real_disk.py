@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from tierfetch.log.core.config import LogConfig
-from tierfetch.log.disk.os_disk import OsDisk
+from tierfetch.log.core import LogConfig
+from tierfetch.log.disk import OsDisk
 from tierfetch.plugins.layout import partition_directory
 from tierfetch.plugins.local import STORAGE_DIRECTORY, LocalTieredStorage
 from tierfetch.remote.audit import audit

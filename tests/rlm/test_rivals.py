@@ -9,12 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from tierfetch.remote.core.segment import (
-    RemoteLogSegmentMetadata,
-    RemoteLogSegmentState,
-    RemotePartitionDeleteState,
-)
-from tierfetch.remote.storage import LogSegmentData
+from tierfetch.remote import LogSegmentData
+from tierfetch.remote.core import RemoteLogSegmentMetadata, RemoteLogSegmentState, RemotePartitionDeleteState
 from tierfetch.tests.fakes.remote_metadata import SharedMetadata
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 

@@ -7,20 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.remote import IndexType, ObjectRange, RemoteObject, RemoteStorageCorruptError, RemoteStorageError
 from tierfetch.remote.audit import audit_survey
-from tierfetch.remote.core.findings import FindingKind
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
-from tierfetch.remote.storage import (
-    IndexType,
-    ObjectRange,
-    RemoteObject,
-    RemoteStorageCorruptError,
-    RemoteStorageError,
-)
+from tierfetch.remote.core import FindingKind, RemoteLogLedger, RemoteLogSegmentMetadata
 from tierfetch.remote.survey import ENTRY_SIZES, NOT_TOLD, TAIL_BYTES, part_name, sight, survey
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.faults import FailNth

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
+from tierfetch.remote.core import RemoteLogSegmentMetadata
 from tierfetch.rlm.core.view import TierMode, TierPolicy
 from tierfetch.rlm.core.warming import ThinView, to_warm
 from tierfetch.tests.remote.builders import epochs_of, ledger_of, segment

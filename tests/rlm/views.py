@@ -6,17 +6,17 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
-from tierfetch.log.core.config import UNLIMITED
-from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.core import UNLIMITED, EpochEntry, LeaderEpochCache
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.segment import (
+from tierfetch.remote.core import (
+    Bounds,
+    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
+    UsableSegments,
 )
-from tierfetch.remote.core.usable import Bounds, UsableSegments
 from tierfetch.rlm.core.view import CopyDeadline, LocalSegment, PartitionView, TierMode, TierPolicy
 
 PARTITION = TopicIdPartition(uuid.UUID(int=7), "orders", 0)

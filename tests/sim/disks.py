@@ -7,7 +7,7 @@ from contextvars import copy_context
 from pathlib import Path
 from random import Random
 
-from tierfetch.log.core.checkpoints import RECOVERY_POINT_CHECKPOINT, encode_offsets
+from tierfetch.log.core import RECOVERY_POINT_CHECKPOINT, encode_offsets
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.sim.machine.disk import DiskFaults, SimDisk
 from tierfetch.sim.machine.filesystem import SimFilesystem

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration, TopicImage
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.sim.judges.broker_losses import LossJudge
 from tierfetch.sim.judges.core.allowed_losses import AllowedLoss

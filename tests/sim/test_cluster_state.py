@@ -10,11 +10,11 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration, TopicImage
-from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.core import EpochEntry, LeaderEpochCache
 from tierfetch.plugins.layout import partition_directory, segment_key
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.segment import (
+from tierfetch.remote.core import (
+    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.disk.directory_lock import LogDirectoryLockedError
+from tierfetch.log.disk import LogDirectoryLockedError
 from tierfetch.sim.machine.host import ProcessDiedError
 from tierfetch.sim.machine.world import World
 

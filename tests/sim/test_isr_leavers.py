@@ -10,7 +10,7 @@ import pytest
 from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
 from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.controller.image.image import MetadataImage
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.protocol.messages.brokers import BrokerHeartbeatRequest
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.quorum.listener import CommittedBatch

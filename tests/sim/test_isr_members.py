@@ -10,7 +10,7 @@ import pytest
 
 from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration, TopicImage
 from tierfetch.controller.image.image import MetadataImage
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.quorum.listener import CommittedBatch
 from tierfetch.sim.judges.core.events import Committed, JoinersRequested, MetadataChanged, Truncated

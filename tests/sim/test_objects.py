@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tierfetch.remote.storage import RemoteResourceNotFoundError, RemoteStorageError, RemoteStorageRefusedError
+from tierfetch.remote import RemoteResourceNotFoundError, RemoteStorageError, RemoteStorageRefusedError
 from tierfetch.sim.machine.objects import _Way
 from tierfetch.sim.machine.process import Process, current_process
 from tierfetch.sim.machine.world import World

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.core import EpochEntry, LeaderEpochCache
 from tierfetch.log.core.producer_state import BatchMetadata, ProducerStateEntry
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.sim.judges.core.events import JoinersRequested, Observed, ReplicaLeft, Truncated

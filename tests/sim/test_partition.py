@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.sim.judges.core.partition import (
     InvariantViolationError,
     PartitionJudge,

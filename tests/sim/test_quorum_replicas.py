@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
+from tierfetch.log.core import EpochEntry, LeaderEpochCache
 from tierfetch.quorum.core.replica import RaftStatus
 from tierfetch.quorum.core.roles import Candidate, Poll
 from tierfetch.quorum.core.state import LeaderAndEpoch, OffsetAndEpoch, RaftState, ReplicaKey

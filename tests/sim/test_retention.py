@@ -9,7 +9,7 @@ import pytest
 
 from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration, TopicImage
 from tierfetch.controller.image.image import MetadataImage
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.plugins.layout import partition_directory
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import TopicIdPartition

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.log.disk.port import Disk
+from tierfetch.log.disk import Disk
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.sim.faults.schedule import Fault, FaultKind, Schedule, UnfitScheduleError
 from tierfetch.sim.judges.core.partition import InvariantViolationError

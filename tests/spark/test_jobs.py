@@ -97,8 +97,7 @@ def test_P2_audit_finds_what_tier_verify_finds(copied_tier: Path, tmp_path: Path
 def test_P2_audit_against_the_remote_log_metadata(spark: Any, copied_tier: Path) -> None:
     """A segment that is gone by the second look is nobody's fault; one that is still there is damaged."""
     from tierfetch.pipeline.jobs import audit
-    from tierfetch.remote.core.ledger import RemoteLogLedger
-    from tierfetch.remote.core.segment import RemoteLogSegmentMetadataUpdate, RemoteLogSegmentState
+    from tierfetch.remote.core import RemoteLogLedger, RemoteLogSegmentMetadataUpdate, RemoteLogSegmentState
     from tierfetch.tests.rlm.test_reader import sample_ledger_events
 
     partition, shared = sample_ledger_events("s-none")

@@ -81,7 +81,7 @@ def test_P1_read_committed_is_what_a_consumer_saw(spark: Any) -> None:
 
 def aborted_offsets(path: Path) -> list[int]:
     """Of one of Kafka's own segments, by its transaction indexes and those behind it."""
-    from tierfetch.log.core.index import TransactionIndex
+    from tierfetch.log.core import TransactionIndex
 
     transactions = [
         transaction

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 
 from tierfetch.plugins.local import LocalConfig, LocalTieredStorage
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
-from tierfetch.remote.storage import IndexType
+from tierfetch.remote import IndexType
+from tierfetch.remote.core import RemoteLogSegmentMetadata
 
 
 class SlowLocalTieredStorage(LocalTieredStorage):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Final
 
-from ....log.core.properties import INT32_MAX, INT64_MAX
+from ....log.core import INT32_MAX, INT64_MAX
 from ....protocol import ErrorCode, KafkaError
 from ....protocol.messages.quotas import (
     AlterClientQuotasRequest,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ....log.core.properties import INT32_MAX
+from ....log.core import INT32_MAX
 from ....protocol import ApiKey, ErrorCode, KafkaError
 from ...image.client_quotas import CONTROLLER_MUTATION_RATE, ClientQuotas
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from ....log.core.epochs import EpochEntry
+from ....log.core import EpochEntry
 from ....protocol import TopicIdPartition
 from ....protocol.values import value
 

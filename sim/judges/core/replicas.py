@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ....log.core.epochs import EpochEntry
+from ....log.core import EpochEntry
 from ....protocol import CorruptRecordError
 from ....protocol.records import BatchHeader, iter_batches, iter_records
 from ....protocol.records.control import ControlType, control_type

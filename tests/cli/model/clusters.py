@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 from tierfetch.cli.cluster_session import Cluster, ListedTopic
 from tierfetch.cli.tier.ledgers import MetadataUnavailableError
-from tierfetch.log.core.epochs import EpochEntry
+from tierfetch.log.core import EpochEntry
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.messages.base import Request, ResponseT
@@ -41,8 +41,8 @@ from tierfetch.protocol.messages.topics import (
 )
 from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.segment import (
+from tierfetch.remote.core import (
+    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,

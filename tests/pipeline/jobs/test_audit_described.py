@@ -14,8 +14,8 @@ from tierfetch.pipeline.access.options import parse
 from tierfetch.pipeline.access.stores import SegmentStore, StoreRef, open_store
 from tierfetch.pipeline.jobs.audit_described import audit_described
 from tierfetch.remote.contents import check_contents
-from tierfetch.remote.core.ledger import RemoteLogLedger
-from tierfetch.remote.core.segment import (
+from tierfetch.remote.core import (
+    RemoteLogLedger,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,

@@ -7,7 +7,7 @@ import re
 from tierfetch.pipeline.jobs.audit_page import MEANINGS, audit_page
 from tierfetch.pipeline.jobs.audit_report import AuditedPartition, AuditedSegment, AuditFinding, TierAudit
 from tierfetch.pipeline.jobs.page import moment, table
-from tierfetch.remote.core.findings import FindingKind
+from tierfetch.remote.core import FindingKind
 
 
 def segment(start: int, end: int, *, is_sound: bool = True) -> AuditedSegment:

@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.log.core.errors import CorruptFileError
+from tierfetch.log.core import CorruptFileError
 from tierfetch.pipeline.access.stores import StoreRef, open_store
 from tierfetch.pipeline.access.worker import WORKER
 from tierfetch.pipeline.layouts.aiven_keys import KeyRing, decrypt_chunk
@@ -26,8 +26,8 @@ from tierfetch.pipeline.planning.tier_splits import PlannedSplit, TierError
 from tierfetch.plugins.local import DirectoryObjectStore, LocalTieredStorage
 from tierfetch.protocol.records import Record
 from tierfetch.protocol.topics import TopicIdPartition, uuid_from_text
-from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from tierfetch.remote.storage import IndexType, RemoteStorageError
+from tierfetch.remote import IndexType, RemoteStorageError
+from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.remote.survey import survey
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.aiven_tier import AivenWriter, packed_sizes, private_pem

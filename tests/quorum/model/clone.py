@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
 
-from tierfetch.log.core.epochs import LeaderEpochCache
+from tierfetch.log.core import LeaderEpochCache
 from tierfetch.quorum.core import log_view, roles
 from tierfetch.quorum.core.config import RaftConfig
 from tierfetch.quorum.core.log_view import LogView

@@ -16,10 +16,9 @@ from tierfetch.fetcher.core.epoch_fetch import FetchIsolation, LeaderView
 from tierfetch.fetcher.core.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP
 from tierfetch.fetcher.core.leader_replicas import LeaderReplicas
 from tierfetch.fetcher.replica_fetcher import ReplicaFetcher
-from tierfetch.log.core.epochs import EpochEntry, LeaderEpochCache
-from tierfetch.log.core.producers import ProducerStateManager
+from tierfetch.log.core import EpochEntry, LeaderEpochCache, ProducerStateManager
 from tierfetch.log.keeper import replace_replica as adopt
-from tierfetch.remote.core.lineage import OffsetAndEpoch
+from tierfetch.remote.core import OffsetAndEpoch
 from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.sim.scenarios.cluster_options import SMALL_FETCH_BYTES
 from tierfetch.tests.sim.planted.registry import planted

@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from unittest.mock import patch
 
-from tierfetch.log.core import producer_state
-from tierfetch.log.core.epochs import LeaderEpochCache
+from tierfetch.log.core import LeaderEpochCache, ProducerStateManager, producer_state
 from tierfetch.log.core.producer_state import BatchMetadata, ProducerStateEntry
-from tierfetch.log.core.producers import ProducerStateManager
 from tierfetch.log.replica.appender import Appender, LogAppendInfo
 from tierfetch.log.replica.flusher import Flusher
 from tierfetch.log.replica.state import LogOffsets, LogState

@@ -15,7 +15,7 @@ from tierfetch.controller.image.client_quotas import QuotaLimit
 from tierfetch.protocol.messages.brokers import BrokerHeartbeatResponse
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.quorum.core import election, requests
-from tierfetch.remote.core.segment import RemoteLogSegmentMetadata
+from tierfetch.remote.core import RemoteLogSegmentMetadata
 from tierfetch.remote.index_cache import RemoteIndexCache
 from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from unittest.mock import patch
 
-from tierfetch.log.core.config import UNLIMITED
-from tierfetch.remote.core.segment import RemoteLogSegmentState
+from tierfetch.log.core import UNLIMITED
+from tierfetch.remote.core import RemoteLogSegmentState
 from tierfetch.rlm import partition_task
 from tierfetch.rlm.core import plan
 from tierfetch.sim.faults.schedule import FaultKind

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from tierfetch.broker import metadata_topic
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.remote.core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.rlm import copier, partition_task
 from tierfetch.rlm.copier import SegmentCopier
 from tierfetch.rlm.core import plan
