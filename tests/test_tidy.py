@@ -126,8 +126,7 @@ def test_unit_tests_do_not_guess_how_long_something_takes() -> None:
 
 
 DOORS = ("broker", "fetcher", "log", "remote", "rlm")
-"""Folders whose rooms other folders enter by their `__init__`, except for the names in `PAST_THE_DOORS`."""
-PAST_THE_DOORS = ROOT / "tests" / "past_the_doors.txt"
+"""Folders whose rooms other folders enter by their `__init__` alone."""
 
 
 def imported_from(path: Path, tree: ast.Module) -> list[tuple[tuple[str, ...], str]]:
@@ -146,7 +145,6 @@ def imported_from(path: Path, tree: ast.Module) -> list[tuple[tuple[str, ...], s
 
 
 def test_other_folders_enter_a_room_by_its_door() -> None:
-    """A name that is imported past a door is on a list that only gets shorter: export it in the room's `__init__`."""
     past: set[str] = set()
     for path in sources(tests=False):
         home = path.relative_to(ROOT).parts[0]
@@ -154,9 +152,7 @@ def test_other_folders_enter_a_room_by_its_door() -> None:
             is_elsewhere = bool(module) and module[0] in DOORS and module[0] != home and home != "bench"
             if is_elsewhere and not ROOT.joinpath(*module).is_dir():
                 past.add(".".join((*module, name)))
-    listed = set(PAST_THE_DOORS.read_text().split())
-    assert past - listed == set(), "export them at the door of their room, and import them from there"
-    assert listed - past == set(), f"nobody imports these past a door: take them off {PAST_THE_DOORS.name}"
+    assert past == set(), "export them in the `__init__` of their room, and import them from there"
 
 
 def test_a_core_enters_no_door_that_imports_on_demand() -> None:
