@@ -55,8 +55,8 @@ ci: ## What CI runs: every suite below, what failed once more, one table at the 
 test-faults: install ## Brokers killed, frozen and starved while they serve (about 6 minutes)
 	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300
 
-test-secure: install ## Processes and clients again, on clusters with TLS, SASL and ACLs (about 5 minutes)
-	$(BIN)/python -m pytest -q $(SECURE) --secure --timeout 300
+test-secure: install ## Processes and clients again, on clusters with TLS, SASL and ACLs (about 4 minutes)
+	$(BIN)/python -m pytest -q $(SECURE) --secure --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-abuse: install ## Hostile clients at a broker and a controller, an honest one beside them (about 3 minutes)
 	$(BIN)/python -m pytest -q tests/abuse -m abuse --timeout 300 -s
@@ -65,7 +65,7 @@ test-interop: install ## Against Apache Kafka 4.3.0 (needs Java 17+ and Maven, o
 	$(BIN)/python -m pytest -q tests/interop -m interop --timeout 600
 
 test-spark: install-spark ## The tier as a Spark table (installs PySpark; Java comes from a wheel if there is none)
-	$(BIN)/python -m pytest -q tests/spark tests/pipeline -m spark --timeout 300
+	$(BIN)/python -m pytest -q tests/spark tests/pipeline -m spark --timeout 600
 
 install-spark: $(VENV)/.spark
 
@@ -84,7 +84,7 @@ test-planted: install ## Each planted bug is found again at its known seed, or o
 	$(BIN)/python -m pytest -q tests/sim -m planted --timeout 300 -n logical --maxprocesses 4
 
 test-exhaustive: install ## The quorum's core, every run of the largest bounds that fit (about 4 minutes)
-	$(BIN)/python -m pytest -q tests/quorum/model -m exhaustive --timeout 900
+	$(BIN)/python -m pytest -q tests/quorum/model -m exhaustive --timeout 900 -n $(WORKERS)
 
 search-planted: install ## Look for the seed that finds each planted bug, known ones first; writes docs/planted-bugs.md
 	$(BIN)/python -m tierfetch.tests.sim.planted.search --again --jobs 2

@@ -17,9 +17,10 @@ from tierfetch.cli.demo.command import moto_server
 from tierfetch.cli.processes import free_ports, poll
 from tierfetch.tests import samples
 
+from .tiers import TIMEOUT_S
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-TIMEOUT_S = 120.0
 KEYS = {"AWS_ACCESS_KEY_ID": "demo", "AWS_SECRET_ACCESS_KEY": "demo"}
 _QUERIES = """
 import json, sys
@@ -90,7 +91,7 @@ def test_P1_credentials_that_only_the_driver_has_are_missed_when_a_query_is_plan
         command = [sys.executable, "-c", _QUERIES, master, json.dumps(options)]
         environment = {**os.environ, **KEYS}
         result = subprocess.run(
-            command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=500, check=False
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=2 * TIMEOUT_S, check=False
         )
     said = [line for line in result.stdout.splitlines() if "executors cannot read what the driver can" in line]
     assert {"Unable to locate credentials" in line for line in said} == {True}, result.stdout + result.stderr

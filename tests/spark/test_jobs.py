@@ -23,7 +23,8 @@ from tierfetch.tests.fakes.aiven_tier import AivenWriter, private_pem
 from tierfetch.tests.fakes.random_tier import History, consumed, segments
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 
-TIMEOUT_S = 60.0
+from .tiers import TIMEOUT_S
+
 UNCOMMITTED = "isolation=read_uncommitted"
 SECRET = "AKIA-hidden-secret"
 
@@ -350,7 +351,11 @@ def test_P2_executors_of_their_own_need_the_package_alone(tmp_path: Path) -> Non
     shutil.copytree(samples.TIER, tmp_path / "tier" / samples.TIER.name)
     words = ("spark", "audit", "tier", "--master", "local-cluster[1,1,1024]", "--json")
     result = subprocess.run(
-        [sys.executable, "-m", "tierfetch.cli.main", *words], cwd=tmp_path, capture_output=True, text=True, timeout=250
+        [sys.executable, "-m", "tierfetch.cli.main", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=2 * TIMEOUT_S,
     )
     assert result.returncode == 0, result.stderr
     assert len(json.loads(result.stdout)["partitions"]) == 2

@@ -11,9 +11,7 @@ from tierfetch.pipeline.spark.executors import check_executors
 from tierfetch.tests.fakes.aiven_tier import AivenWriter, private_pem
 from tierfetch.tests.fakes.random_tier import segments, write_log_directory
 
-from .tiers import TOPIC, GrowingTier, stream
-
-TIMEOUT_S = 180
+from .tiers import TIMEOUT_S, TOPIC, GrowingTier, stream
 
 
 @pytest.fixture

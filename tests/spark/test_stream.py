@@ -11,9 +11,7 @@ import pytest
 from tierfetch.cli.processes import poll
 from tierfetch.protocol.topics import uuid_to_text
 
-from .tiers import GrowingTier, stream
-
-TIMEOUT_S = 180
+from .tiers import TIMEOUT_S, GrowingTier, stream
 
 
 @pytest.fixture

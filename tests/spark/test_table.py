@@ -17,7 +17,8 @@ from tierfetch.protocol.records import Record, iter_batches, iter_records
 from tierfetch.tests import samples
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 
-TIMEOUT_S = 60.0
+from .tiers import TIMEOUT_S
+
 TIERED = sorted({path.parent.name.rsplit("-0-", 1)[0] for path in samples.TIER.glob("*/*.log")})
 
 
@@ -136,7 +137,7 @@ def test_the_table_cannot_be_written(spark: Any, tmp_path: Path) -> None:
     counting = spark.readStream.format("rate").load().writeStream.format("tierfetch").options(location="/tier")
     query = counting.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
     with pytest.raises(Exception, match=said):
-        query.awaitTermination(int(TIMEOUT_S))
+        query.awaitTermination(TIMEOUT_S)
 
 
 def test_damage_is_named_or_passed_over(spark: Any, tmp_path: Path) -> None:
@@ -262,7 +263,7 @@ def test_P1_a_stream_reads_everything_once_across_restarts(
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(int(TIMEOUT_S))
+        assert query.awaitTermination(TIMEOUT_S)
         assert len(query.recentProgress) > 1
 
     run()

@@ -11,6 +11,8 @@ from tierfetch.tests.fakes.random_tier import PARTITION, History, Segment, consu
 
 TOPIC = PARTITION.topic
 BATCHES_OF_SEGMENT = 4
+TIMEOUT_S = 240
+"""For what must happen, on a machine of two cores that has other work; nothing here waits for it to pass."""
 
 
 @dataclass
