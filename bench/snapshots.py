@@ -17,9 +17,14 @@ from typing import Final
 from uuid import UUID
 
 from tierfetch.log.disk import OsDisk
-from tierfetch.remote.metadata_topic import NO_EPOCH, MetadataBatch, MetadataTopicSettings, RemoteLogMetadataContext
+from tierfetch.remote import (
+    NO_EPOCH,
+    MetadataBatch,
+    MetadataTopicSettings,
+    RemoteLogMetadataContext,
+    SnapshotFiles,
+)
 from tierfetch.remote.snapshot_cutter import SnapshotCutter
-from tierfetch.remote.snapshot_files import SnapshotFiles
 from tierfetch.remote.topic_manager import TopicBasedRemoteLogMetadataManager, TopicManagerConfig
 
 from .ledger import PARTITION, copied, deleted

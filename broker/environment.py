@@ -15,8 +15,7 @@ from uuid import uuid4
 
 from ..log.disk import Disk, OsDisk, lock_directory
 from ..log.keeper import HeldLock
-from ..remote import RemoteStorageManager
-from ..remote.registry import load_remote_storage
+from ..remote import RemoteStorageManager, load_remote_storage
 from .cluster.view import ClusterView
 from .core.write_rules import IsOngoing, none_ongoing
 

@@ -25,8 +25,7 @@ from ..protocol.records.budget import DECOMPRESSED_BYTES_MIN
 from ..protocol.requests import offsets_of
 from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
 from ..protocol.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest, ProduceTopic
-from ..remote import RemoteLogMetadataError
-from ..remote.metadata_topic import NO_EPOCH, MetadataBatch, MetadataTopicSettings
+from ..remote import NO_EPOCH, MetadataBatch, MetadataTopicSettings, RemoteLogMetadataError
 from .cluster.view import ClusterImage, ClusterView, NewTopic, TopicImage
 from .replicas.leadership import WallClock
 

@@ -19,8 +19,8 @@ from prometheus_client import Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 
+from ..fetcher import FollowedReplica, ReplicaProgress, ReplicaState
 from ..fetcher.core import LeaderReplicas
-from ..fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
 from ..log.keeper import LogManager
 from ..protocol.api import ApiKey
 from ..protocol.messages.base import Message

@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from ..fetcher.aux_state import AuxStateBuilder
-from ..fetcher.bootstrap_runner import Bootstrapper, BootstrapSettings
-from ..fetcher.policy_registry import ConfiguredPolicies
-from ..fetcher.replica_fetcher import FetcherConfig, ReplicaFetcher
+from ..fetcher import (
+    AuxStateBuilder,
+    Bootstrapper,
+    BootstrapSettings,
+    ConfiguredPolicies,
+    FetcherConfig,
+    ReplicaFetcher,
+)
 from ..protocol.fetch.messages import HIGH_WATERMARK_UNKNOWN, LOCAL_LOG_START_UNKNOWN
 from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from ..protocol.topics import TopicIdPartition

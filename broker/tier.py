@@ -6,11 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from ..fetcher.aux_state import AuxStateBuilder
-from ..remote.index_cache import RemoteIndexCache
-from ..remote.metadata_topic import RemoteLogMetadataContext
-from ..remote.registry import load_remote_log_metadata
-from ..remote.snapshot_files import SnapshotFiles
+from ..fetcher import AuxStateBuilder
+from ..remote import RemoteIndexCache, RemoteLogMetadataContext, SnapshotFiles, load_remote_log_metadata
 from ..rlm import (
     LimitedReads,
     OffsetsByTime,

@@ -20,9 +20,7 @@ from rich.table import Table
 from ..log.core import META_PROPERTIES, CorruptFileError
 from ..protocol.net.service import closing
 from ..quorum.storage.metadata_log import METADATA_PARTITION
-from ..remote import RemoteStorageError, RemoteStorageRefusedError
-from ..remote.look import look
-from ..remote.registry import PluginError, load_remote_storage
+from ..remote import PluginError, RemoteStorageError, RemoteStorageRefusedError, load_remote_storage, look_at_tier
 from .local_cluster import BrokerFailedError, LocalCluster, TierSettings
 from .local_nodes import LocalNodes
 from .local_quorum import ControllerFailedError, LocalQuorum
@@ -243,7 +241,7 @@ def _check_tier(tier: TierSettings | None) -> None:
 
 async def _look(tier: TierSettings) -> RemoteStorageError | None:
     async with closing(load_remote_storage(tier.plugin, tier.options, key_prefix="--option ")) as storage:
-        return await look(storage)
+        return await look_at_tier(storage)
 
 
 def _next_steps(order: _Order, running: Sequence[LocalQuorum | LocalCluster]) -> list[str]:

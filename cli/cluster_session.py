@@ -115,7 +115,7 @@ def bootstrap_option(command: Command) -> Command:
         multiple=True,
         metavar="HOST:PORT",
         callback=_choose,
-        help=f"A broker of the cluster; repeatable. The first is asked of: {ORDER}.",
+        help=f"A broker of the cluster; repeatable. Without it, in this order: {ORDER}.",
     )
     return option(profile_option(command_config_option(command)))
 

@@ -35,6 +35,7 @@ def command_config_option(command: Command) -> Command:
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
         expose_value=False,
+        is_eager=True,
         callback=_read,
         envvar=VARIABLE,
         show_envvar=True,

@@ -18,12 +18,11 @@ from ..log.core import ConfigError, read_properties
 from ..protocol import OUTSIDE, OperatorError
 from ..protocol.net.service import cancelled
 from ..protocol.start_waits import StartWaits
-from ..remote import RemoteStorageRefusedError
-from ..remote.look import look
+from ..remote import RemoteStorageRefusedError, look_at_tier
 from ..security.keystores import secrets_readable
 
 if TYPE_CHECKING:
-    from ..broker.tier import Tier
+    from ..broker import Tier
 
 Command = TypeVar("Command", bound=Callable[..., object])
 Config = TypeVar("Config")
@@ -84,7 +83,7 @@ def run_node(
 
 
 async def _with_bounded_pauses(node: Coroutine[None, None, int]) -> int:
-    from ..broker.pauses import PAUSES
+    from ..broker import PAUSES
 
     async with PAUSES.measured():
         return await node
@@ -186,7 +185,7 @@ async def looking_at(tier: Tier | None) -> AsyncIterator[None]:
 
 
 async def _look_at(tier: Tier) -> None:
-    error = await look(tier.manager.storage)
+    error = await look_at_tier(tier.manager.storage)
     if isinstance(error, RemoteStorageRefusedError):
         _log.error("the tier refuses this broker, and nothing is copied to it until rsm.config.* is right: %s", error)
     elif error is not None:

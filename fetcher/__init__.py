@@ -12,6 +12,54 @@ policy_registry    finds the bootstrap policy that is configured.
 aux_state          rebuilds leader epochs and producer state from the tier (KIP-405).
 all_done           waits for several tasks.
 
-Other folders import decisions from `fetcher.core`, and the rest from its module: exported here, the shells would be
-loaded with every decision, by the quorum's core too.
+Other folders import decisions from `fetcher.core`, and the rest from here, where a name is imported when it is asked
+for: the shells would be loaded with every decision, by the quorum's core too.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..doors import lazy_door
+
+if TYPE_CHECKING:
+    from .aux_state import AuxStateBuilder
+    from .bootstrap_runner import Bootstrapper, BootstrapSettings
+    from .followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
+    from .policy_registry import ConfiguredPolicies, load_bootstrap_policy
+    from .ports import Arrived, FollowerPartition
+    from .replica_fetcher import FetcherConfig, ReplicaFetcher
+
+__all__ = [
+    "Arrived",
+    "AuxStateBuilder",
+    "BootstrapSettings",
+    "Bootstrapper",
+    "ConfiguredPolicies",
+    "FetcherConfig",
+    "FollowedReplica",
+    "FollowerPartition",
+    "ReplicaFetcher",
+    "ReplicaProgress",
+    "ReplicaState",
+    "load_bootstrap_policy",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "Arrived": "ports",
+            "AuxStateBuilder": "aux_state",
+            "BootstrapSettings": "bootstrap_runner",
+            "Bootstrapper": "bootstrap_runner",
+            "ConfiguredPolicies": "policy_registry",
+            "FetcherConfig": "replica_fetcher",
+            "FollowedReplica": "followed_replica",
+            "FollowerPartition": "ports",
+            "ReplicaFetcher": "replica_fetcher",
+            "ReplicaProgress": "followed_replica",
+            "ReplicaState": "followed_replica",
+            "load_bootstrap_policy": "policy_registry",
+        },
+    )

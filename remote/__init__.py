@@ -27,6 +27,9 @@ backoff         computes how long to wait after a failure.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..doors import lazy_door
 from .core.ledger import IllegalTransitionError, RemoteLogLedger
 from .core.segment import (
     RemoteLogEvent,
@@ -56,17 +59,44 @@ from .storage import (
     SegmentSource,
 )
 
+if TYPE_CHECKING:
+    from .aborts import fetch_transaction_index
+    from .audit import AuditReport, audit_ledger, audit_survey, check_lineage, confirmed_report
+    from .backoff import Backoff
+    from .batches import Found, ReadOn, find_batch, whole_batches
+    from .contents import check_contents
+    from .index_cache import RemoteIndexCache
+    from .index_proof import WrongIndexError, check_offset_entry, has_time_entry
+    from .ledger_book import partition_of
+    from .look import look_at_tier
+    from .metadata_topic import NO_EPOCH, MetadataBatch, MetadataTopicSettings, RemoteLogMetadataContext
+    from .registry import PluginError, load_remote_log_metadata, load_remote_storage
+    from .segment_scan import scanned_indexes
+    from .snapshot_files import SnapshotFiles
+    from .survey import NOT_REPORTED, Sighting, Survey, enter_segment, gather_limited, sight_segments, survey_partition
+
 __all__ = [
+    "NOT_REPORTED",
+    "NO_EPOCH",
+    "AuditReport",
+    "Backoff",
+    "Found",
     "IllegalTransitionError",
     "IndexType",
     "ListsFromOffset",
     "ListsPartitions",
     "LogSegmentData",
+    "MetadataBatch",
+    "MetadataTopicSettings",
     "ObjectRange",
+    "PluginError",
+    "ReadOn",
     "ReadsObjects",
     "ReadsSegments",
+    "RemoteIndexCache",
     "RemoteLogEvent",
     "RemoteLogLedger",
+    "RemoteLogMetadataContext",
     "RemoteLogMetadataError",
     "RemoteLogMetadataManager",
     "RemoteLogSegmentId",
@@ -83,4 +113,68 @@ __all__ = [
     "RemoteStorageRefusedError",
     "RemoteStorageTimeoutError",
     "SegmentSource",
+    "Sighting",
+    "SnapshotFiles",
+    "Survey",
+    "WrongIndexError",
+    "audit_ledger",
+    "audit_survey",
+    "check_contents",
+    "check_lineage",
+    "check_offset_entry",
+    "confirmed_report",
+    "enter_segment",
+    "fetch_transaction_index",
+    "find_batch",
+    "gather_limited",
+    "has_time_entry",
+    "load_remote_log_metadata",
+    "load_remote_storage",
+    "look_at_tier",
+    "partition_of",
+    "scanned_indexes",
+    "sight_segments",
+    "survey_partition",
+    "whole_batches",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "AuditReport": "audit",
+            "Backoff": "backoff",
+            "Found": "batches",
+            "MetadataBatch": "metadata_topic",
+            "MetadataTopicSettings": "metadata_topic",
+            "NOT_REPORTED": "survey",
+            "NO_EPOCH": "metadata_topic",
+            "PluginError": "registry",
+            "ReadOn": "batches",
+            "RemoteIndexCache": "index_cache",
+            "RemoteLogMetadataContext": "metadata_topic",
+            "Sighting": "survey",
+            "SnapshotFiles": "snapshot_files",
+            "Survey": "survey",
+            "WrongIndexError": "index_proof",
+            "audit_ledger": "audit",
+            "audit_survey": "audit",
+            "check_contents": "contents",
+            "check_lineage": "audit",
+            "check_offset_entry": "index_proof",
+            "confirmed_report": "audit",
+            "enter_segment": "survey",
+            "fetch_transaction_index": "aborts",
+            "find_batch": "batches",
+            "gather_limited": "survey",
+            "has_time_entry": "index_proof",
+            "load_remote_log_metadata": "registry",
+            "load_remote_storage": "registry",
+            "look_at_tier": "look",
+            "partition_of": "ledger_book",
+            "scanned_indexes": "segment_scan",
+            "sight_segments": "survey",
+            "survey_partition": "survey",
+            "whole_batches": "batches",
+        },
+    )

@@ -61,7 +61,7 @@ def ignore_progress(_: int) -> None:
     """Ignore progress."""
 
 
-async def audit(
+async def audit_ledger(
     ledger: RemoteLogLedger,
     storage: RemoteStorageManager,
     *,
@@ -87,7 +87,7 @@ async def audit(
     return AuditReport(len(ledger.finished()), ledger.finished_size_bytes, tuple(findings))
 
 
-def confirmed(first: AuditReport, second: AuditReport, ledger: RemoteLogLedger) -> AuditReport:
+def confirmed_report(first: AuditReport, second: AuditReport, ledger: RemoteLogLedger) -> AuditReport:
     """What `first` found that still holds by `second`, a later audit without `deep`, and by its ledger: what was
     corrupt is so if its segment is still there.
     """
@@ -110,8 +110,8 @@ async def audit_survey(
     deep: bool = False,
     on_read: Callable[[int], None] = ignore_progress,
 ) -> AuditReport:
-    """As `audit`, of what the survey found. The survey names the orphans: nothing else knows of segments here."""
-    report = await audit(surveyed.ledger, storage, now_ms=now_ms, deep=deep, on_read=on_read)
+    """As `audit_ledger`, of what the survey found. It names the orphans: nothing else knows of segments here."""
+    report = await audit_ledger(surveyed.ledger, storage, now_ms=now_ms, deep=deep, on_read=on_read)
     others = [finding for finding in report.findings if finding.kind is not FindingKind.ORPHAN]
     return replace(report, findings=(*surveyed.findings, *others))
 

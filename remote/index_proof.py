@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from ..log.core import OffsetPosition, TimestampOffset
 from ..protocol.errors import CorruptRecordError
-from ..protocol.records import iter_batches, parse_header
-from .batches import Buffer, check_place
+from ..protocol.records import Buffer, iter_batches, parse_header
+from .batches import check_place
 from .core.segment import RemoteLogSegmentMetadata
 from .storage import IndexType, RemoteStorageCorruptError
 

@@ -23,7 +23,7 @@ _NOBODYS: Final = TopicIdPartition(UUID(int=0), "tierfetch-look", 0)
 """A partition that no cluster has."""
 
 
-async def look(storage: RemoteStorageManager, timeout_s: float = LOOK_TIMEOUT_S) -> RemoteStorageError | None:
+async def look_at_tier(storage: RemoteStorageManager, timeout_s: float = LOOK_TIMEOUT_S) -> RemoteStorageError | None:
     """What is wrong with the tier; None for nothing."""
     try:
         async with asyncio.timeout(timeout_s):

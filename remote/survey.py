@@ -66,7 +66,7 @@ READS_AT_ONCE_MAX: Final = 16
 """The most concurrent reads of a storage that is read part by part."""
 TAIL_BYTES: Final = 64 * 1024
 """Read at once where the end of a log is looked for."""
-NOT_TOLD: Final = -1
+NOT_REPORTED: Final = -1
 ENTRY_SIZES: Final = {IndexType.OFFSET: 8, IndexType.TIMESTAMP: 12}
 """Bytes."""
 
@@ -107,35 +107,35 @@ class Sighting:
     log_start_offset: int = 0
 
 
-async def survey(storage: RemoteStorageManager, partition: TopicIdPartition) -> Survey:
+async def survey_partition(storage: RemoteStorageManager, partition: TopicIdPartition) -> Survey:
     """RemoteStorageError if the store cannot be asked, or if its names do not tell where segments begin."""
-    sighting = await sight(storage, partition)
+    sighting = await sight_segments(storage, partition)
     ledger = RemoteLogLedger(partition)
     for metadata in sighting.described:
-        enter(ledger, metadata)
+        enter_segment(ledger, metadata)
     return Survey(ledger, sighting.findings)
 
 
-def enter(ledger: RemoteLogLedger, metadata: RemoteLogSegmentMetadata) -> None:
+def enter_segment(ledger: RemoteLogLedger, metadata: RemoteLogSegmentMetadata) -> None:
     """As a readable segment."""
     ledger.apply(metadata)
     finished = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-    ledger.apply(RemoteLogSegmentMetadataUpdate(metadata.segment_id, finished, NOT_TOLD, NOT_TOLD))
+    ledger.apply(RemoteLogSegmentMetadataUpdate(metadata.segment_id, finished, NOT_REPORTED, NOT_REPORTED))
 
 
-async def sight(
+async def sight_segments(
     storage: RemoteStorageManager,
     partition: TopicIdPartition,
     known: Collection[UUID] = (),
     start_offset: int = 0,
 ) -> Sighting:
     """The segments that begin at `start_offset` or above; those of `known` ids are not looked at again. The errors are
-    those of `survey`.
+    those of `survey_partition`.
     """
     segments = await _segments(storage, partition, start_offset)
     unknown = [segment for segment in segments.items() if segment[0].id not in known]
     shares = (unknown[first : first + SHARE_MAX] for first in range(0, len(unknown), SHARE_MAX))
-    looks = await at_once((partial(_look_at_share, storage, share) for share in shares), SHARES_AT_ONCE_MAX)
+    looks = await gather_limited((partial(_look_at_share, storage, share) for share in shares), SHARES_AT_ONCE_MAX)
     found = [one for share in looks for one in share]
     described = tuple(one for one in found if isinstance(one, RemoteLogSegmentMetadata))
     listed = {segment_id.id for segment_id, parts in segments.items() if segment_id.id in known and None in parts}
@@ -143,7 +143,7 @@ async def sight(
     return Sighting(frozenset(listed.union(one.segment_id.id for one in described)), described, tuple(findings))
 
 
-async def at_once(calls: Iterable[Callable[[], Awaitable[T]]], limit: int) -> list[T]:
+async def gather_limited(calls: Iterable[Callable[[], Awaitable[T]]], limit: int) -> list[T]:
     """Their results in order, `limit` of them under way; the first error ends all."""
     numbered = enumerate(calls)
     results: dict[int, T] = {}
@@ -229,7 +229,7 @@ async def _read(storage: RemoteStorageManager, looks: Sequence[_Look]) -> Iterat
     wanted = [(look, part) for look in looks for part in look.wanted]
     if not isinstance(storage, ReadsObjects):
         reads = (partial(_read_by_call, storage, look.named, part) for look, part in wanted)
-        return iter(await at_once(reads, READS_AT_ONCE_MAX))
+        return iter(await gather_limited(reads, READS_AT_ONCE_MAX))
     keys = [look.parts[part.kind].key if part.kind in look.parts else None for look, part in wanted]
     ranges = [
         ObjectRange(key, part.start, part.end)
@@ -269,9 +269,9 @@ def _named(segment_id: RemoteLogSegmentId, parts: Parts) -> RemoteLogSegmentMeta
         segment_id=segment_id,
         start_offset=log.start_offset,
         end_offset=log.start_offset,
-        max_timestamp_ms=NOT_TOLD,
-        broker_id=NOT_TOLD,
-        event_timestamp_ms=NOT_TOLD,
+        max_timestamp_ms=NOT_REPORTED,
+        broker_id=NOT_REPORTED,
+        event_timestamp_ms=NOT_REPORTED,
         segment_size_in_bytes=log.size,
         segment_leader_epochs=(EpochEntry(0, log.start_offset),),
         txn_index_empty=IndexType.TRANSACTION not in parts,

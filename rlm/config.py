@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from ..remote.backoff import Backoff
+from ..remote import Backoff
 from .core.view import CopyDeadline
 
 _MIB: Final = 1 << 20

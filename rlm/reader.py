@@ -32,15 +32,18 @@ from ..log.core import AbortedTransaction, OffsetPosition
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.topics import TopicIdPartition
 from ..remote import (
+    Found,
+    RemoteIndexCache,
     RemoteLogMetadataManager,
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,
+    WrongIndexError,
+    check_offset_entry,
+    find_batch,
+    whole_batches,
 )
-from ..remote.batches import Found, find_batch, whole_batches
 from ..remote.core import RemoteLogSegmentMetadata, is_within_lineage
-from ..remote.index_cache import RemoteIndexCache
-from ..remote.index_proof import WrongIndexError, check_offset_entry
 from .chunks import RemoteChunks
 
 logger = logging.getLogger(__name__)

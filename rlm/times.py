@@ -18,19 +18,21 @@ from ..log import PartitionLog, TimestampAndOffset
 from ..log.core import OffsetPosition
 from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from ..protocol.net.batch_reading import reading_batch
-from ..protocol.records import iter_batches
+from ..protocol.records import Buffer, iter_batches
 from ..protocol.topics import TopicIdPartition
 from ..remote import (
     IndexType,
+    ReadOn,
+    RemoteIndexCache,
     RemoteLogMetadataManager,
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,
+    WrongIndexError,
+    check_offset_entry,
+    has_time_entry,
 )
-from ..remote.batches import Buffer, ReadOn
 from ..remote.core import RemoteLogLedger, RemoteLogSegmentMetadata, with_max_timestamp, with_timestamp_from
-from ..remote.index_cache import RemoteIndexCache
-from ..remote.index_proof import WrongIndexError, check_offset_entry, has_time_entry
 from .chunks import RemoteChunks
 
 logger = logging.getLogger(__name__)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -87,9 +88,9 @@ def help_of(path: Sequence[str]) -> str | None:
 
 def run_of(path: Sequence[str]) -> str | None:
     """What is wrong with a run of the command; None for nothing. A sentence, wrong usage or success are right."""
-    with taken_port() as port:
+    with taken_port() as port, tempfile.TemporaryDirectory() as home:
         arguments = arguments_of(path, port)
-        result = CliRunner().invoke(cli, [*path, *arguments])
+        result = CliRunner().invoke(cli, [*path, *arguments], env={"XDG_CONFIG_HOME": home})
     is_fine = isinstance(result.exception, SystemExit | None) and result.exit_code in (0, 1, 2)
     words = " ".join([*path, *arguments])
     return None if is_fine else f"{words}: {result.exit_code} {result.exception!r} {result.output}"

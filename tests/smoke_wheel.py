@@ -32,9 +32,10 @@ import importlib.metadata as metadata, sys
 from pathlib import Path
 import tierfetch
 assert Path(sys.argv[1]) not in Path(tierfetch.__file__).parents, tierfetch.__file__
-for group in ("tierfetch.remote_storage", "tierfetch.remote_log_metadata"):
-    for entry in metadata.entry_points(group=group):
-        entry.load()
+from tierfetch.plugin_registry import KINDS, list_plugins
+for kind in KINDS:
+    assert {entry.name for entry in metadata.entry_points(group=kind.group)} == set(kind.built_in), kind
+assert not [plugin for plugin in list_plugins() if plugin.error is not None]
 from tierfetch.remote.storage import RemoteStorageManager
 import tierfetch.testing
 print("wheel", tierfetch.__version__, "works from", Path(tierfetch.__file__).parent)

@@ -91,7 +91,7 @@ def test_a_missing_extra_is_one_line(
 
 
 def test_the_walk_sees_what_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> None:
+    def broken(as_json: bool) -> None:
         raise ModuleNotFoundError("No module named 'nobody_has'", name="nobody_has")
 
     assert command_tree.run_of(["random-uuid"]) is None

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from tierfetch.broker.combined import parse_combined
 from tierfetch.broker.config.broker_config import parse
 from tierfetch.broker.core.read_replicas import ReadReplica
 from tierfetch.broker.handlers.replica_selectors import load_replica_selector
@@ -26,7 +27,7 @@ from tierfetch.plugin_registry import (
     list_plugins,
     load_plugin,
 )
-from tierfetch.protocol import ErrorCode, KafkaError
+from tierfetch.protocol import ErrorCode, KafkaError, OperatorError
 from tierfetch.quorum.controller_config import parse as parse_controller
 from tierfetch.testing.bootstrap_policy import LEADERS, attempt
 from tierfetch.tests.fakes.packages import install_package
@@ -231,6 +232,23 @@ def test_a_controller_reads_its_placement() -> None:
         load_replica_placement(config.replica_placement_plugin, config.replica_placement_config)
 
 
+def test_a_node_with_both_roles_gives_each_its_options() -> None:
+    given = {
+        **BROKER,
+        "process.roles": "broker,controller",
+        "listeners": "PLAINTEXT://a:2,CONTROLLER://a:1",
+        "replica.placement.config.pods": "3",
+        "replica.selector.config.zone": "b",
+        "bootstrap.tier.first.unknown.upload.wait.ms": "7",
+    }
+    config, warnings = parse_combined(given, "server.properties")
+    assert warnings == []
+    assert config.controller.replica_placement_config == {"pods": "3"}
+    assert config.broker.replica_selector_config == {"zone": "b"}
+    policy = load_bootstrap_policy("tier-first", config.broker.bootstrap_properties)
+    assert policy.config.unknown_upload_wait_ms == 7
+
+
 def test_a_selector_of_another_package_fails_no_fetch(site: Path, caplog: pytest.LogCaptureFixture) -> None:
     config, warnings = parse({**BROKER, "replica.selector.class": "near"}, "broker.properties")
     assert warnings == []
@@ -247,6 +265,36 @@ def test_kafkas_names_of_selectors_still_work() -> None:
     leader, follower = ReadReplica(1, "a", 9, 0), ReadReplica(2, "b", 9, 0)
     assert load_replica_selector(config)("b", leader, [follower]) is follower
     assert load_replica_selector(parse(BROKER, "x")[0])("b", leader, [follower]) is leader
+
+
+@pytest.mark.slow
+def test_R5_a_cluster_runs_with_plugins_of_another_package(site: Path, tierfetch_cluster_factory) -> None:
+    (site / "elsewhere.py").write_text(
+        SOURCE.replace("return [[9] * factor] * partitions", "return [[2, 1][:factor]] * partitions")
+    )
+    cluster = tierfetch_cluster_factory(
+        brokers=2,
+        policy="fixed",
+        configs={"bootstrap.fixed.pause.ms": "5", "replica.selector.class": "near"},
+        controller_configs={"replica.placement.plugin": "nine"},
+    )
+    cluster.create_topic("t", 4)
+    assert {cluster.leader("t", partition) for partition in range(4)} == {2}, "as the placement has it"
+    cluster.produce("t", b"one")
+    cluster.kill(1)
+    cluster.start(1, wipe=True)
+    cluster.wait_isr("t")
+    assert [record.value for record in cluster.records("t")] == [b"one"]
+
+
+@pytest.mark.slow
+def test_R5_a_broker_with_a_plugin_that_is_wrong_does_not_start_and_says_why(
+    site: Path, tierfetch_cluster_factory
+) -> None:
+    with pytest.raises(OperatorError, match=r"bootstrap\.fixed\.pause\.ms: required, and not given"):
+        tierfetch_cluster_factory(brokers=1, tier=None, policy="fixed")
+    with pytest.raises(OperatorError, match="no plugin 'absent' is installed in the group"):
+        tierfetch_cluster_factory(brokers=1, tier=None, controller_configs={"replica.placement.plugin": "absent"})
 
 
 def test_a_policy_may_wait() -> None:

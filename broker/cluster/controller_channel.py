@@ -29,7 +29,7 @@ from ...protocol.messages.base import Request, ResponseT
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.start_waits import Unanswered
-from ...remote.backoff import Backoff
+from ...remote import Backoff
 
 RETRY_MIN_MS: Final = 20
 RETRY_MAX_MS: Final = 1_000

@@ -22,7 +22,7 @@ from ...protocol.messages.brokers import (
     AssignReplicasToDirsResponse,
 )
 from ...protocol.topics import TopicIdPartition
-from ...remote.backoff import Backoff
+from ...remote import Backoff
 
 ASSIGNMENTS_PER_REQUEST_MAX: Final = 2250
 """Kafka's limit."""

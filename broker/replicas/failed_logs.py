@@ -35,7 +35,7 @@ from ...log import PartitionLog
 from ...log.keeper import LogManager
 from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
 from ...protocol.topics import TopicIdPartition, TopicPartition
-from ...remote.backoff import Backoff
+from ...remote import Backoff
 from ..cluster.view import NO_LEADER, PartitionRegistration
 from .hosted_partitions import LogFailures
 from .partition import Partition

@@ -12,9 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ...fetcher.followed_replica import FollowedReplica, ReplicaProgress
-from ...fetcher.ports import FollowerPartition
-from ...fetcher.replica_fetcher import ReplicaFetcher
+from ...fetcher import FollowedReplica, FollowerPartition, ReplicaFetcher, ReplicaProgress
 from ...protocol.topics import TopicIdPartition
 
 _log = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
 
+from ...fetcher import Arrived
 from ...fetcher.core import FetchedPartition, FetchLimits, PartitionToFetch
-from ...fetcher.ports import Arrived
 from ...log.core import EpochEnd
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.fetch.arrival import ArrivedAnswer

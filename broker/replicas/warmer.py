@@ -29,9 +29,7 @@ from ...log.core import CorruptFileError
 from ...log.replica import SegmentToWarm
 from ...protocol.errors import OUTSIDE, CorruptRecordError, ErrorCode, KafkaError
 from ...protocol.topics import TopicPartition
-from ...remote import IndexType, RemoteStorageCorruptError
-from ...remote.aborts import fetch_transaction_index
-from ...remote.backoff import Backoff
+from ...remote import Backoff, IndexType, RemoteStorageCorruptError, fetch_transaction_index
 from ...rlm import LimitedReads, Missing, RateLimit, RemoteLogManager, ThinView, TierPolicy, ToWarm, to_warm
 from .partition import Partition
 from .thin_replicas import ThinReplicas

@@ -16,8 +16,7 @@ from rich.table import Table
 
 from ...model import CalibrationError, Calibrations, MachineRates, System
 from ...protocol import byte_text
-from ...remote import RemoteStorageError
-from ...remote.registry import PluginError, load_remote_storage
+from ...remote import PluginError, RemoteStorageError, load_remote_storage
 from ..cluster_session import Admin, run
 from ..command_config import command_config_option
 from ..options import OutputFile, json_option, pairs, table_console

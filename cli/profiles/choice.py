@@ -3,7 +3,7 @@
 | order | source | its connection |
 |---|---|---|
 | 1 | `--bootstrap` | `--command-config`, else what `TIERFETCH_COMMAND_CONFIG` names |
-| 2 | `--profile` | the profile's, unless `--command-config` is given |
+| 2 | `--profile` | the profile's if it has one, unless `--command-config` is given; else as 1 |
 | 3 | `TIERFETCH_BOOTSTRAP` | as 1 |
 | 4 | `TIERFETCH_PROFILE` | as 2 |
 | 5 | the profile in use (`tierfetch profile use`) | as 2 |
@@ -27,11 +27,17 @@ from .store import Profile, Profiles
 
 DEFAULT: Final = "127.0.0.1:9092"
 DEFAULT_ORIGIN: Final = "the default"
-ORDER: Final = (
-    "--bootstrap, --profile, TIERFETCH_BOOTSTRAP, TIERFETCH_PROFILE, the profile in use, the only local cluster that"
-    f" runs, {DEFAULT}"
+ORDER: Final = ", ".join(
+    (
+        "--profile",
+        "TIERFETCH_BOOTSTRAP",
+        "TIERFETCH_PROFILE",
+        "the profile in use",
+        "the only local cluster that runs",
+        DEFAULT,
+    )
 )
-"""The precedence, for help texts."""
+"""What stands in for `--bootstrap`, the first one that there is; for help texts."""
 
 
 class NoClusterError(OperatorError):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import click
 from rich.table import Table
@@ -19,8 +20,10 @@ from .store import Profile, Profiles, read_profiles, write_profiles
 
 T = TypeVar("T")
 
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-@click.group("profile", epilog=f"A command asks the first of: {ORDER}.")
+
+@click.group("profile", epilog=f"Which cluster a command asks, in this order: --bootstrap, {ORDER}.")
 def profile() -> None:
     """Name clusters and how to connect to them, for the --profile option of other commands.
 
@@ -59,6 +62,8 @@ def add(
     \b
       tierfetch profile add prod --bootstrap kafka-1:9092,kafka-2:9092 --command-config client.properties --use
     """
+    if not _NAME.fullmatch(name):
+        raise click.UsageError(f"a profile's name has letters, digits, '.', '_' and '-': {name!r} has others, or none")
     servers = tuple(str(address) for address in addresses(bootstrap))
     path = None if command_config is None else command_config.absolute()
     if path is not None:
@@ -97,7 +102,7 @@ def list_profiles(as_json: bool) -> None:
     table_console().print(table)
 
 
-@profile.command("use")
+@profile.command("use", short_help="Use the profile NAME from now on.")
 @click.argument("name", required=False)
 @click.option("--none", "is_none", is_flag=True, help="Use no profile any longer.")
 @json_option

@@ -14,14 +14,14 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...broker.config.broker_config import BrokerConfig, ConfigError, load
+from ...broker.config import BrokerConfig, load
+from ...log.core import ConfigError
 from ...protocol.net.client import Address
 from ...protocol.net.service import closing
-from ...remote import RemoteStorageError, RemoteStorageManager
+from ...remote import PluginError, RemoteStorageError, RemoteStorageManager, load_remote_storage
 from ...remote.core import RemoteLogLedger
-from ...remote.registry import PluginError, load_remote_storage
 from ...security.client import open_client
-from ..cluster_session import cluster_servers, is_cluster_named, profile_option
+from ..cluster_session import cluster_servers, is_cluster_named, origin_hint, profile_option
 from ..command_config import command_config_option, has_identity, use_identity
 from ..options import addresses, json_option, pairs, table_console
 from ..profiles import ORDER
@@ -104,7 +104,7 @@ def where_options(command: Command) -> Command:
             "--bootstrap",
             multiple=True,
             metavar="HOST:PORT",
-            help=f"A broker of the cluster that has the metadata. Without --config the first is asked of: {ORDER}.",
+            help=f"A broker of the cluster that has the metadata. Without it and --config, in this order: {ORDER}.",
         ),
         profile_option,
         command_config_option,
@@ -186,7 +186,7 @@ def _run(work: Coroutine[None, None, T]) -> T:
     try:
         return asyncio.run(work)
     except MetadataUnavailableError as error:
-        raise click.ClickException(f"{error}. {WITHOUT_METADATA}") from None
+        raise click.ClickException(f"{error}{origin_hint()}. {WITHOUT_METADATA}") from None
     except FAULTS as error:
         raise click.ClickException(str(error)) from None
 

@@ -13,16 +13,14 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
+from ...broker import MetadataTopicReader
 from ...broker.cluster import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
-from ...broker.metadata_topic import MetadataTopicReader
 from ...protocol import OUTSIDE, REMOTE_LOG_METADATA_TOPIC, ErrorCode, KafkaError, RetriableError, TopicIdPartition
 from ...protocol.messages.cluster import MetadataResponse
 from ...protocol.net.client import Address, KafkaClient
 from ...protocol.requests import metadata_of
-from ...remote import RemoteLogMetadataError
-from ...remote.backoff import Backoff
+from ...remote import Backoff, RemoteLogMetadataError, partition_of
 from ...remote.core import IllegalTransitionError, MetadataRecordError, RemoteLogLedger, decode_event
-from ...remote.ledger_book import partition_of
 from ..command_config import make_client
 
 CLIENT_ID: Final = "tierfetch-cli"

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...protocol import TopicIdPartition, byte_text, uuid_to_text
-from ...remote.audit import AuditReport
+from ...remote import AuditReport
 from ...remote.core import RemoteLogLedger, RemoteLogSegmentMetadata
 from ..model.quantities import count
 

@@ -12,10 +12,18 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ...protocol import TopicIdPartition
-from ...remote import ListsPartitions, RemoteStorageError, RemoteStorageManager
-from ...remote.audit import AuditReport, audit, audit_survey, confirmed
+from ...remote import (
+    AuditReport,
+    ListsPartitions,
+    RemoteStorageError,
+    RemoteStorageManager,
+    Survey,
+    audit_ledger,
+    audit_survey,
+    confirmed_report,
+    survey_partition,
+)
 from ...remote.core import RemoteLogLedger
-from ...remote.survey import Survey, survey
 from .ledgers import MetadataTopicLedgers
 
 Reports = dict[TopicIdPartition, AuditReport]
@@ -33,10 +41,10 @@ class Audits:
     on_read: Callable[[int], None]
 
     async def run(self, ledger: RemoteLogLedger) -> AuditReport:
-        return await audit(ledger, self.storage, now_ms=self.now_ms, deep=self.deep, on_read=self.on_read)
+        return await audit_ledger(ledger, self.storage, now_ms=self.now_ms, deep=self.deep, on_read=self.on_read)
 
     async def run_again(self, ledger: RemoteLogLedger) -> AuditReport:
-        return await audit(ledger, self.storage, now_ms=self.now_ms)
+        return await audit_ledger(ledger, self.storage, now_ms=self.now_ms)
 
 
 async def verify(audits: Audits, source: MetadataTopicLedgers) -> Reports:
@@ -53,7 +61,7 @@ async def verify(audits: Audits, source: MetadataTopicLedgers) -> Reports:
         known = await source.read_on()
     for partition in suspects:
         ledger = known.get(partition, ledgers[partition])
-        reports[partition] = confirmed(reports[partition], await audits.run_again(ledger), ledger)
+        reports[partition] = confirmed_report(reports[partition], await audits.run_again(ledger), ledger)
     return reports
 
 
@@ -73,7 +81,7 @@ async def surveyed(storage: RemoteStorageManager, topics: Collection[str]) -> li
     """Every partition by its objects alone. RemoteStorageError if the plugin does not know its partitions."""
     if not isinstance(storage, ListsPartitions):
         raise RemoteStorageError(f"{type(storage).__name__} cannot list partitions: read the remote log metadata")
-    return [await survey(storage, partition) for partition in await partitions_of(storage, topics)]
+    return [await survey_partition(storage, partition) for partition in await partitions_of(storage, topics)]
 
 
 async def partitions_of(storage: ListsPartitions, topics: Collection[str]) -> list[TopicIdPartition]:

@@ -26,8 +26,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from ...protocol import OperatorError, TopicPartition, check_topic_name
-from ...remote import RemoteStorageManager
-from ...remote.registry import load_remote_storage
+from ...remote import RemoteStorageManager, load_remote_storage
 
 STORAGE_PREFIX: Final = "storage."
 EARLIEST: Final = -2

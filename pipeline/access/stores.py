@@ -20,9 +20,8 @@ from uuid import UUID
 from ...log.core import LEADER_EPOCH_CHECKPOINT, META_PROPERTIES, parse_directory
 from ...protocol import TopicIdPartition
 from ...protocol.net.service import closing
-from ...remote import IndexType, ReadsObjects, RemoteStorageError
+from ...remote import IndexType, ReadsObjects, RemoteStorageError, Sighting
 from ...remote.core import RemoteLogSegmentMetadata
-from ...remote.survey import Sighting
 from ..layouts.aiven import AivenLayout
 from ..layouts.aiven_keys import KeyRing
 from ..layouts.kafka import KafkaLayout

@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...protocol import TopicIdPartition
-from ...remote.audit import AuditReport, check_lineage
+from ...remote import AuditReport, Sighting, check_lineage, enter_segment
 from ...remote.core import Finding, FindingKind, RemoteLogLedger, RemoteLogSegmentMetadata
-from ...remote.survey import Sighting, enter
 from ..access.stores import SegmentStore
 
 
@@ -29,7 +28,7 @@ async def audit_described(
     sighting = await store.sight(partition)
     there = RemoteLogLedger(partition)
     for segment in sighting.described:
-        enter(there, segment)
+        enter_segment(there, segment)
     findings = [*sighting.findings] if known is None else [*_compare(known, sighting)]
     findings += await check_lineage(there, store)
     segments = tuple(there.finished())

@@ -21,12 +21,17 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import TopicIdPartition, uuid_to_text
 from ...protocol.net.service import closing
 from ...protocol.records import BatchHeader
-from ...remote import ReadsSegments, RemoteStorageManager
-from ...remote.audit import AuditReport, audit_survey, confirmed
-from ...remote.audit import audit as audit_ledger
-from ...remote.contents import check_contents
+from ...remote import (
+    AuditReport,
+    ReadsSegments,
+    RemoteStorageManager,
+    audit_ledger,
+    audit_survey,
+    check_contents,
+    confirmed_report,
+    survey_partition,
+)
 from ...remote.core import Finding, FindingKind, RemoteLogLedger, RemoteLogSegmentMetadata
-from ...remote.survey import survey
 from ..access.options import TierOptions
 from ..access.stores import StoreRef, find_stores, open_store
 from ..spark.executors import ask_remote_executors
@@ -72,7 +77,7 @@ def audit(session: SparkSession, options: Mapping[str, str], *, read_ledgers: Re
         known = _wanted(read_ledgers(), tier)
         for partition, again in _look_at(session, place, suspects, known).items():
             ledger = known.get(partition, RemoteLogLedger(partition))
-            reports[partition] = confirmed(reports[partition], again.report, ledger)
+            reports[partition] = confirmed_report(reports[partition], again.report, ledger)
     return TierAudit(
         tier=display_name(tier.location),
         layout=place.store.layout,
@@ -186,7 +191,7 @@ async def _audit_one(
     if ledger is not None:
         report = await audit_ledger(ledger, storage, now_ms=now_ms)
         return _Listed(partition, report, tuple(ledger.finished()))
-    found = await survey(storage, partition)
+    found = await survey_partition(storage, partition)
     report = await audit_survey(found, storage, now_ms=now_ms)
     return _Listed(partition, report, tuple(found.ledger.finished()))
 

@@ -27,9 +27,10 @@ from ...remote import (
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageManager,
+    Sighting,
+    gather_limited,
 )
 from ...remote.core import Finding, FindingKind, RemoteLogSegmentId, RemoteLogSegmentMetadata
-from ...remote.survey import Sighting, at_once
 from .aiven_keys import KeyRing, decrypt_chunk
 from .aiven_manifest import Manifest, chunks_of, decode_manifest, metadata_of
 
@@ -73,7 +74,7 @@ class AivenLayout:
         segments, foreign = await self._segments(partition, start_offset)
         unknown = [segment for segment in segments.items() if segment[0].id not in known]
         shares = [unknown[start : start + SHARE_MAX] for start in range(0, len(unknown), SHARE_MAX)]
-        looks = await at_once((partial(self._look_at, share) for share in shares), SHARES_AT_ONCE_MAX)
+        looks = await gather_limited((partial(self._look_at, share) for share in shares), SHARES_AT_ONCE_MAX)
         found = [one for share in looks for one in share]
         described = tuple(one for one in found if isinstance(one, RemoteLogSegmentMetadata))
         listed = {segment_id.id for segment_id, parts in segments.items() if segment_id.id in known and _LOG in parts}

@@ -10,9 +10,8 @@ from collections.abc import Callable, Collection
 from uuid import UUID
 
 from ...protocol import TopicIdPartition
-from ...remote import IndexType, ListsPartitions, RemoteStorageError, RemoteStorageManager
+from ...remote import IndexType, ListsPartitions, RemoteStorageError, RemoteStorageManager, Sighting, sight_segments
 from ...remote.core import RemoteLogSegmentMetadata
-from ...remote.survey import Sighting, sight
 
 
 class KafkaLayout:
@@ -27,7 +26,7 @@ class KafkaLayout:
         return sorted([found async for found in self._storage.list_partitions() if wants(found.topic)])
 
     async def sight(self, partition: TopicIdPartition, known: Collection[UUID] = (), start_offset: int = 0) -> Sighting:
-        return await sight(self._storage, partition, known, start_offset)
+        return await sight_segments(self._storage, partition, known, start_offset)
 
     async def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
         return await self._storage.fetch_log_segment(metadata, start, end)

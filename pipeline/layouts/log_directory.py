@@ -46,9 +46,16 @@ from ...log.core import (
 from ...log.segment import end_transaction_marker
 from ...protocol import CorruptRecordError, TopicIdPartition, TopicPartition
 from ...protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, parse_header
-from ...remote import IndexType, ReadsObjects, RemoteResourceNotFoundError, RemoteStorageManager
+from ...remote import (
+    NOT_REPORTED,
+    IndexType,
+    ReadsObjects,
+    RemoteResourceNotFoundError,
+    RemoteStorageManager,
+    Sighting,
+    gather_limited,
+)
 from ...remote.core import Finding, FindingKind, RemoteLogSegmentId, RemoteLogSegmentMetadata
-from ...remote.survey import NOT_TOLD, Sighting, at_once
 
 SEGMENTS_AT_ONCE_MAX: Final = 16
 SCAN_BYTES: Final = 4 * 1024 * 1024
@@ -119,7 +126,7 @@ class LogDirectoryLayout:
             for base in files.bases
             if ids[base] not in known and (high_watermark is None or base < high_watermark)
         )
-        found = [one for one in await at_once(looks, SEGMENTS_AT_ONCE_MAX) if one is not None]
+        found = [one for one in await gather_limited(looks, SEGMENTS_AT_ONCE_MAX) if one is not None]
         described = tuple(one for one in found if isinstance(one, RemoteLogSegmentMetadata))
         listed = set(known).intersection(ids.values()).union(one.segment_id.id for one in described)
         findings = tuple(one for one in found if isinstance(one, Finding))
@@ -193,8 +200,8 @@ class LogDirectoryLayout:
             start_offset=base,
             end_offset=end_offset - 1,
             max_timestamp_ms=timestamp,
-            broker_id=NOT_TOLD,
-            event_timestamp_ms=NOT_TOLD,
+            broker_id=NOT_REPORTED,
+            event_timestamp_ms=NOT_REPORTED,
             segment_size_in_bytes=size,
             segment_leader_epochs=(EpochEntry(entries[0].epoch, base), *entries[1:]),
             txn_index_empty=not files.size(base, _FILES[IndexType.TRANSACTION]),

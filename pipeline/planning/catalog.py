@@ -17,7 +17,13 @@ from uuid import UUID
 
 from ...log.core import EpochEntry, decode_leader_epochs, decode_snapshot
 from ...protocol import TopicIdPartition, TopicPartition
-from ...remote import IndexType
+from ...remote import (
+    NOT_REPORTED,
+    IndexType,
+    Sighting,
+    enter_segment,
+    gather_limited,
+)
 from ...remote.core import (
     Finding,
     Gap,
@@ -27,7 +33,6 @@ from ...remote.core import (
     RemoteLogSegmentState,
     youngest,
 )
-from ...remote.survey import NOT_TOLD, Sighting, at_once, enter
 from ..access.stores import SegmentStore, StoreRef
 from ..core.offset_cover import Piece, first_readable, history, pieces_of
 
@@ -94,14 +99,14 @@ class _Known:
             if segment.start_offset >= start_offset and segment.segment_id.id not in sighting.listed:
                 self._forget(holding, segment)
         for segment in sighting.described:
-            enter(self.ledger, segment)
+            enter_segment(self.ledger, segment)
             holding.segments[segment.segment_id.id] = segment
             self.origins[segment.segment_id.id] = ref
 
     def _forget(self, holding: _Holding, segment: RemoteLogSegmentMetadata) -> None:
         del holding.segments[segment.segment_id.id], self.origins[segment.segment_id.id]
         for state in (RemoteLogSegmentState.DELETE_SEGMENT_STARTED, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED):
-            self.ledger.apply(RemoteLogSegmentMetadataUpdate(segment.segment_id, state, NOT_TOLD, NOT_TOLD))
+            self.ledger.apply(RemoteLogSegmentMetadataUpdate(segment.segment_id, state, NOT_REPORTED, NOT_REPORTED))
 
 
 class TierCatalog:
@@ -140,7 +145,7 @@ class TierCatalog:
             partial(self._look_at, known, holders[partition], (positions or {}).get(partition.topic_partition, 0))
             for partition, known in self._known.items()
         ]
-        return _latest_incarnations(await at_once(looks, PARTITIONS_AT_ONCE_MAX))
+        return _latest_incarnations(await gather_limited(looks, PARTITIONS_AT_ONCE_MAX))
 
     async def _look_at(self, known: _Known, refs: Iterable[StoreRef], position: int) -> TieredPartition:
         for ref in refs:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ...remote import RemoteStorageError
-from ...remote.registry import PluginError
+from ...remote import PluginError, RemoteStorageError
 from ..access.options import TierOptions, parse
 from ..access.stores import StoreRef, find_stores
 from ..access.worker import WORKER

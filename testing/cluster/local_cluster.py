@@ -25,10 +25,8 @@ from pathlib import Path
 from typing import Final, Literal, Self, TypeVar, overload
 from uuid import uuid4
 
-from ...broker.config import broker_config
-from ...broker.config.dynamic_configs import check_dynamic_configs
-from ...broker.environment import NodeEnvironment
-from ...broker.node import Broker, open_broker
+from ...broker import Broker, NodeEnvironment, open_broker
+from ...broker.config import broker_config, check_dynamic_configs
 from ...controller.image.image import MetadataImage
 from ...controller.image.registrations import PartitionRegistration
 from ...controller.service import ControllerService, open_controller
@@ -39,9 +37,8 @@ from ...protocol.topics import TopicPartition, uuid_to_text
 from ...quorum import controller_config
 from ...quorum.core.state import ReplicaKey
 from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
-from ...remote import RemoteStorageManager
+from ...remote import RemoteStorageManager, load_remote_storage
 from ...remote.core import OffsetAndEpoch
-from ...remote.registry import load_remote_storage
 from .clients import CLIENTS, AiokafkaClients, ClientName, Clients, ConfluentClients, KafkaPythonClients
 from .configs import (
     CONTROLLER_ID,

@@ -117,6 +117,8 @@ def test_the_profile_in_use_that_is_removed_is_used_no_longer() -> None:
     ("words", "said"),
     [
         (("add", "a", "--bootstrap", "nowhere"), "--bootstrap 'nowhere': expected HOST:PORT"),
+        (("add", "a b", "--bootstrap", "h:1"), "a profile's name has letters, digits"),
+        (("add", "", "--bootstrap", "h:1"), "a profile's name has letters, digits"),
         (("add", "a"), "Missing option '--bootstrap'"),
         (("add", "a", "--bootstrap", "h:1", "--command-config", "absent"), "'absent' does not exist"),
         (("use", "a"), "there is no profile 'a'; there are: none"),

@@ -253,7 +253,7 @@ async def test_a_handshake_that_never_ends_is_cut_off(monkeypatch: pytest.Monkey
 
 
 async def test_new_connections_get_new_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tierfetch.security.watched_files.CHECK_INTERVAL_S", 0.0)
+    monkeypatch.setattr("tierfetch.security.contexts.CHECK_INTERVAL_S", 0.0)
     path = make_certificate(issuer=AUTHORITY).write_pem(tmp_path, "node")
     properties = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)}
     other = make_authority("other")
@@ -268,7 +268,7 @@ async def test_new_connections_get_new_certificates(tmp_path: Path, monkeypatch:
 async def test_files_that_cannot_be_used_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tierfetch.security.watched_files.CHECK_INTERVAL_S", 0.0)
+    monkeypatch.setattr("tierfetch.security.contexts.CHECK_INTERVAL_S", 0.0)
     path = make_certificate(issuer=AUTHORITY).write_pem(tmp_path, "node")
     properties = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)}
     async with listening(properties, SecurityProtocol.SSL) as listener:

@@ -14,7 +14,7 @@ from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.remote import IndexType, ListsPartitions
 from tierfetch.remote.contents import check_contents
 from tierfetch.remote.core import RemoteLogSegmentMetadata
-from tierfetch.remote.survey import survey
+from tierfetch.remote.survey import survey_partition
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 
@@ -24,7 +24,7 @@ async def segments_of(topic: str) -> tuple[MemoryRemoteStorage, list[RemoteLogSe
     source = LocalTieredStorage(LocalTieredStorage.Config(dir=samples.TIER.parent))
     assert isinstance(source, ListsPartitions)
     (partition,) = [one async for one in source.list_partitions() if one.topic == topic]
-    found = (await survey(source, partition)).ledger.finished()
+    found = (await survey_partition(source, partition)).ledger.finished()
     storage = MemoryRemoteStorage()
     for segment in found:
         storage.objects[segment.segment_id, None] = await source.fetch_log_segment(segment, 0, 1 << 30)

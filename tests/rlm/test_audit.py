@@ -11,7 +11,7 @@ import pytest
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.records.control import ControlType
 from tierfetch.remote import IndexType, RemoteObject, RemoteStorageError
-from tierfetch.remote.audit import AuditReport, audit, compare
+from tierfetch.remote.audit import AuditReport, audit_ledger, compare
 from tierfetch.remote.core import (
     Finding,
     FindingKind,
@@ -49,7 +49,7 @@ async def tiered() -> AsyncIterator[Broker]:
 
 
 async def run(broker: Broker, *, deep: bool = True, now_ms: int = NOW_MS) -> AuditReport:
-    return await audit(broker.ledger, broker.storage, now_ms=now_ms, deep=deep)
+    return await audit_ledger(broker.ledger, broker.storage, now_ms=now_ms, deep=deep)
 
 
 def kinds(report: AuditReport) -> list[FindingKind]:
@@ -158,7 +158,7 @@ async def test_log_that_ends_early_is_corrupt(tiered: Broker) -> None:
     ledger = RemoteLogLedger(PARTITION)
     ledger.apply(replace(first, end_offset=first.end_offset + 2, state=STARTED))
     ledger.apply(RemoteLogSegmentMetadataUpdate(first.segment_id, FINISHED, NOW_MS, 1))
-    report = await audit(ledger, tiered.storage, now_ms=NOW_MS, deep=True)
+    report = await audit_ledger(ledger, tiered.storage, now_ms=NOW_MS, deep=True)
     (corrupt,) = (finding for finding in report.findings if finding.kind is FindingKind.CORRUPT)
     assert "ends at offset 5 where 7 is expected" in corrupt.message
 
@@ -252,7 +252,7 @@ async def test_tier_written_by_apache_kafka_is_sound(topic: str) -> None:
     for event in shared.events(partition):
         ledger.apply(event)
     storage = LocalTieredStorage(LocalTieredStorage.Config(dir=samples.TIER.parent))
-    report = await audit(ledger, storage, now_ms=NOW_MS, deep=True)
+    report = await audit_ledger(ledger, storage, now_ms=NOW_MS, deep=True)
     assert report.findings == ()
     assert report.segments > 3
     await storage.close()

@@ -9,7 +9,7 @@ from tierfetch.log.core import LogConfig
 from tierfetch.log.disk import OsDisk
 from tierfetch.plugins.layout import partition_directory
 from tierfetch.plugins.local import STORAGE_DIRECTORY, LocalTieredStorage
-from tierfetch.remote.audit import audit
+from tierfetch.remote.audit import audit_ledger
 from tierfetch.remote.index_cache import RemoteIndexCache
 from tierfetch.rlm.chunks import RemoteChunks
 from tierfetch.rlm.manager import RemoteLogManager
@@ -53,7 +53,7 @@ async def test_R1_R4_through_the_tier_and_back(tmp_path: Path) -> None:
     assert objects == {".log", ".index", ".timeindex", ".snapshot", ".leader_epoch_checkpoint"}
     ledger = manager.ledger(PARTITION)
     assert ledger is not None
-    assert (await audit(ledger, storage, now_ms=NOW_MS, deep=True)).findings == ()
+    assert (await audit_ledger(ledger, storage, now_ms=NOW_MS, deep=True)).findings == ()
 
     chunks = RemoteChunks(
         manager.storage,

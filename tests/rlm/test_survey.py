@@ -13,7 +13,7 @@ from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote import IndexType, ObjectRange, RemoteObject, RemoteStorageCorruptError, RemoteStorageError
 from tierfetch.remote.audit import audit_survey
 from tierfetch.remote.core import FindingKind, RemoteLogLedger, RemoteLogSegmentMetadata
-from tierfetch.remote.survey import ENTRY_SIZES, NOT_TOLD, TAIL_BYTES, part_name, sight, survey
+from tierfetch.remote.survey import ENTRY_SIZES, NOT_REPORTED, TAIL_BYTES, part_name, sight_segments, survey_partition
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
@@ -24,7 +24,7 @@ from .test_reader import SAMPLES_IN_TIER, sample_ledger_events
 
 def as_surveyed(metadata: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata:
     """Without what nothing but the metadata knows."""
-    return replace(metadata, broker_id=NOT_TOLD, event_timestamp_ms=NOT_TOLD, custom_metadata=None)
+    return replace(metadata, broker_id=NOT_REPORTED, event_timestamp_ms=NOT_REPORTED, custom_metadata=None)
 
 
 def ledger_of(topic: str) -> RemoteLogLedger:
@@ -39,7 +39,7 @@ def ledger_of(topic: str) -> RemoteLogLedger:
 async def test_a_tier_written_by_apache_kafka(topic: str) -> None:
     ledger = ledger_of(topic)
     storage = LocalTieredStorage(LocalTieredStorage.Config(dir=samples.TIER.parent))
-    surveyed = await survey(storage, ledger.partition)
+    surveyed = await survey_partition(storage, ledger.partition)
     assert surveyed.ledger.segments() == [as_surveyed(metadata) for metadata in ledger.finished()]
     report = await audit_survey(surveyed, storage, now_ms=NOW_MS, deep=True)
     assert report.findings == ()
@@ -109,7 +109,7 @@ async def sample_in_memory(
 async def test_a_copy_without_its_log_is_an_orphan() -> None:
     storage, segments = await sample_in_memory()
     del storage.objects[segments[-1].segment_id, None]
-    surveyed = await survey(storage, segments[0].segment_id.topic_id_partition)
+    surveyed = await survey_partition(storage, segments[0].segment_id.topic_id_partition)
     assert surveyed.ledger.segments() == [as_surveyed(metadata) for metadata in segments[:-1]]
     report = await audit_survey(surveyed, storage, now_ms=NOW_MS)
     assert [finding.kind for finding in report.findings] == [FindingKind.ORPHAN]
@@ -147,7 +147,7 @@ async def test_damage_is_told_with_its_segment(
         del storage.objects[key]
     else:
         storage.objects[key] = damage(storage.objects[key])
-    surveyed = await survey(storage, segments[0].segment_id.topic_id_partition)
+    surveyed = await survey_partition(storage, segments[0].segment_id.topic_id_partition)
     assert surveyed.ledger.segments() == [as_surveyed(metadata) for metadata in segments[1:]]
     assert [(finding.kind, finding.subject) for finding in surveyed.findings] == [(kind, str(segments[0].segment_id))]
     assert message in surveyed.findings[0].message
@@ -162,7 +162,7 @@ class ShorterStorage(NamedStorage):
 
 async def test_a_log_that_is_shorter_than_it_was_listed_is_damage() -> None:
     storage, segments = await sample_in_memory(ShorterStorage)
-    surveyed = await survey(storage, segments[0].segment_id.topic_id_partition)
+    surveyed = await survey_partition(storage, segments[0].segment_id.topic_id_partition)
     assert [finding.kind for finding in surveyed.findings] == [FindingKind.CORRUPT] * len(segments)
 
 
@@ -171,7 +171,7 @@ async def test_an_index_that_kafka_preallocated(kind_of_storage: type[NamedStora
     for (_, part), data in list(storage.objects.items()):
         if part in ENTRY_SIZES:
             storage.objects[_, part] = data + bytes(7 * ENTRY_SIZES[part])
-    surveyed = await survey(storage, segments[0].segment_id.topic_id_partition)
+    surveyed = await survey_partition(storage, segments[0].segment_id.topic_id_partition)
     assert surveyed.findings == ()
     assert surveyed.ledger.segments() == [as_surveyed(metadata) for metadata in segments]
 
@@ -179,7 +179,7 @@ async def test_an_index_that_kafka_preallocated(kind_of_storage: type[NamedStora
 async def test_of_a_segment_of_any_size_little_is_read() -> None:
     storage, segments = await sample_in_memory(KeyedStorage)
     assert isinstance(storage, KeyedStorage)
-    await survey(storage, segments[0].segment_id.topic_id_partition)
+    await survey_partition(storage, segments[0].segment_id.topic_id_partition)
     entries = [one for one in storage.ranges if one.key.endswith((".index", ".timeindex"))]
     assert len(entries) == 2 * len(segments)
     assert all(one.end is not None and one.end - one.start <= max(ENTRY_SIZES.values()) for one in entries)
@@ -192,7 +192,7 @@ async def test_a_segment_in_which_the_log_start_lay_begins_its_epochs_there() ->
     (epoch,) = segment.segment_leader_epochs
     begin = segment.start_offset + 1
     storage.objects[segment.segment_id, IndexType.LEADER_EPOCH] = f"0\n1\n{epoch.epoch} {begin}\n".encode()
-    surveyed = await survey(storage, segment.segment_id.topic_id_partition)
+    surveyed = await survey_partition(storage, segment.segment_id.topic_id_partition)
     assert surveyed.findings == ()
     found = surveyed.ledger.get(segment.segment_id)
     assert found is not None
@@ -203,14 +203,14 @@ async def test_names_that_do_not_tell_are_refused() -> None:
     storage, segments = await sample_in_memory()
     storage._start_offsets.clear()
     with pytest.raises(RemoteStorageError, match="does not contain the start offset"):
-        await survey(storage, segments[0].segment_id.topic_id_partition)
+        await survey_partition(storage, segments[0].segment_id.topic_id_partition)
 
 
 async def test_a_store_that_fails_ends_the_survey(kind_of_storage: type[NamedStorage]) -> None:
     storage, segments = await sample_in_memory(kind_of_storage)
     storage.faults = FailNth(2)
     with pytest.raises(RemoteStorageError, match="injected"):
-        await survey(storage, segments[0].segment_id.topic_id_partition)
+        await survey_partition(storage, segments[0].segment_id.topic_id_partition)
 
 
 async def test_foreign_objects_are_told_once() -> None:
@@ -224,7 +224,7 @@ async def test_foreign_objects_are_told_once() -> None:
 
     guest = WithGuest(storage._start_offsets)
     guest.objects = storage.objects
-    surveyed = await survey(guest, segments[0].segment_id.topic_id_partition)
+    surveyed = await survey_partition(guest, segments[0].segment_id.topic_id_partition)
     report = await audit_survey(surveyed, guest, now_ms=NOW_MS)
     assert [finding.kind for finding in report.findings] == [FindingKind.FOREIGN]
 
@@ -236,8 +236,8 @@ async def test_what_is_known_is_not_looked_at_again() -> None:
     for metadata in segments[:-1]:
         for kind in IndexType:
             storage.objects.pop((metadata.segment_id, kind), None)
-    sighting = await sight(storage, partition, known)
+    sighting = await sight_segments(storage, partition, known)
     assert [metadata.segment_id for metadata in sighting.described] == [segments[-1].segment_id]
     assert sighting.listed == known | {segments[-1].segment_id.id}
     del storage.objects[segments[0].segment_id, None]
-    assert segments[0].segment_id.id not in (await sight(storage, partition, known)).listed
+    assert segments[0].segment_id.id not in (await sight_segments(storage, partition, known)).listed

@@ -20,7 +20,7 @@ from tierfetch.remote.core import (
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
-from tierfetch.remote.survey import enter
+from tierfetch.remote.survey import enter_segment
 from tierfetch.tests.fakes.aiven_tier import AivenWriter
 from tierfetch.tests.fakes.random_tier import PARTITION, History, Segment, segments
 
@@ -47,7 +47,7 @@ def store_at(root: Path) -> SegmentStore:
 def metadata(uploads: list[Segment]) -> RemoteLogLedger:
     ledger = RemoteLogLedger(PARTITION)
     for one in uploads:
-        enter(ledger, one.metadata)
+        enter_segment(ledger, one.metadata)
     return ledger
 
 
@@ -123,7 +123,7 @@ async def test_P2_what_the_metadata_knows_better(tmp_path: Path, stems: list[Pat
     first, second, third = (one.metadata for one in uploads)
     known = RemoteLogLedger(PARTITION)
     for stated in (replace(first, end_offset=first.end_offset - 1), third):
-        enter(known, stated)
+        enter_segment(known, stated)
     for suffix in (".log", ".indexes", ".rsm-manifest"):
         stems[2].with_suffix(suffix).unlink()
     findings = await found(tmp_path, known)

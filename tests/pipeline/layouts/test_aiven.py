@@ -28,7 +28,7 @@ from tierfetch.protocol.records import Record
 from tierfetch.protocol.topics import TopicIdPartition, uuid_from_text
 from tierfetch.remote import IndexType, RemoteStorageError
 from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from tierfetch.remote.survey import survey
+from tierfetch.remote.survey import survey_partition
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.aiven_tier import AivenWriter, packed_sizes, private_pem
 
@@ -42,7 +42,7 @@ async def kafkas_segments(topic: str) -> list[tuple[RemoteLogSegmentMetadata, by
     storage = LocalTieredStorage(LocalTieredStorage.Config(dir=samples.TIER.parent))
     (partition,) = [one async for one in storage.list_partitions() if one.topic == topic]
     found = []
-    for metadata in (await survey(storage, partition)).ledger.finished():
+    for metadata in (await survey_partition(storage, partition)).ledger.finished():
         kinds = [kind for kind in IndexType if kind is not IndexType.TRANSACTION or not metadata.txn_index_empty]
         indexes = {kind: await storage.fetch_index(metadata, kind) for kind in kinds}
         found.append((metadata, await storage.fetch_log_segment(metadata, 0, metadata.segment_size_in_bytes), indexes))
