@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tierfetch.broker.environment import NodeEnvironment
+from tierfetch.broker import NodeEnvironment
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.log.disk import OsDisk
 from tierfetch.quorum import CommittedBatch, LeaderAndEpoch, SnapshotContent

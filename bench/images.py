@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from tierfetch.broker.core import MetadataView
 from tierfetch.broker.core.image_changes import changed_partitions
-from tierfetch.broker.core.metadata_view import MetadataView
 from tierfetch.broker.pauses import GarbageCollection
 from tierfetch.controller import ControllerConfig
 from tierfetch.controller.core.broker_heartbeat import fence

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tierfetch.broker.config.broker_config import parse
-from tierfetch.broker.node import Broker, open_broker
+from tierfetch.broker import Broker, open_broker
+from tierfetch.broker.config import parse
 from tierfetch.protocol import ErrorCode, TopicPartition
 from tierfetch.protocol.messages.topics import (
     CreatableReplicaAssignment,

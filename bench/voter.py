@@ -7,7 +7,7 @@ import logging
 import sys
 from pathlib import Path
 
-from tierfetch.broker.environment import NodeEnvironment
+from tierfetch.broker import NodeEnvironment
 from tierfetch.quorum.controller_config import load
 from tierfetch.quorum.service import open_quorum
 

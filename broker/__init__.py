@@ -19,4 +19,55 @@ metrics           registers the metrics of docs/metrics.md.
 pauses            bounds the pauses of the garbage collector, and measures those of the event loop.
 metrics_endpoint  answers /metrics, /health and /ready.
 http_endpoint     serves a node's own HTTP: connections, TLS, passwords, limits.
+
+Other folders import what is exported here. It is imported when it is asked for: a controller needs little of it.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..doors import lazy_door
+
+if TYPE_CHECKING:
+    from .combined import CombinedConfig, open_combined, parse_combined
+    from .environment import NodeEnvironment
+    from .metadata_topic import MetadataTopicReader
+    from .metrics_endpoint import monitoring_endpoint
+    from .node import Broker, StartError, open_broker
+    from .pauses import PAUSES
+    from .tier import Tier, manager_config
+
+__all__ = [
+    "PAUSES",
+    "Broker",
+    "CombinedConfig",
+    "MetadataTopicReader",
+    "NodeEnvironment",
+    "StartError",
+    "Tier",
+    "manager_config",
+    "monitoring_endpoint",
+    "open_broker",
+    "open_combined",
+    "parse_combined",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "Broker": "node",
+            "CombinedConfig": "combined",
+            "MetadataTopicReader": "metadata_topic",
+            "NodeEnvironment": "environment",
+            "PAUSES": "pauses",
+            "StartError": "node",
+            "Tier": "tier",
+            "manager_config": "tier",
+            "monitoring_endpoint": "metrics_endpoint",
+            "open_broker": "node",
+            "open_combined": "combined",
+            "parse_combined": "combined",
+        },
+    )

@@ -29,7 +29,7 @@ READY: Final = "/ready"
 _JSON: Final = "application/json"
 
 
-def metrics_endpoint(
+def monitoring_endpoint(
     families: Callable[[], Iterable[Metric]], waiting_for: Callable[[], str | None] = lambda: None
 ) -> HttpEndpoint:
     """Return an endpoint that is not started. `families` returns the metrics, once for each scrape; `waiting_for` what

@@ -77,7 +77,7 @@ from .metrics import (
     server_metrics,
     tier_metrics,
 )
-from .metrics_endpoint import metrics_endpoint
+from .metrics_endpoint import monitoring_endpoint
 from .peers import FetcherFactory, make_client
 from .quotas.clients import BrokerQuotas
 from .quotas.metrics import quota_families
@@ -457,7 +457,7 @@ class _Composition:
             yield from quota_families(self._quotas)
             yield from more()
 
-        endpoint = metrics_endpoint(families, self._waiting_for)
+        endpoint = monitoring_endpoint(families, self._waiting_for)
         self._stack.push_async_callback(endpoint.close)
         await endpoint.start(self._config.metrics_host, port, self._config.security.metrics)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ..broker.config.broker_config import BrokerConfig, load
+from ..broker.config import BrokerConfig, load
 from ..protocol.start_waits import StartWaits
 from .running import StopError, looking_at, node_options, run_node, serving, stop_signals, until_stopped
 
@@ -45,7 +45,7 @@ def broker(path: Path, log_level: str) -> None:
 
 
 async def run(config: BrokerConfig) -> int:
-    from ..broker.node import StartError, open_broker
+    from ..broker import StartError, open_broker
 
     stopped, waits = stop_signals(), StartWaits()
     try:

@@ -48,10 +48,8 @@ async def run(config: ControllerConfig) -> int:
 
 
 async def _serve(config: ControllerConfig) -> int:
-    from ..broker.config.dynamic_configs import check_dynamic_configs
-    from ..broker.environment import NodeEnvironment
-    from ..broker.metrics_endpoint import metrics_endpoint
-    from ..broker.pauses import PAUSES
+    from ..broker import PAUSES, NodeEnvironment, monitoring_endpoint
+    from ..broker.config import check_dynamic_configs
     from ..controller.service import open_controller
     from ..plugin_options import PluginError
     from ..quorum import QuorumStartError
@@ -71,7 +69,7 @@ async def _serve(config: ControllerConfig) -> int:
             return 0
         node = service.node
         if config.metrics_port is not None:
-            endpoint = metrics_endpoint(
+            endpoint = monitoring_endpoint(
                 lambda: chain(node.metrics.families(node), PAUSES.families()), lambda: service.without_leader(0.0)
             )
             stack.push_async_callback(endpoint.close)

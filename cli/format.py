@@ -10,7 +10,7 @@ from uuid import UUID
 
 import click
 
-from ..broker.environment import NodeEnvironment
+from ..broker import NodeEnvironment
 from ..log.core import parse_host_and_port
 from ..protocol import OUTSIDE, OperatorError, uuid_from_text
 from ..quorum import Endpoint, ReplicaKey, VoterNode, VoterSet

@@ -22,7 +22,7 @@ from ..remote import RemoteStorageRefusedError, look_at_tier
 from ..security.keystores import secrets_readable
 
 if TYPE_CHECKING:
-    from ..broker.tier import Tier
+    from ..broker import Tier
 
 Command = TypeVar("Command", bound=Callable[..., object])
 Config = TypeVar("Config")
@@ -83,7 +83,7 @@ def run_node(
 
 
 async def _with_bounded_pauses(node: Coroutine[None, None, int]) -> int:
-    from ..broker.pauses import PAUSES
+    from ..broker import PAUSES
 
     async with PAUSES.measured():
         return await node

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 
-from ..broker.combined import CombinedConfig, open_combined, parse_combined
-from ..broker.config import broker_config
-from ..broker.config.broker_config import BrokerConfig
+from ..broker import CombinedConfig, open_combined, parse_combined
+from ..broker.config import BrokerConfig, broker_config
 from ..log.core import ConfigError, read_properties
 from ..protocol import OUTSIDE, OperatorError
 from ..protocol.start_waits import StartWaits

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from .look import look_at_tier
     from .metadata_topic import NO_EPOCH, MetadataBatch, MetadataTopicSettings, RemoteLogMetadataContext
     from .registry import PluginError, load_remote_log_metadata, load_remote_storage
+    from .segment_scan import scanned_indexes
     from .snapshot_files import SnapshotFiles
     from .survey import NOT_REPORTED, Sighting, Survey, enter_segment, gather_limited, sight_segments, survey_partition
 
@@ -131,6 +132,7 @@ __all__ = [
     "load_remote_storage",
     "look_at_tier",
     "partition_of",
+    "scanned_indexes",
     "sight_segments",
     "survey_partition",
     "whole_batches",
@@ -170,6 +172,7 @@ if not TYPE_CHECKING:
             "load_remote_storage": "registry",
             "look_at_tier": "look",
             "partition_of": "ledger_book",
+            "scanned_indexes": "segment_scan",
             "sight_segments": "survey",
             "survey_partition": "survey",
             "whole_batches": "batches",

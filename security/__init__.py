@@ -14,7 +14,6 @@ token_source   gets a client's bearer token.
 tls            makes TLS contexts.
 contexts       follows the files of a TLS context.
 keystores      reads keys and certificates: PEM, PKCS12, JKS.
-watched_files  says whether files have changed.
 """
 
 from __future__ import annotations

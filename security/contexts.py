@@ -10,14 +10,50 @@ and by itself within a second of the change.
 from __future__ import annotations
 
 import logging
+import os
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from .core.settings import SecurityConfigError, TlsSettings
-from .watched_files import WatchedFiles
 
 log = logging.getLogger(__name__)
+
+CHECK_INTERVAL_S: Final = 1.0
+
+
+class WatchedFiles:
+    """Whether files have changed: their times and sizes, looked at when a connection is made, at most once a second.
+    `now_s` is a monotonic clock.
+    """
+
+    def __init__(self, paths: Sequence[str], now_s: Callable[[], float]) -> None:
+        self._paths = paths
+        self._now_s = now_s
+        self._seen = self._look()
+        self._checked_s = now_s()
+
+    def have_changed(self) -> bool:
+        """Whether a file differs from what it was when this last returned True, or at the start."""
+        now_s = self._now_s()
+        if now_s < self._checked_s + CHECK_INTERVAL_S:
+            return False
+        self._checked_s = now_s
+        seen = self._look()
+        has_changed, self._seen = seen != self._seen, seen
+        return has_changed
+
+    def _look(self) -> tuple[tuple[int, int, int] | None, ...]:
+        return tuple(map(_stamp, self._paths))
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 class ReloadingContext:

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from tierfetch.broker.combined import parse_combined
 from tierfetch.broker.config.broker_config import parse
 from tierfetch.broker.core.read_replicas import ReadReplica
 from tierfetch.broker.handlers.replica_selectors import load_replica_selector
@@ -229,6 +230,23 @@ def test_a_controller_reads_its_placement() -> None:
     assert (config.replica_placement_plugin, warnings) == ("striped", [])
     with pytest.raises(PluginError, match=r"replica\.placement\.config\.pods: unknown key; known: none"):
         load_replica_placement(config.replica_placement_plugin, config.replica_placement_config)
+
+
+def test_a_node_with_both_roles_gives_each_its_options() -> None:
+    given = {
+        **BROKER,
+        "process.roles": "broker,controller",
+        "listeners": "PLAINTEXT://a:2,CONTROLLER://a:1",
+        "replica.placement.config.pods": "3",
+        "replica.selector.config.zone": "b",
+        "bootstrap.tier.first.unknown.upload.wait.ms": "7",
+    }
+    config, warnings = parse_combined(given, "server.properties")
+    assert warnings == []
+    assert config.controller.replica_placement_config == {"pods": "3"}
+    assert config.broker.replica_selector_config == {"zone": "b"}
+    policy = load_bootstrap_policy("tier-first", config.broker.bootstrap_properties)
+    assert policy.config.unknown_upload_wait_ms == 7
 
 
 def test_a_selector_of_another_package_fails_no_fetch(site: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,3 +3,15 @@
 broker_config    reads the `.properties` file: Kafka's keys, defaults and units.
 dynamic_configs  checks a dynamic config on the controller before it is written.
 """
+
+from __future__ import annotations
+
+from .broker_config import BrokerConfig, load, parse
+from .dynamic_configs import check_dynamic_configs
+
+__all__ = [
+    "BrokerConfig",
+    "check_dynamic_configs",
+    "load",
+    "parse",
+]

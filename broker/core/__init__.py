@@ -12,6 +12,11 @@ recompression   rewrites a batch in the topic's codec (`compression.type`).
 
 from __future__ import annotations
 
+from .metadata_view import MetadataView
 from .read_replicas import ReadReplica, ReplicaSelector
 
-__all__ = ["ReadReplica", "ReplicaSelector"]
+__all__ = [
+    "MetadataView",
+    "ReadReplica",
+    "ReplicaSelector",
+]

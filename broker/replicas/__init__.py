@@ -17,3 +17,13 @@ failed_logs            takes replicas whose log failed out of the ISR, and back 
 directory_moves        moves replicas between the log directories of the broker (AlterReplicaLogDirs, KIP-113).
 replica_directories    reports where replicas are stored to the controller (AssignReplicasToDirs, KIP-858).
 """
+
+from __future__ import annotations
+
+from .leadership import Leadership
+from .partition import Partition
+
+__all__ = [
+    "Leadership",
+    "Partition",
+]

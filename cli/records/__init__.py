@@ -3,6 +3,5 @@
 produce     is `tierfetch produce`.
 consume     is `tierfetch consume`.
 connection  translates `--command-config` into librdkafka's properties.
-starts      finds the offsets at which `consume` begins.
 formats     turns records into text, and lines into records; pure.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -18,12 +18,12 @@ from ..groups.reset import Anchor, Target, parse
 from ..options import json_option
 from .connection import CLIENT_ID, connection, record_of, silent_logger
 from .formats import Formatter, Record, as_json, parse_format
-from .starts import TIMEOUT_S, starts
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, TopicPartition
 
 POLL_S = 0.2
+TIMEOUT_S = 30.0
 
 
 @click.command("consume", short_help="Print the records of a topic.")
@@ -158,3 +158,26 @@ def _polled(consumer: Consumer, unread: set[int]) -> Iterator[Record]:
             unread.discard(message.partition())
         elif not error.retriable():
             raise KafkaException(error)
+
+
+def starts(consumer: Consumer, topic: str, partitions: Sequence[int], start: Target) -> list[TopicPartition]:
+    """Return the partitions with the offsets at which to begin. A negative number counts back from the end.
+    KafkaException.
+    """
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
+
+    if start.anchor is Anchor.TIME:
+        asked = [TopicPartition(topic, partition, start.number) for partition in partitions]
+        found: list[TopicPartition] = consumer.offsets_for_times(asked, timeout=TIMEOUT_S)
+        return [TopicPartition(topic, one.partition, OFFSET_END if one.offset < 0 else one.offset) for one in found]
+    if start.anchor is Anchor.COMMITTED:
+        return [TopicPartition(topic, one, _before_end(consumer, topic, one, -start.number)) for one in partitions]
+    offset = {Anchor.EARLIEST: OFFSET_BEGINNING, Anchor.LATEST: OFFSET_END}.get(start.anchor, start.number)
+    return [TopicPartition(topic, partition, offset) for partition in partitions]
+
+
+def _before_end(consumer: Consumer, topic: str, partition: int, count: int) -> int:
+    from confluent_kafka import TopicPartition
+
+    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT_S)
+    return max(int(low), int(high) - count)

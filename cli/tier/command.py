@@ -14,7 +14,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...broker.config.broker_config import BrokerConfig, ConfigError, load
+from ...broker.config import BrokerConfig, load
+from ...log.core import ConfigError
 from ...protocol.net.client import Address
 from ...protocol.net.service import closing
 from ...remote import PluginError, RemoteStorageError, RemoteStorageManager, load_remote_storage

@@ -13,8 +13,8 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
+from ...broker import MetadataTopicReader
 from ...broker.cluster import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
-from ...broker.metadata_topic import MetadataTopicReader
 from ...protocol import OUTSIDE, REMOTE_LOG_METADATA_TOPIC, ErrorCode, KafkaError, RetriableError, TopicIdPartition
 from ...protocol.messages.cluster import MetadataResponse
 from ...protocol.net.client import Address, KafkaClient

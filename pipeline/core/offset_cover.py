@@ -86,15 +86,25 @@ def cut(piece: Piece, index: OffsetIndex, split_bytes: int, selection: Selection
     """The piece in splits of at least `split_bytes` (its last one apart), cut where the index knows a batch. What is
     wanted from a segment's begin on, or up to its end, does not depend on what the index says.
     """
-    segment = piece.segment
-    start = 0 if piece.first_offset <= segment.start_offset else index.lookup(piece.first_offset).position
-    behind = None if piece.end_offset > segment.end_offset else _second_at_or_after(index, piece.end_offset - 1)
+    segment, start, behind = piece.segment, begin_entry(piece, index).position, end_entry(piece, index)
     end = segment.segment_size_in_bytes if behind is None else behind.position
     while start < end:
         border = index.first_at_or_after(start + split_bytes)
         stop = end if border is None else min(end, border.position)
         yield Split(segment, start, stop, selection)
         start = stop
+
+
+def begin_entry(piece: Piece, index: OffsetIndex) -> OffsetPosition:
+    """The entry that says where the piece begins; position 0 is the segment's begin."""
+    if piece.first_offset <= piece.segment.start_offset:
+        return OffsetPosition(piece.segment.start_offset, 0)
+    return index.lookup(piece.first_offset)
+
+
+def end_entry(piece: Piece, index: OffsetIndex) -> OffsetPosition | None:
+    """The entry that says where the piece ends; None for the segment's end."""
+    return None if piece.end_offset > piece.segment.end_offset else _second_at_or_after(index, piece.end_offset - 1)
 
 
 def _second_at_or_after(index: OffsetIndex, offset: int) -> OffsetPosition | None:

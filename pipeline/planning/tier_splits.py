@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from ...log.core import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
+from ...log.core import AbortedTransaction, TimestampOffset, TransactionIndex
 from ...protocol import CorruptRecordError, OperatorError, TopicPartition
-from ...remote import IndexType, gather_limited
+from ...remote import IndexType, RemoteLogSegmentMetadata, WrongIndexError, gather_limited, has_time_entry
 from ...remote.core import Gap, youngest
 from ..access.options import TierOptions
 from ..access.stores import SegmentStore, StoreRef
@@ -26,6 +26,7 @@ from ..core.batch_table import OFFSET_END, TIMESTAMP_MIN, FaultListener, Selecti
 from ..core.decode import decode
 from ..core.offset_cover import Piece, Split, cut, is_whole, selections, whole
 from .catalog import TierCatalog, TieredPartition
+from .proven_indexes import Indexes, built_indexes, check_borders, proven_offset_index, well_formed_indexes
 
 INDEXES_AT_ONCE_MAX: Final = 16
 CUT_PIECES_MAX: Final = 512
@@ -152,8 +153,10 @@ class TierPlanner:
 
     async def _cut(self, partition: TieredPartition, uncut: _Uncut, is_to_be_cut: bool) -> list[Split]:
         piece = uncut.piece
-        data = await self._store_of(partition, piece).fetch_index(piece.segment, IndexType.OFFSET)
-        index = OffsetIndex.decode(data, piece.segment.start_offset)
+        try:
+            index = await proven_offset_index(self._store_of(partition, piece), piece)
+        except WrongIndexError:
+            return [whole(piece, uncut.selection)]
         split_bytes = self._options.split_bytes if is_to_be_cut else piece.segment.segment_size_in_bytes
         return list(cut(piece, index, split_bytes, uncut.selection))
 
@@ -186,34 +189,59 @@ class TierPlanner:
         return [found for found in index if piece.first_offset <= found.last_offset < piece.end_offset]
 
     async def _search(self, partition: TieredPartition, piece: Piece, timestamp_ms: int) -> int | None:
-        store, segment = self._store_of(partition, piece), piece.segment
-        times = TimeIndex.decode(await store.fetch_index(segment, IndexType.TIMESTAMP), segment.start_offset)
-        index = OffsetIndex.decode(await store.fetch_index(segment, IndexType.OFFSET), segment.start_offset)
-        first = max(piece.first_offset, times.lookup(timestamp_ms).offset)  # or another of its batch
+        store = self._store_of(partition, piece)
+        try:
+            indexes = await well_formed_indexes(store, piece.segment)
+            return await self._search_by(indexes, partition, piece, timestamp_ms)
+        except WrongIndexError:
+            return await self._search_by(await built_indexes(store, piece.segment), partition, piece, timestamp_ms)
+
+    async def _search_by(
+        self, indexes: Indexes, partition: TieredPartition, piece: Piece, timestamp_ms: int
+    ) -> int | None:
+        """WrongIndexError if the log contradicts what the indexes lead to."""
+        store, segment, near = self._store_of(partition, piece), piece.segment, indexes.time.lookup(timestamp_ms)
+        # What lies outside the piece cannot be proven by what is read, and so is not used.
+        is_proven = not piece.first_offset <= near.offset < piece.end_offset or near.timestamp < 0
+        first = piece.first_offset if is_proven else near.offset  # or another of its batch
         selection = Selection(piece.first_offset, piece.end_offset)
-        on_fault = _pass_over if self._options.mode == "permissive" else None
-        for split in cut(Piece(segment, first, piece.end_offset), index, SEARCH_BYTES, selection):
+        is_permissive, found = self._options.mode == "permissive", None
+        searched = Piece(segment, first, piece.end_offset)
+        await check_borders(store, searched, indexes.offset)
+        for split in cut(searched, indexes.offset, SEARCH_BYTES, selection):
+            data = await store.fetch_log_segment(segment, split.start, split.end)
             try:
-                found = await _first_at_or_after(store, split, timestamp_ms, on_fault)
+                is_proven = is_proven or _is_proven(data, segment, near, is_permissive=is_permissive)
+                if found is None:
+                    found = _first_at_or_after(data, split, timestamp_ms, _pass_over if is_permissive else None)
             except CorruptRecordError as error:
                 raise TierError(
                     f"{partition.name}, segment {segment.segment_id}, where the offset of {timestamp_ms} ms is looked "
                     f"for: {error.at(split.start + error.position)}"
                 ) from None
-            if found is not None:
+            if found is not None and is_proven:
                 return found
-        return None
+        if not is_proven:
+            raise WrongIndexError(segment, IndexType.TIMESTAMP, f"no batch holds the offset of {near}")
+        return found
 
 
 def _pass_over(_: CorruptRecordError) -> None:
     """The reader of the batch reports the fault."""
 
 
-async def _first_at_or_after(
-    store: SegmentStore, split: Split, timestamp_ms: int, on_fault: FaultListener | None
-) -> int | None:
-    data = memoryview(await store.fetch_log_segment(split.segment, split.start, split.end))
-    for columns in decode(data, ("offset", "timestamp"), split.selection, on_fault):
+def _is_proven(data: bytes, segment: RemoteLogSegmentMetadata, near: TimestampOffset, *, is_permissive: bool) -> bool:
+    """Return whether `data` has the batch of the entry. A damaged batch proves nothing, and is passed over too."""
+    try:
+        return has_time_entry(data, segment, near)
+    except CorruptRecordError:
+        if is_permissive:
+            return True
+        raise
+
+
+def _first_at_or_after(data: bytes, split: Split, timestamp_ms: int, on_fault: FaultListener | None) -> int | None:
+    for columns in decode(memoryview(data), ("offset", "timestamp"), split.selection, on_fault):
         late = columns["timestamp"].cast("int64").to_numpy() >= timestamp_ms * 1000
         if late.any():
             return int(columns["offset"].to_numpy()[late.argmax()])

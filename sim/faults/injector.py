@@ -22,7 +22,7 @@ from functools import partial
 from itertools import permutations
 from typing import Protocol, TypeVar
 
-from ...broker.node import StartError
+from ...broker import StartError
 from ...protocol import ErrorCode, KafkaError
 from ...quorum import QuorumStartError
 from ..judges.core.events import (

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+from ...broker import Broker
 from ...broker.cluster import ClusterImage
-from ...broker.node import Broker
-from ...broker.replicas.partition import Partition
+from ...broker.replicas import Partition
 from ...log import PartitionLog
 from ...log.core import META_PROPERTIES, TRANSACTION_INDEX_SUFFIX, TransactionIndex, decode_meta_properties
 from ...plugins.layout import segment_key

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ...broker import Broker
 from ...broker.cluster import PartitionRegistration
-from ...broker.node import Broker
-from ...broker.replicas.leadership import Leadership
-from ...broker.replicas.partition import Partition
+from ...broker.replicas import Leadership, Partition
 from ...fetcher.core import LeaderReplicas
 from ...log import PartitionLog
 from ...log.core import EpochEntry

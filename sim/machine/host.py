@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, Protocol, TypeVar
 
-from ...broker.environment import NodeEnvironment
+from ...broker import NodeEnvironment
 from ...log.disk import LogDirectoryLockedError
 from ...protocol import RetriableError
 from .clock import WallClock

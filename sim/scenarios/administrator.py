@@ -26,8 +26,8 @@ from contextlib import suppress
 from random import Random
 from typing import Final
 
+from ...broker import Broker
 from ...broker.cluster import NO_LEADER, ClusterImage, PartitionRegistration
-from ...broker.node import Broker
 from ...controller import PartitionKey
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, TopicPartition
 from ...protocol.messages.base import Request, ResponseT

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...broker.environment import NodeEnvironment
-from ...broker.node import Broker, open_broker
+from ...broker import Broker, NodeEnvironment, open_broker
 from ...controller.service import ControllerService
 from ...plugins.layout import segment_key
 from ...protocol import TopicIdPartition

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from ...broker.combined import CombinedConfig, parse_combined
-from ...broker.config.broker_config import BrokerConfig, parse
+from ...broker import CombinedConfig, parse_combined
+from ...broker.config import BrokerConfig, parse
 from ...quorum.controller_config import ControllerConfig
 from ...quorum.controller_config import parse as parse_controller
 from ..faults.hardware import hardware

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from ...broker import Broker, manager_config
 from ...broker.cluster import ClusterImage
-from ...broker.node import Broker
-from ...broker.tier import manager_config
 from ...controller import snapshot_records
 from ...controller.service import ControllerService
 from ...log import PartitionLog

@@ -6,9 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ...broker.combined import CombinedConfig, open_combined
-from ...broker.environment import NodeEnvironment
-from ...broker.node import Broker
+from ...broker import Broker, CombinedConfig, NodeEnvironment, open_combined
 from ...controller.service import ControllerService
 from ...protocol.net.service import Service
 from ...quorum import QuorumListener

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from ...broker.config.dynamic_configs import check_dynamic_configs
-from ...broker.environment import NodeEnvironment
+from ...broker import NodeEnvironment
+from ...broker.config import check_dynamic_configs
 from ...controller.service import ControllerService, open_controller
 from ...quorum import QuorumListener, ReplicaKey
 from ...quorum.controller_config import ControllerConfig, parse

@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final
 
+from ...broker import Broker
 from ...broker.cluster import PartitionRegistration
-from ...broker.node import Broker
 from ...protocol import OUTSIDE, REMOTE_LOG_METADATA_TOPIC, ErrorCode, TopicIdPartition
 from ...protocol.messages.base import Request, ResponseT
 from ...protocol.messages.brokers import UnregisterBrokerRequest

@@ -22,8 +22,8 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
+from ...broker import Broker
 from ...broker.cluster import ClusterImage
-from ...broker.node import Broker
 from ...protocol import TopicIdPartition, TopicPartition
 from ...protocol.fetch.messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
 from ...protocol.net.client import Address, KafkaClient

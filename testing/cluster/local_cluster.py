@@ -25,10 +25,8 @@ from pathlib import Path
 from typing import Final, Literal, Self, TypeVar, overload
 from uuid import uuid4
 
-from ...broker.config import broker_config
-from ...broker.config.dynamic_configs import check_dynamic_configs
-from ...broker.environment import NodeEnvironment
-from ...broker.node import Broker, open_broker
+from ...broker import Broker, NodeEnvironment, open_broker
+from ...broker.config import broker_config, check_dynamic_configs
 from ...controller.image.image import MetadataImage
 from ...controller.image.registrations import PartitionRegistration
 from ...controller.service import ControllerService, open_controller

@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from tierfetch.broker import http_endpoint
 from tierfetch.broker.http_endpoint import HttpEndpoint
-from tierfetch.broker.metrics_endpoint import metrics_endpoint
+from tierfetch.broker.metrics_endpoint import monitoring_endpoint
 from tierfetch.cli.certificates import make_authority, make_certificate
 from tierfetch.security.core.node import metrics_settings
 from tierfetch.security.core.settings import SecurityConfigError
@@ -35,7 +35,7 @@ def two_families() -> Iterator[Metric]:
 
 @pytest.fixture
 async def endpoint() -> AsyncIterator[HttpEndpoint]:
-    endpoint = metrics_endpoint(two_families)
+    endpoint = monitoring_endpoint(two_families)
     await endpoint.start(HOST, 0)
     yield endpoint
     await endpoint.close()
@@ -106,7 +106,7 @@ async def get(endpoint: HttpEndpoint, path: bytes) -> tuple[bytes, bytes]:
 
 async def test_a_node_that_waits_is_healthy_and_not_ready() -> None:
     waits: list[str | None] = ["its registration", None]
-    endpoint = metrics_endpoint(two_families, lambda: waits[0])
+    endpoint = monitoring_endpoint(two_families, lambda: waits[0])
     await endpoint.start(HOST, 0)
     try:
         assert await get(endpoint, b"/health") == (b"HTTP/1.1 200 OK", b'{"alive": true}\n')
@@ -138,7 +138,7 @@ async def test_silent_peers_keep_no_scrape_out(endpoint: HttpEndpoint, monkeypat
 
 async def test_a_peer_that_reads_nothing_counts_as_a_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_endpoint, "REQUESTS_MAX", 1)
-    endpoint = metrics_endpoint(lambda: [GaugeMetricFamily("large", "x" * BEYOND_SOCKETS, value=1)])
+    endpoint = monitoring_endpoint(lambda: [GaugeMetricFamily("large", "x" * BEYOND_SOCKETS, value=1)])
     await endpoint.start(HOST, 0)
     _, writer = await asyncio.open_connection(HOST, endpoint.port)
     writer.write(REQUEST)
@@ -162,7 +162,7 @@ async def test_a_fault_of_a_family_ends_its_scrape_alone(caplog: pytest.LogCaptu
         raise RuntimeError("a broken gauge")
         yield
 
-    endpoint = metrics_endpoint(families)
+    endpoint = monitoring_endpoint(families)
     await endpoint.start(HOST, 0)
     assert await exchange(endpoint, REQUEST) == b""
     assert "internal error in an HTTP request" in caplog.text
@@ -190,7 +190,7 @@ SCRAM = {"listener.name.metrics.sasl.enabled.mechanisms": "SCRAM-SHA-256"}
 @asynccontextmanager
 async def secured(protocol: str, properties: Mapping[str, str]) -> AsyncIterator[HttpEndpoint]:
     settings = metrics_settings({"listener.security.protocol.map": f"METRICS:{protocol}", **properties})
-    endpoint = metrics_endpoint(two_families)
+    endpoint = monitoring_endpoint(two_families)
     await endpoint.start(HOST, 0, settings)
     try:
         yield endpoint
@@ -280,7 +280,7 @@ def test_other_mechanisms_are_refused() -> None:
 
 @pytest.mark.parametrize(("host", "is_open"), [("127.0.0.1", False), ("0.0.0.0", True)])
 async def test_an_open_endpoint_says_so(host: str, is_open: bool, caplog: pytest.LogCaptureFixture) -> None:
-    endpoint = metrics_endpoint(two_families)
+    endpoint = monitoring_endpoint(two_families)
     await endpoint.start(host, 0)
     await endpoint.close()
     assert ("are open" in caplog.text) is is_open
@@ -294,7 +294,7 @@ async def test_the_parts_of_a_family_are_one_family() -> None:
             yield part
         yield CounterMetricFamily("asked", "How often.", value=1)
 
-    endpoint = metrics_endpoint(families)
+    endpoint = monitoring_endpoint(families)
     await endpoint.start(HOST, 0)
     try:
         answer = await exchange(endpoint, REQUEST)

@@ -46,13 +46,13 @@ def suites(rng: Random) -> tuple[Suite, ...]:
         Suite("check", ("make", "--no-print-directory", "check"), 15 * 60, runs_tests=False),
         make("test", 20 * 60, 6500, may_skip=True),
         make("faults", 15 * 60, 40),
-        make("secure", 20 * 60, 60, decides=False),
         make("abuse", 10 * 60, 30),
-        make("interop", 20 * 60, 55, decides=False),
+        make("interop", 25 * 60, 80),
+        make("spark", 20 * 60, 90),
+        make("secure", 20 * 60, 60, decides=False),
         make("exhaustive", 12 * 60, 2, decides=False),
         make("planted", 12 * 60, 70, decides=False),
         Suite(
             "simulate", ("make", "--no-print-directory", "simulate", *seeds), 15 * 60, runs_tests=False, decides=False
         ),
-        make("spark", 15 * 60, 55, decides=False),
     )

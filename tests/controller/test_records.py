@@ -146,6 +146,7 @@ def test_fields_that_an_old_version_lacks_have_their_defaults() -> None:
         (b"\x02\x02\x00", "frame version 2"),
         (b"\x01\x7f\x00", "api key 127"),
         (b"\x01\x02\x09", "version 9"),
+        (b"\x01\x12\x01" + bytes(40), "api key 18, version 1: a newer release wrote it"),
         (b"\x01\x02\x00\x05ab", "TopicRecord"),
         (b"\x01\x14\x00\x00\x00", "1 bytes too many"),
         (b"\x01\x14\x00\x01\x63\x01\x00", "NoOpRecord"),

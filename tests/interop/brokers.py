@@ -26,7 +26,7 @@ def complaints(cluster: KafkaCluster, topic: str) -> list[str]:
 
 
 def list_offsets(cluster: Cluster, topic: str, timestamp: int) -> int:
-    """As `kafka-get-offsets` prints it."""
+    """As `kafka-get-offsets` prints it; -1 where it prints none, as while nothing is in the tier."""
     server = ("--bootstrap-server", cluster.bootstrap_servers)
     printed = run_tool("org.apache.kafka.tools.GetOffsetShell", *server, "--topic", topic, "--time", str(timestamp))
-    return int(printed.strip().removeprefix(f"{topic}:0:"))
+    return int(printed.strip().removeprefix(f"{topic}:0:") or -1)

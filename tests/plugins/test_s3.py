@@ -22,7 +22,7 @@ from tierfetch.remote import (
     RemoteStorageRefusedError,
     RemoteStorageTimeoutError,
 )
-from tierfetch.remote.look import look
+from tierfetch.remote.look import look_at_tier
 from tierfetch.remote.registry import PluginError, load_remote_storage
 from tierfetch.testing.remote_storage import BytesSource, make_data, make_metadata, pattern
 
@@ -255,6 +255,6 @@ async def test_a_look_tells_a_wrong_configuration_from_a_server_that_is_away(
 async def looked_at(options: dict[str, str]) -> RemoteStorageError | None:
     storage = S3RemoteStorage(S3Config.model_validate(options))
     try:
-        return await look(storage)
+        return await look_at_tier(storage)
     finally:
         await storage.close()

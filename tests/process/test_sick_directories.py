@@ -51,7 +51,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
             wait_all_in_sync(cluster)
             on_sick = tuple(topic for topic in TOPICS if (directories[1] / f"{topic}-0").exists())
             on_well = tuple(topic for topic in TOPICS if topic not in on_sick)
-            assert on_sick
+            assert on_sick, cluster.log_tail(ILL)
             assert on_well
             yield Scene(cluster, disk, on_sick, on_well)
 

@@ -13,6 +13,7 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.admission import Admission
 from tierfetch.protocol.net.arrival import Arrival, RequestMemories
 from tierfetch.protocol.net.request_memory import READ_SIZE_MAX, RequestMemory
+from tierfetch.protocol.net.server import Server
 from tierfetch.protocol.net.server_limits import ServerLimits
 from tierfetch.protocol.wire.framing import FrameAssembler
 from tierfetch.protocol.wire.primitives import MalformedMessageError
@@ -236,3 +237,14 @@ def test_connections_are_limited_by_number_by_address_and_by_rate() -> None:
     assert admission.accept("c", 9) == "4 are connected (max.connections)"
     admission.ended("a")
     assert (admission.accept("c", 9), admission.total) == (None, 4)
+
+
+async def test_a_connection_refused_for_its_number_counts_in_its_addresses_rate_and_takes_no_others_place() -> None:
+    limits = ServerLimits(connections_per_ip_max=1, connection_rate_max=2)
+    server = Server({}, listener_name="TEST", limits=limits)
+    counted: list[str] = []
+    server.address_quota = counted.append
+    assert server.admit("a") is None
+    assert [server.admit("a"), server.admit("a")] == ["1 of its address are connected (max.connections.per.ip)"] * 2
+    assert server.admit("b") is None
+    assert counted == ["a", "a", "a", "b"]

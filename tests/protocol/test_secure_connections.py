@@ -253,7 +253,7 @@ async def test_a_handshake_that_never_ends_is_cut_off(monkeypatch: pytest.Monkey
 
 
 async def test_new_connections_get_new_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tierfetch.security.watched_files.CHECK_INTERVAL_S", 0.0)
+    monkeypatch.setattr("tierfetch.security.contexts.CHECK_INTERVAL_S", 0.0)
     path = make_certificate(issuer=AUTHORITY).write_pem(tmp_path, "node")
     properties = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)}
     other = make_authority("other")
@@ -268,7 +268,7 @@ async def test_new_connections_get_new_certificates(tmp_path: Path, monkeypatch:
 async def test_files_that_cannot_be_used_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tierfetch.security.watched_files.CHECK_INTERVAL_S", 0.0)
+    monkeypatch.setattr("tierfetch.security.contexts.CHECK_INTERVAL_S", 0.0)
     path = make_certificate(issuer=AUTHORITY).write_pem(tmp_path, "node")
     properties = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)}
     async with listening(properties, SecurityProtocol.SSL) as listener:
@@ -380,6 +380,26 @@ async def test_a_token_for_another_audience_is_refused(tmp_path: Path, caplog: p
         assert (tmp_path / "token").read_text() not in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "logged"),
+    [("none", "the token's algorithm is 'none'"), ("ES256", "InvalidSignatureError")],
+    ids=["without a signature", "by another key"],
+)
+async def test_a_token_that_is_not_signed_by_the_provider_is_refused(
+    tmp_path: Path, algorithm: str, logged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    properties, client = oauth_files(tmp_path)
+    now = int(time.time())
+    claims = {"sub": "job", "iat": now, "exp": now + 60, "aud": "kafka"}
+    key = None if algorithm == "none" else ec.generate_private_key(ec.SECP256R1())
+    (tmp_path / "token").write_text(jwt.encode(claims, key, algorithm, {"kid": "k"}))
+    async with listening({**properties, **FAST}, SecurityProtocol.SASL_PLAINTEXT) as listener:
+        with pytest.raises(AuthenticationFailedError, match="invalid credentials with SASL mechanism OAUTHBEARER"):
+            await listener.ask(client)
+        assert logged in caplog.text
+        assert not listener.contexts
+
+
 class Raw:
     """A client that sends what it likes."""
 
@@ -419,6 +439,37 @@ async def test_authenticate_before_the_handshake() -> None:
         assert answer.error_code is ErrorCode.illegal_sasl_state
         assert await client.is_closed()
         client.close()
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+async def test_a_second_handshake_before_the_first_has_authenticated(mechanism: str) -> None:
+    properties = {**SASL_PLAIN, **FAST, "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256"}
+    async with listening(properties, SecurityProtocol.SASL_PLAINTEXT) as listener:
+        client = await Raw.connect(listener)
+        client.send(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="SCRAM-SHA-256"))
+        assert (await client.response(ApiKey.SASL_HANDSHAKE, 1)).error_code is ErrorCode.none
+        client.send(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=mechanism))
+        assert (await client.response(ApiKey.SASL_HANDSHAKE, 1)).error_code is ErrorCode.illegal_sasl_state
+        assert await client.is_closed()
+        client.close()
+
+
+async def test_a_failed_authentication_is_answered_after_the_delay_and_alike_for_every_user() -> None:
+    delayed = {**SASL_PLAIN, "connection.failed.authentication.delay.ms": "150"}
+    answers = []
+    async with listening(delayed, SecurityProtocol.SASL_PLAINTEXT) as listener:
+        for login in (b"\x00alice\x00wrong", b"\x00mallory\x00pencil"):
+            client = await Raw.connect(listener)
+            client.send(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN"))
+            await client.response(ApiKey.SASL_HANDSHAKE, 1)
+            began_s = time.monotonic()
+            client.send(ApiKey.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=login))
+            answers.append(await client.response(ApiKey.SASL_AUTHENTICATE, 2))
+            assert time.monotonic() - began_s >= 0.14, "the loop's clock may be a tick early"
+            assert await client.is_closed()
+            client.close()
+    assert answers[0] == answers[1]
+    assert answers[0].error_code is ErrorCode.sasl_authentication_failed
 
 
 async def test_what_follows_a_refusal_in_one_packet_is_not_served() -> None:

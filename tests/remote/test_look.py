@@ -9,7 +9,7 @@ import pytest
 
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote import RemoteObject, RemoteStorageError, RemoteStorageRefusedError, RemoteStorageTimeoutError
-from tierfetch.remote.look import look
+from tierfetch.remote.look import look_at_tier
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
 
 
@@ -29,15 +29,15 @@ class ListingFails(MemoryRemoteStorage):
 
 
 async def test_a_tier_that_answers_has_nothing_wrong() -> None:
-    assert await look(MemoryRemoteStorage()) is None
+    assert await look_at_tier(MemoryRemoteStorage()) is None
 
 
 @pytest.mark.parametrize("error", [RemoteStorageError("away"), RemoteStorageRefusedError("no such bucket")])
 async def test_what_is_wrong_comes_back(error: RemoteStorageError) -> None:
-    assert await look(ListingFails(error)) is error
+    assert await look_at_tier(ListingFails(error)) is error
 
 
 async def test_a_tier_that_hangs_is_given_up() -> None:
-    error = await look(ListingFails(None), timeout_s=0.01)
+    error = await look_at_tier(ListingFails(None), timeout_s=0.01)
     assert isinstance(error, RemoteStorageTimeoutError)
     assert str(error) == "no answer within 0.01 s"

@@ -24,7 +24,7 @@ from collections import Counter
 from uuid import UUID
 
 from ....broker.cluster import ClusterImage
-from ....broker.core.metadata_view import MetadataView
+from ....broker.core import MetadataView
 from ....controller import NO_LEADER, MetadataImage, PartitionKey, PartitionRegistration, is_reserved_directory
 from ....controller.records import PartitionChangeRecord, TopicRecord, decode_record
 from ....protocol import TopicIdPartition

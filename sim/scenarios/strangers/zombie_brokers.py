@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import Final
 
+from ....broker import Broker
 from ....broker.cluster import ClusterImage
-from ....broker.node import Broker
 from ....protocol import OUTSIDE, TopicPartition
 from ....protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
 from ....protocol.messages.brokers import BrokerHeartbeatRequest

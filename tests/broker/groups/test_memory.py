@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -15,6 +16,7 @@ from tierfetch.broker.groups.core.records import encode_value
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.groups import (
     DeleteGroupsRequest,
+    HeartbeatRequest,
     LeaveGroupRequest,
     SyncGroupRequest,
     SyncGroupRequestAssignment,
@@ -22,6 +24,7 @@ from tierfetch.protocol.messages.groups import (
 from tierfetch.protocol.messages.groups import (
     MemberIdentity as LeavingMember,
 )
+from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.tests.broker.groups.stage import DELAY_MS, Stage
 from tierfetch.tests.broker.groups.test_coordinator import CONFIGS, ready
 from tierfetch.tests.broker.nodes import Nodes
@@ -158,3 +161,22 @@ async def test_an_assignment_that_no_record_holds_is_answered_as_kafka_does(node
         )
     )
     assert answer.error_code is ErrorCode.unknown_server_error
+
+
+@pytest.mark.parametrize("size", [5 * MIB, 40 * MIB])
+async def test_a_large_assignment_over_a_socket_is_answered_and_its_connection_stays_open(
+    nodes: Nodes, size: int
+) -> None:
+    """Requests may have up to `socket.request.max.bytes`, as in Kafka."""
+    await nodes.start(1)
+    joined = await (await ready(nodes, 1)).enter()
+    member = {"group_id": "g", "generation_id": joined.generation_id, "member_id": joined.member_id}
+    assignment = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=bytes(size))
+    sync = SyncGroupRequest(**member, protocol_type="consumer", protocol_name="range", assignments=(assignment,))
+    client = KafkaClient(client_id="member", random=Random(1))
+    try:
+        connection = await client.connection(Address("127.0.0.1", nodes[1].server.port))
+        assert (await connection.send(sync)).error_code is ErrorCode.unknown_server_error
+        assert (await connection.send(HeartbeatRequest(**member))).error_code is ErrorCode.rebalance_in_progress
+    finally:
+        await client.close()
