@@ -3,6 +3,7 @@
 It knows no other node and no remote store.
 
 partition_log  is one replica's log behind one class. Begin here.
+embedded       is a log for a program without a broker: the public calls of docs/library.md.
 replica/       holds the parts of that class: append, read, trim, truncate, recover.
 core/          holds the formats and rules that need no disk.
 segment/       is one segment's files, and the list of a log's segments.
@@ -21,14 +22,22 @@ from typing import TYPE_CHECKING
 from ..doors import lazy_door
 
 if TYPE_CHECKING:
+    from .embedded import EmbeddedLog, LogSummary, open_log, verify_log
     from .partition_log import LogAppendInfo, LogLocation, PartitionLog, TimestampAndOffset
 
+_PUBLIC = {name: "embedded" for name in ("EmbeddedLog", "LogSummary", "open_log", "verify_log")}
+_INNER = {name: "partition_log" for name in ("LogAppendInfo", "LogLocation", "PartitionLog", "TimestampAndOffset")}
+
 __all__ = [
+    "EmbeddedLog",
     "LogAppendInfo",
     "LogLocation",
+    "LogSummary",
     "PartitionLog",
     "TimestampAndOffset",
+    "open_log",
+    "verify_log",
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy_door(__name__, dict.fromkeys(__all__, "partition_log"))
+    __getattr__ = lazy_door(__name__, _PUBLIC | _INNER)

@@ -32,6 +32,7 @@ import importlib.metadata as metadata, sys
 from pathlib import Path
 import tierfetch
 assert Path(sys.argv[1]) not in Path(tierfetch.__file__).parents, tierfetch.__file__
+assert Path(tierfetch.__file__).with_name("py.typed").exists(), "type checkers ignore our types without it"
 from tierfetch.plugin_registry import KINDS, list_plugins
 for kind in KINDS:
     assert {entry.name for entry in metadata.entry_points(group=kind.group)} == set(kind.built_in), kind

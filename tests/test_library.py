@@ -1,0 +1,82 @@
+"""docs/library.md: its example runs and type-checks, and the public names are those of `public_names.txt`."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from .test_tidy import ROOT
+
+NAMES = Path(__file__).with_name("public_names.txt")
+PUBLIC = {"tierfetch.log": ("EmbeddedLog", "LogSummary", "open_log", "verify_log")}
+LINES_MAX = 40
+
+
+def examples() -> list[str]:
+    page = (ROOT / "docs/library.md").read_text()
+    return [part.partition("```")[0] for part in page.split("```python\n")[1:]]
+
+
+def exported() -> Iterator[tuple[str, object]]:
+    """Every public name with its value: functions, classes, and what a class has for its callers."""
+    for module, names in PUBLIC.items():
+        for name in names:
+            value = getattr(import_module(module), name)
+            if not inspect.isclass(value) or is_dataclass(value):
+                yield f"{module}.{name}", value
+                continue
+            assert value.__doc__, name
+            for member, part in vars(value).items():
+                if not member.startswith("_"):
+                    yield f"{module}.{name}.{member}", part
+
+
+def signature(value: Callable[..., object]) -> str:
+    """The parameters by name and kind, without types and defaults."""
+    parameters = inspect.signature(value).parameters.values()
+    bare = [each.replace(annotation=each.empty, default=each.empty) for each in parameters]
+    return str(inspect.Signature(bare))
+
+
+def test_the_public_names_are_those_promised() -> None:
+    found = [name + ("" if isinstance(value, property) else signature(value)) for name, value in exported()]
+    assert sorted(found) == NAMES.read_text().splitlines()[1:]
+
+
+@pytest.mark.parametrize(("name", "value"), [pytest.param(*each, id=each[0]) for each in exported()])
+def test_each_public_name_has_a_docstring_and_types(name: str, value: object) -> None:
+    function = value.fget if isinstance(value, property) else value
+    assert callable(function), name
+    documentation = inspect.getdoc(function)
+    assert documentation, name
+    hints = inspect.signature(function)
+    untyped = [each.name for each in hints.parameters.values() if each.name != "self" and each.annotation is each.empty]
+    assert untyped == [], name
+    assert hints.return_annotation is not hints.empty, name
+    if inspect.isfunction(function) and not isinstance(value, property):
+        assert "    " in documentation, f"{name} has an example"
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    (example,) = examples()
+    assert len(example.splitlines()) < LINES_MAX
+    script = tmp_path / "example.py"
+    script.write_text(example)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("1 b'orders' b'two'\n2 None b'three'\n3 records in 1 segment\n", "")
+
+
+@pytest.mark.slow
+def test_the_example_passes_mypy_strict(tmp_path: Path) -> None:
+    for number, example in enumerate(examples()):
+        (tmp_path / f"example_{number}.py").write_text(example)
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
