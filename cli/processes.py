@@ -5,15 +5,22 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from random import Random
+from typing import Final
+
+from ..protocol import OperatorError
 
 STOP_TIMEOUT_S = 40.0
-LISTENING_PORTS = range(10_000, 32_000)
+LISTENING_PORTS: Final = range(10_000, 32_000)
 """Below those that Linux gives to outgoing connections: such a one would take a port before its node has bound it."""
+BLOCKS: Final = LISTENING_PORTS[::100]
+"""The first port of each block."""
 
 
 class Processes:
@@ -63,9 +70,32 @@ class Processes:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that are free now, all different, drawn at random."""
-    drawn = Random().sample(LISTENING_PORTS, len(LISTENING_PORTS))
-    return list(islice((port for port in drawn if taken_port([port]) is None), count))
+    """Return ports of the loopback interface that are free now. Neither this process nor another one is given them
+    again while this process lives: a node that is down, or not up yet, keeps its port. OperatorError if none is left.
+    """
+    with _drawing:
+        ports = list(islice((port for port in _own_ports if taken_port([port]) is None), count))
+    if len(ports) < count:
+        among = f"{LISTENING_PORTS[0]} to {LISTENING_PORTS[-1]}"
+        raise OperatorError(f"{count} free ports of {among} are needed, {len(ports)} are left: stop a local cluster")
+    return ports
+
+
+def _draw_ports() -> Iterator[int]:
+    """A process owns the ports of a block while it has the first of them bound."""
+    with ExitStack() as held:
+        for first in Random().sample(BLOCKS, len(BLOCKS)):
+            holder = held.enter_context(socket.socket())
+            try:
+                holder.bind(("127.0.0.1", first))
+            except OSError:
+                holder.close()
+                continue
+            yield from range(first + 1, first + BLOCKS.step)
+
+
+_own_ports: Final = _draw_ports()
+_drawing: Final = threading.Lock()
 
 
 def taken_port(ports: Iterable[int]) -> int | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,16 +52,23 @@ def test_the_id_of_a_cluster_is_drawn_once_and_stays_with_its_data(
     assert formatted("first") == first
 
 
-def test_ports_of_nodes_are_free_and_never_those_of_outgoing_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ports_of_nodes_are_free_and_never_those_of_outgoing_connections() -> None:
+    taken = next(port + 1 for port in iter(lambda: free_ports(1)[0], None) if port + 1 not in processes.BLOCKS)
     with socket.socket() as listener:
-        (port,) = free_ports(1)
-        listener.bind(("127.0.0.1", port))
-        monkeypatch.setattr(processes, "LISTENING_PORTS", range(port - 1, port + 2))
-        assert port not in free_ports(3)
-    monkeypatch.undo()
-    drawn = free_ports(50)
+        listener.bind(("127.0.0.1", taken))
+        drawn = free_ports(150)
+    assert taken not in drawn
     assert max(drawn) < OUTGOING_PORTS_FROM
-    assert len(set(drawn)) == 50
+
+
+def test_a_port_that_was_drawn_is_drawn_by_nobody_else_even_while_nobody_listens_on_it() -> None:
+    drawn = [*free_ports(150), *free_ports(150)]
+    # By chance alone, 27 would be expected twice.
+    other = "from tierfetch.cli.processes import free_ports; print(*free_ports(2_000))"
+    others = subprocess.run([sys.executable, "-c", other], check=True, capture_output=True, text=True).stdout.split()
+    assert len(set(drawn)) == len(drawn)
+    assert len(others) == 2_000
+    assert not set(drawn) & set(map(int, others))
 
 
 def test_what_was_waited_for_is_told_as_it_is_at_the_end() -> None:
