@@ -107,6 +107,9 @@ class SickDisk:
     def lose_unsynced(self) -> None:
         self._tell(lose=True)
 
+    def used_bytes(self) -> int:
+        return used_bytes(str(self.device))
+
     def heal(self) -> None:
         self._tell(heal=True)
 
@@ -231,12 +234,8 @@ class _Device:
         return self._device + path
 
     def _take_room(self, size: int) -> None:
-        if self.rules.limit is not None and self._used() + size > self.rules.limit:
+        if self.rules.limit is not None and used_bytes(self._device) + size > self.rules.limit:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    def _used(self) -> int:
-        walk = os.walk(self._device)
-        return sum(os.path.getsize(os.path.join(at, name)) for at, _, names in walk for name in names)
 
     @ruled
     def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
@@ -335,7 +334,7 @@ class _Device:
     def statfs(self, path: str) -> dict[str, int]:
         found, limit = os.statvfs(self._device), self.rules.limit
         total = found.f_bavail * found.f_frsize if limit is None else limit
-        left = total if limit is None else max(0, limit - self._used())
+        left = total if limit is None else max(0, limit - used_bytes(self._device))
         return {
             "f_bsize": BLOCK,
             "f_frsize": BLOCK,
@@ -344,6 +343,19 @@ class _Device:
             "f_bavail": left // BLOCK,
             "f_namemax": 255,
         }
+
+
+def used_bytes(directory: str) -> int:
+    """Return the bytes of all files below it, while others write, rename and delete there."""
+    return sum(_size(os.path.join(at, name)) for at, _, names in os.walk(directory) for name in names)
+
+
+def _size(path: str) -> int:
+    """Return its bytes; 0 if another call renamed or deleted it in the meantime."""
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0
 
 
 def serve(directory: str, mount: str, control: str) -> None:

@@ -101,3 +101,23 @@ def test_it_is_full_at_its_limit_and_says_so_before(disk: SickDisk) -> None:
     assert refused(disk.path / "0.log", b"a") == errno.ENOSPC
     (disk.path / "0.log").unlink()
     written(disk.path / "1.log", b"a")
+
+
+def test_a_limit_counts_files_while_others_are_renamed_and_deleted(disk: SickDisk) -> None:
+    disk.limit(1 << 20)
+    ended = threading.Event()
+
+    def rename() -> None:
+        while not ended.is_set():
+            (disk.device / "a").write_bytes(b"a")
+            (disk.device / "a").rename(disk.device / "b")
+
+    other = threading.Thread(target=rename)
+    other.start()
+    try:
+        for _ in range(500):
+            written(disk.path / "file", bytes(100), synced=False)
+    finally:
+        ended.set()
+        other.join()
+    assert disk.used_bytes() == 50_001
