@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Protocol
 
 from tierfetch.cli.local_cluster import LocalCluster, TierSettings
 from tierfetch.cli.local_quorum import LocalQuorum
+from tierfetch.cli.processes import Child
 
 from .lab.kafka import CONTROLLER_ID, KafkaCluster
 
@@ -23,7 +23,7 @@ class Cluster(Protocol):
 
     def port(self, node: int, /) -> int: ...
 
-    def process(self, node: int, /) -> subprocess.Popen[bytes]: ...
+    def process(self, node: int, /) -> Child: ...
 
     def data_directory(self, node: int, /) -> Path: ...
 

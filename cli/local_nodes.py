@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
-import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from typing import ClassVar, Final, Self
 
 from ..protocol import OperatorError
 from .local_security import LocalSecurity
-from .processes import Processes, poll
+from .processes import Child, Processes, poll
 
 START_TIMEOUT_S: Final = 75.0
 """Longer than a broker tries to register by default: its own reason is better than this one."""
@@ -84,7 +83,7 @@ class LocalNodes(ABC):
         path = self.log_file(node)
         return path.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:] if path.exists() else ""
 
-    def process(self, node: int) -> subprocess.Popen[bytes]:
+    def process(self, node: int) -> Child:
         return self._processes[node]
 
     def __enter__(self) -> Self:

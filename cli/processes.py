@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from ..protocol import OperatorError
 
@@ -23,26 +23,50 @@ BLOCKS: Final = LISTENING_PORTS[::100]
 """The first port of each block."""
 
 
+class Child(Protocol):
+    """A child process, as `subprocess.Popen` has it."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+def execute(command: Sequence[str], output: Path) -> Child:
+    """Start a program in a session of its own and in the directory of its output, which is appended to."""
+    with output.open("ab") as file:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=output.parent, start_new_session=True
+        )
+
+
+spawn: Callable[[Sequence[str], Path], Child] = execute
+"""How `Processes` start theirs."""
+
+
 class Processes:
     """The running children of one cluster."""
 
     def __init__(self) -> None:
-        self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._running: dict[int, Child] = {}
 
     def __contains__(self, node: int) -> bool:
         return node in self._running
 
-    def __getitem__(self, node: int) -> subprocess.Popen[bytes]:
+    def __getitem__(self, node: int) -> Child:
         return self._running[node]
 
     def start(self, node: int, command: Sequence[str], output: Path) -> float:
-        """Returns time.monotonic() just before the process began; it has a session of its own."""
+        """Return time.monotonic() just before the process began."""
         assert node not in self._running, f"node {node} runs already"
         began = time.monotonic()
-        with output.open("ab") as file:
-            self._running[node] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=output.parent, start_new_session=True
-            )
+        self._running[node] = spawn(command, output)
         return began
 
     def stop(self, node: int) -> None:

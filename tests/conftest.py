@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tierfetch.cli import processes
 from tierfetch.sim.machine.loop import make_loop
 from tierfetch.tests.distribution import BySlowTest, FailuresAtOnce, stage_of
+from tierfetch.tests.fork_server import ForkServer
 from tierfetch.tests.parsing import keep_collections_out
 
 keep_collections_out()
@@ -56,6 +60,15 @@ def _no_clusters_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterat
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         for name in ("TIERFETCH_BOOTSTRAP", "TIERFETCH_PROFILE"):
             patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _forked_nodes() -> Iterator[None]:
+    """Nodes are forked, where the platform can."""
+    with contextlib.closing(ForkServer()) as server, pytest.MonkeyPatch.context() as patch:
+        if sys.platform == "linux":
+            patch.setattr(processes, "spawn", server.spawn)
         yield
 
 

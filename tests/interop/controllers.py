@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from tierfetch.bench.lab.jars import kafka_jars
 from tierfetch.bench.lab.kafka import SHORT_LIVED_JVM, run_tool
-from tierfetch.cli.processes import Processes, free_ports, poll
+from tierfetch.cli.processes import Child, Processes, free_ports, poll
 from tierfetch.log.core import decode_meta_properties
 from tierfetch.protocol.net.client import Address
 from tierfetch.quorum.core.state import Endpoint, ReplicaKey
@@ -107,7 +106,7 @@ class JavaController:
                 continue
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> Child:
         return self._processes[self.node_id]
 
     def stop(self) -> None:
