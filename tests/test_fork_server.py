@@ -57,7 +57,9 @@ def waiting_broker(server: ForkServer, base: Path) -> ForkedChild:
     raise AssertionError
 
 
-@pytest.mark.parametrize(("arguments", "code", "said"), [(["--version"], 0, "tierfetch, version"), (["nope"], 2, "nope")])
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"), [(["--version"], 0, "tierfetch, version"), (["nope"], 2, "No such command 'nope'")]
+)
 def test_its_output_is_appended_to_and_its_exit_code_known(
     server: ForkServer, tmp_path: Path, arguments: list[str], code: int, said: str
 ) -> None:
