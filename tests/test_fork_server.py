@@ -58,7 +58,7 @@ def waiting_broker(server: ForkServer, base: Path) -> ForkedChild:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"), [(["--version"], 0, "tierfetch, version"), (["nope"], 2, "No such command 'nope'")]
+    ("arguments", "code", "said"), [(["--version"], 0, "tierfetch, version"), (["nope"], 2, "nope")]
 )
 def test_its_output_is_appended_to_and_its_exit_code_known(
     server: ForkServer, tmp_path: Path, arguments: list[str], code: int, said: str
