@@ -4,7 +4,8 @@
 * A snapshot is loaded where the log does not hold what comes next: at the start, if there is one, and whenever the log
   begins above what was applied (the leader had let go of it, and this replica fetched its snapshot).
 * A change of the leader takes its place between batches. This replica's own leadership is reported once everything
-  before it has been applied; if it is lost before that, it is never reported.
+  before it has been applied; if it is lost before that, it is never reported. Its end is reported at once: a
+  controller must not go on deciding while a slow disk holds up what comes before.
 
 Listeners are called on the event loop and do not wait; a long batch or snapshot they apply in steps. Between batches,
 and between steps, everything else on the loop has its turn (`pace`): a hundred thousand partitions that change leader
@@ -58,6 +59,8 @@ class Delivery:
         self._high_watermark = 0
         self._leaders: list[tuple[LeaderAndEpoch, int]] = []
         """Changes to report, each with the offset that must be applied before."""
+        self._has_reported_itself = False
+        """Whether the listeners take this replica for the leader."""
         self._wanted = asyncio.Event()
 
     def advance(self, high_watermark: int) -> None:
@@ -71,7 +74,15 @@ class Delivery:
         self._wanted.set()
 
     def leader_changed(self, leader: LeaderAndEpoch, not_before_offset: int = NOW) -> None:
-        """Report it in turn, but not before that offset is applied. What was still held back is void."""
+        """Report it in turn, but not before that offset is applied. What was still held back is void.
+
+        The end of this replica's own leadership is reported before this returns.
+        """
+        if self._has_reported_itself:
+            self._has_reported_itself = False
+            self._report(leader if not_before_offset == NOW else LeaderAndEpoch(None, leader.epoch))
+            if not_before_offset == NOW:
+                return
         self._leaders = [(known, offset) for known, offset in self._leaders if offset == NOW]
         self._leaders.append((leader, not_before_offset))
         self._wanted.set()
@@ -182,6 +193,10 @@ class Delivery:
 
     def _notify_of_leaders(self) -> None:
         while self._leaders and self._leaders[0][1] <= self.applied_offset:
-            leader, _ = self._leaders.pop(0)
-            for listener in self.listeners:
-                listener.on_leader_change(leader)
+            leader, offset = self._leaders.pop(0)
+            self._has_reported_itself = offset != NOW
+            self._report(leader)
+
+    def _report(self, leader: LeaderAndEpoch) -> None:
+        for listener in self.listeners:
+            listener.on_leader_change(leader)

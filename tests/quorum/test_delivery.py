@@ -199,6 +199,32 @@ async def test_a_damaged_snapshot_stops_it_with_a_reason() -> None:
         assert path.name in running.failures[0]
 
 
+async def test_Q11_the_end_of_its_own_leadership_waits_for_no_disk() -> None:
+    """A deposed controller whose disk was slow went on answering heartbeats, which its successor missed."""
+    log = await log_of(4)
+    read, is_read = log.read_bytes, asyncio.Event()
+
+    async def slow(offset: int, *, max_offset: int) -> bytes:
+        await is_read.wait()
+        return await read(offset, max_offset=max_offset)
+
+    async with delivering(log) as running:
+        running.delivery.advance(2)
+        running.delivery.leader_changed(ME, 2)
+        await running.until_applied(2)
+        await running.settle()
+        log.read_bytes = slow  # type: ignore[method-assign]
+        running.delivery.advance(4)
+        await running.settle()
+        running.delivery.leader_changed(LeaderAndEpoch(None, 5))
+        running.delivery.leader_changed(THEM)
+        assert running.state.leaders == [ME, LeaderAndEpoch(None, 5)]
+        is_read.set()
+        await running.until_applied(4)
+        await running.settle()
+        assert running.state.leaders == [ME, LeaderAndEpoch(None, 5), THEM]
+
+
 class Stepwise:
     """A state machine whose batches and snapshots take more than an iteration's share, and the turns they took."""
 
