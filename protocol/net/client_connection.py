@@ -43,8 +43,8 @@ from ..messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 from ..messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from ..wire.primitives import BUFFER_TYPES, INT32, MalformedMessageError, Reader
 from ..wire.produce import ACKS_NONE, ProduceRequest
+from .dialing import dial
 from .stream import StreamProtocol
-from .tls_transport import dial
 from .turns import Turns
 
 log = logging.getLogger(__name__)
@@ -161,7 +161,7 @@ class Connection(StreamProtocol):
         try:
             async with asyncio.timeout(limits.connect_timeout_s):
                 context = None if identity is None else identity.tls()
-                connection = await dial(loop, lambda: cls(loop, client_id, limits), *address, context)
+                connection = await dial(lambda: cls(loop, client_id, limits), *address, context)
         except OSError as error:
             raise BrokerUnavailableError(_not_dialled(address, error)) from error
         try:
