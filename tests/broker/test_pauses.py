@@ -82,7 +82,8 @@ def test_few_objects_are_collected_now_and_then_and_not_frozen(garbage: GarbageC
     clock.now_s = 2 * pauses.COLLECT_INTERVAL_S
     garbage.look()
     garbage.look()
-    assert (gc.get_stats()[2]["collections"], gc.get_freeze_count()) == (collections + 2, frozen)
+    assert gc.get_stats()[2]["collections"] == collections + 2
+    assert gc.get_freeze_count() <= frozen  # a frozen object may be freed meanwhile
     assert (gone(), len(kept)) == (None, 900)
 
 

@@ -49,9 +49,9 @@ def suites(rng: Random) -> tuple[Suite, ...]:
         make("abuse", 10 * 60, 30),
         make("interop", 25 * 60, 80),
         make("spark", 20 * 60, 90),
-        make("secure", 20 * 60, 60, decides=False),
+        make("secure", 20 * 60, 60),
+        make("planted", 12 * 60, 70),
         make("exhaustive", 12 * 60, 2, decides=False),
-        make("planted", 12 * 60, 70, decides=False),
         Suite(
             "simulate", ("make", "--no-print-directory", "simulate", *seeds), 15 * 60, runs_tests=False, decides=False
         ),

@@ -169,7 +169,8 @@ async def test_verify_names_the_file_and_byte_of_damage(tmp_path: Path, damage: 
 
 
 APPENDING = """
-import asyncio, sys, tierfetch.log
+import asyncio, signal, sys, tierfetch.log
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test in the background inherits that it is ignored
 async def main():
     async with tierfetch.log.open_log(sys.argv[1]) as log:
         while True:
