@@ -13,11 +13,14 @@ SIM_SEEDS ?= 1000
 SIM_SECONDS ?= 300
 SIM_START ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9))')
 
+FUZZ_SECONDS ?= 600
+FUZZ_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9))')
+
 # Without bytecode every node that a test starts compiles all of tierfetch first: half a second of a core each.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers wheel test-faults test-secure test-abuse test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench clean
+.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers wheel test-faults test-secure test-abuse fuzz test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -60,6 +63,9 @@ test-secure: install ## Processes and clients again, on clusters with TLS, SASL 
 
 test-abuse: install ## Hostile clients at a broker and a controller, an honest one beside them (about 3 minutes)
 	$(BIN)/python -m pytest -q tests/abuse -m abuse --timeout 300 -s
+
+fuzz: install ## Requests of any content at a broker and a controller that have a cluster's state (FUZZ_SECONDS, FUZZ_SEED)
+	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest -q tests/abuse/test_fuzz.py -m abuse -s
 
 test-interop: install ## Against Apache Kafka 4.3.0 (needs Java 17+ and Maven, or says why it skips)
 	$(BIN)/python -m pytest -q tests/interop -m interop --timeout 600

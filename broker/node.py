@@ -430,6 +430,7 @@ class _Composition:
                 quorum, lambda: server.handlers, quorum.replayed_offset, quorum.incarnation_id, quorum.kraft_version
             )
             server.handlers[ApiKey.API_VERSIONS] = versions.api_versions
+        server.handlers |= self._quotas.limited({ApiKey.API_VERSIONS: server.handlers[ApiKey.API_VERSIONS]})
         self._stack.push_async_callback(server.close, deadline_s=CLOSE_DEADLINE_S)
         await server.bind(listener.host, listener.port)
         return server

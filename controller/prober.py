@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
@@ -22,6 +21,7 @@ from ..errors import OperatorError
 from ..protocol import OUTSIDE
 from ..protocol.messages.cluster import ApiVersionsRequest
 from ..protocol.net.client import Address, KafkaClient
+from ..protocol.net.dialing import connect, resolve
 from ..security.client import ClientIdentity
 from ..security.principal import SecurityProtocol
 from .core.fast_failover import Verdict
@@ -113,20 +113,18 @@ class Prober:
 
 async def _addresses(end_point: BrokerEndpoint) -> list[AddressKey]:
     """Return all addresses of a listener's name; the name itself, which no connect will reach, where it has none."""
-    loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
-            found = await loop.getaddrinfo(end_point.host, end_point.port, type=socket.SOCK_STREAM)
+            found = await resolve(end_point.host, end_point.port)
     except OSError:  # a timeout among them
         return [(end_point.host, end_point.port)]
-    return [(str(address[0]), end_point.port) for *_, address in found]
+    return [(address, end_point.port) for address in found]
 
 
 async def _connect(address: AddressKey) -> Attempt:
-    loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
-            transport, _ = await loop.create_connection(asyncio.Protocol, *address)
+            transport, _ = await connect(asyncio.Protocol, *address)
     except ConnectionRefusedError:
         return Attempt.REFUSED
     except OSError as error:  # a timeout among them

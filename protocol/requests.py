@@ -13,6 +13,8 @@ from .messages.offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffs
 BROKER_ENDPOINTS: Final = 1
 CONTROLLER_ENDPOINTS: Final = 2
 """The nodes whose listeners DescribeCluster returns (KIP-919)."""
+METADATA_BY_ID_SINCE: Final = 12
+"""The responses before cannot be without a topic's name."""
 CONSUMER: Final = -1
 """In place of a replica's id."""
 
@@ -22,6 +24,13 @@ def metadata_of(topics: Iterable[str] | None) -> MetadataRequest:
     return MetadataRequest(
         topics=None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics),
         allow_auto_topic_creation=False,
+    )
+
+
+def is_named_rightly(request: MetadataRequest, api_version: int) -> bool:
+    """Return whether the request names topics as its version may: before 12 by name only, whatever its fields allow."""
+    return api_version >= METADATA_BY_ID_SINCE or not any(
+        topic.name is None or topic.topic_id for topic in request.topics or ()
     )
 
 

@@ -9,8 +9,8 @@
 
 Listeners are called on the event loop and do not wait; a long batch or snapshot they apply in steps. Between batches,
 and between steps, everything else on the loop has its turn (`pace`): a hundred thousand partitions that change leader
-must not keep a controller from its own fetches and votes. What listeners raise is an internal error and stops the
-replica.
+must not keep a controller from its own fetches and votes. A record that a listener cannot understand, as of a newer
+release, stops the replica with its offset; anything else that listeners raise is an internal error and does so too.
 
 The voters in effect are followed on the way: a snapshot cut later says which they were at its end.
 """
@@ -21,7 +21,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from ..protocol import OUTSIDE, KafkaError
+from ..protocol import OUTSIDE, KafkaError, PeerError
 from ..protocol.net.pace import pace
 from ..protocol.records import Record, iter_batches, iter_records
 from ..protocol.records.quorum_records import parse_quorum_record
@@ -110,8 +110,8 @@ class Delivery:
                 self._notify_of_leaders()
                 if not self._wanted.is_set():
                     await self._wanted.wait()
-        except OUTSIDE as error:
-            self._fail(f"the committed metadata log cannot be read: {error}")
+        except (*OUTSIDE, PeerError) as error:
+            self._fail(f"the committed metadata log cannot be applied from offset {self.applied_offset} on: {error}")
 
     async def _load_snapshot_above(self, offset: int) -> None:
         """The latest one."""

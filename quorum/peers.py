@@ -21,6 +21,7 @@ from typing import Final
 from ..protocol import OUTSIDE, ApiKey, ErrorCode
 from ..protocol.messages.cluster import ApiVersionsRequest
 from ..protocol.net.client import Address, BrokerUnavailableError, ClientLimits, KafkaClient
+from ..protocol.net.dialing import connect
 from ..protocol.start_waits import Unanswered
 from ..security.client import ClientIdentity
 from .core.effects import Send
@@ -221,10 +222,9 @@ class Peers:
             raise BrokerUnavailableError(f"{address} does not know version {needed} of {ApiKey.VOTE.name}")
 
     async def _probe(self, peer_id: int, endpoint: Endpoint) -> None:
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
-                transport, _ = await loop.create_connection(asyncio.Protocol, endpoint.host, endpoint.port)
+                transport, _ = await connect(asyncio.Protocol, endpoint.host, endpoint.port)
         except ConnectionRefusedError:
             self._report(ConnectionLost(peer_id))
         except OSError as error:

@@ -11,8 +11,9 @@ from .core.scram import ITERATIONS_MIN, ScramCredential, ScramType, fake_credent
 class ScramCredentials:
     """Credentials by user and type.
 
-    What unknown users get is derived from a digest of all credentials: every broker of a cluster gives the same fake
-    salt, and no client knows enough to compute it.
+    What unknown users get is derived from the credentials of two users: every broker of a cluster gives the same fake
+    salt, and no client knows enough to compute it. It stays while other credentials change, as a known user's salt
+    does: a salt that changed with any of them would show who is unknown.
     """
 
     def __init__(self) -> None:
@@ -54,9 +55,6 @@ class ScramCredentials:
 
     def _secret(self) -> bytes:
         if self._digest is None:
-            digest = hashlib.sha256()
-            for user in self.users():
-                for credential in self.of_user(user).values():
-                    digest.update(credential.server_key)
-            self._digest = digest.digest()
+            keys = sorted(min(known.server_key for known in of_user.values()) for of_user in self._known.values())
+            self._digest = hashlib.sha256(b"".join(keys[:2])).digest()
         return self._digest

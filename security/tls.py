@@ -24,6 +24,9 @@ _VERIFY_MODES: Final = {
     ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
 }
 
+_ALERT: Final = re.compile(r"^(?:ssl|tls)v\d+ alert ")
+"""How OpenSSL begins its name of an alert: with the version that introduced it, whichever is spoken."""
+
 log = logging.getLogger(__name__)
 
 
@@ -152,7 +155,7 @@ def _in_memory(text: str) -> Iterator[str]:
         os.close(descriptor)
 
 
-def failure(error: OSError) -> str:
+def failure(error: Exception) -> str:
     """Return in words why a TLS handshake failed, or a connection ended by it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the peer's certificate is not accepted: {error.verify_message}"
@@ -160,5 +163,6 @@ def failure(error: OSError) -> str:
         reason = (error.reason or str(error)).replace("_", " ").lower()
         if reason in ("wrong version number", "http request", "record layer failure", "unexpected message"):
             return f"the peer does not speak TLS ({reason})"
-        return reason
-    return str(error) or type(error).__name__
+        return _ALERT.sub("the peer's TLS alert is: ", reason)
+    closed = "the peer closed the connection" if isinstance(error, ConnectionError) else type(error).__name__
+    return str(error) or closed

@@ -35,7 +35,7 @@ from ...protocol.messages.cluster import (
 )
 from ...protocol.net.dispatch import RequestContext
 from ...protocol.net.pace import Slices
-from ...protocol.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS
+from ...protocol.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS, is_named_rightly
 from ...protocol.topics import INTERNAL_TOPICS, TopicPartition, check_topic_name
 from ..cluster.view import NO_LEADER, BrokerRegistration, ClusterImage, ClusterView, PartitionRegistration, TopicImage
 
@@ -70,6 +70,9 @@ class ClusterHandlers:
         if request.topics is None:
             async for some in Slices(sorted(image.topics), weight=TOPIC_WEIGHT, free=TOPICS_AT_ONCE):
                 topics += [self._topic(image, image.topics[name], version) for name in some]
+        elif not is_named_rightly(request, version):
+            code = ErrorCode.invalid_request
+            topics = [_unknown_topic(asked.name or "", asked.topic_id, code) for asked in request.topics]
         else:
             topics = [self._requested(image, asked, version) for asked in request.topics]
         if request.include_topic_authorized_operations:

@@ -8,8 +8,12 @@
 | connection_creation_rate | accepted connections | address | the connection is closed |
 
 The response leaves at once: a muted connection is not read until its time is over (KIP-219). What a throttled fetch
-would have sent is not counted. Replicas' fetches are exempt, and everything on a listener that only brokers use.
-A response that says already that its client has to wait is the controller's (KIP-599): the connection is muted as long.
+would have sent is not counted. A response that says already that its client has to wait is the controller's (KIP-599):
+the connection is muted as long.
+
+Exempt are, as in Kafka, the fetches of followers and the cluster actions that the authorizer allowed; and everything on
+a listener that only brokers use. While some client has a request_percentage, the time of what is exempt has a rate of
+its own (KIP-124). ApiVersions before SASL has ended is no client's yet, and is not measured.
 """
 
 from __future__ import annotations
@@ -21,11 +25,15 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from ...controller import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, ClientQuotas, QuotaLimit
 from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
 from ...protocol.fetch.messages import FetchRequest
 from ...protocol.messages.base import Message
+from ...protocol.messages.producers import WriteTxnMarkersResponse
 from ...protocol.messages.registry import MESSAGES, response_class
 from ...protocol.net.clock import monotonic_ms
 from ...protocol.net.dispatch import Handler, RequestContext
+from ...security import ANONYMOUS
+from .core.rate import SampledRate
 from .core.sensors import Sensors
 
 LIMITS_MAX: Final = 10_000
@@ -96,56 +104,62 @@ class BrokerQuotas:
         self._broker_listener = broker_listener
         self._clock_s = clock_s
         self.sensors: dict[str, Sensors] = {key: Sensors(samples, self._window_ms) for key in CLIENT_QUOTAS}
+        self.exempt = SampledRate(samples, self._window_ms)
+        """The time of exempt requests on the event loop, in percent."""
         self.connections = Sensors(samples, self._window_ms)
         self.refused_connections = 0
         self._limits: dict[tuple[str, str, str], QuotaLimit | None] = {}
         self._limits_of: tuple[ClientQuotas, int] | None = None
         """The quotas and the revision that `_limits` were looked up in."""
+        self._has_percentage = False
 
     # Requests.
 
     def limited(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
-        """Return the handlers of the APIs whose responses can say that the client has to wait, within the quotas."""
-        return {
-            api: self._limited(handler) if has_throttle_time(ApiKey(api)) else handler
-            for api, handler in handlers.items()
-        }
+        """Return the handlers, within the quotas. A client whose response cannot say that it has to wait is muted."""
+        return {api: self._limited(handler, has_throttle_time(ApiKey(api))) for api, handler in handlers.items()}
 
-    def _limited(self, handler: Handler) -> Handler:
+    def _limited(self, handler: Handler, has_throttle_ms: bool) -> Handler:
         async def limited(context: RequestContext, request: Message) -> Message | None:
-            if self._is_exempt(context, request):
-                return await handler(context, request)
-            response = await self._metered(handler, context, request)
-            wait_ms = max(self._throttle_of_request(context), 0 if response is None else response.throttle_time_ms)
+            spent_s, response = await self._timed(handler, context, request)
+            if self._is_exempt(context, request, response):
+                if spent_s:
+                    self.exempt.record(spent_s * 100, monotonic_ms())
+                return response
+            said_ms = cast(_ToldToWait, response).throttle_time_ms if has_throttle_ms and response is not None else 0
+            wait_ms = max(self._throttle_of_time(context, spent_s), self._throttle_of_request(context), said_ms)
             if wait_ms:
                 context.mute(wait_ms / 1000)
-            if response is None or wait_ms == response.throttle_time_ms:
+            if response is None or not has_throttle_ms or wait_ms == said_ms:
                 return response
-            return replace(response, throttle_time_ms=wait_ms)
+            return replace(cast(_ToldToWait, response), throttle_time_ms=wait_ms)
 
         return limited
 
-    async def _metered(self, handler: Handler, context: RequestContext, request: Message) -> _ToldToWait | None:
-        limit = self._limit(REQUEST_PERCENTAGE, context)
-        if limit is None:
-            return cast("_ToldToWait | None", await handler(context, request))
+    async def _timed(self, handler: Handler, context: RequestContext, request: Message) -> tuple[float, Message | None]:
+        """Return a request's seconds on the event loop (0 while no client has such a quota), and its response."""
+        if not self._measures_time():
+            return 0.0, await handler(context, request)
         processing = Processing(handler(context, request), self._clock_s)
-        response = cast("_ToldToWait | None", await processing)
-        wait_ms = self._record(REQUEST_PERCENTAGE, limit, processing.spent_s * 100)
-        if response is None or not wait_ms:
-            return response
-        return replace(response, throttle_time_ms=max(response.throttle_time_ms, min(wait_ms, self._window_ms)))
+        response = await processing
+        return processing.spent_s, response
+
+    def _is_exempt(self, context: RequestContext, request: Message, response: Message | None) -> bool:
+        if context.listener == self._broker_listener or is_unauthenticated(context):
+            return True
+        if isinstance(request, FetchRequest):
+            return request.replica_id >= 0
+        return isinstance(response, WriteTxnMarkersResponse) and not was_denied(response)
+
+    def _throttle_of_time(self, context: RequestContext, spent_s: float) -> int:
+        limit = self._limit(REQUEST_PERCENTAGE, context) if spent_s else None
+        return 0 if limit is None else min(self._record(REQUEST_PERCENTAGE, limit, spent_s * 100), self._window_ms)
 
     def _throttle_of_request(self, context: RequestContext) -> int:
         if context.api is not ApiKey.PRODUCE:
             return 0
         limit = self._limit(PRODUCER_BYTE_RATE, context)
         return 0 if limit is None else self._record(PRODUCER_BYTE_RATE, limit, context.request_bytes)
-
-    def _is_exempt(self, context: RequestContext, request: Message) -> bool:
-        if context.listener == self._broker_listener:
-            return True
-        return isinstance(request, FetchRequest) and request.replica_id >= 0
 
     # Fetch responses.
 
@@ -195,15 +209,42 @@ class BrokerQuotas:
         return self.sensors[key].record((limit.user, limit.client_id), value, limit.bound, monotonic_ms())
 
     def _limit(self, key: str, context: RequestContext) -> QuotaLimit | None:
-        quotas = self._quotas()
-        if quotas.is_empty:
+        if self._quotas().is_empty:
             return None
-        if self._limits_of != (quotas, quotas.revision) or len(self._limits) >= LIMITS_MAX:
-            self._limits, self._limits_of = {}, (quotas, quotas.revision)
+        quotas = self._current()
+        if len(self._limits) >= LIMITS_MAX:
+            self._limits = {}
         client = key, context.principal.name, context.client_id or ""
         if client not in self._limits:
             self._limits[client] = quotas.client_limit(*client)
         return self._limits[client]
+
+    def _measures_time(self) -> bool:
+        """Return whether any client has a request_percentage."""
+        if self._quotas().is_empty:
+            return False
+        self._current()
+        return self._has_percentage
+
+    def _current(self) -> ClientQuotas:
+        """Return the quotas in force; forget what was looked up in others."""
+        quotas = self._quotas()
+        if self._limits_of != (quotas, quotas.revision):
+            self._limits, self._limits_of = {}, (quotas, quotas.revision)
+            self._has_percentage = any(REQUEST_PERCENTAGE in values for _, values in quotas.items())
+        return quotas
+
+
+def is_unauthenticated(context: RequestContext) -> bool:
+    """Return whether the request may come before SASL has ended, and came so."""
+    may_come = context.api is ApiKey.API_VERSIONS and context.security_protocol.has_sasl
+    return may_come and context.principal == ANONYMOUS
+
+
+def was_denied(response: WriteTxnMarkersResponse) -> bool:
+    """Return whether the authorizer denied the request: it then denies every partition."""
+    partitions = (item for marker in response.markers for topic in marker.topics for item in topic.partitions)
+    return any(item.error_code is ErrorCode.cluster_authorization_failed for item in partitions)
 
 
 def has_throttle_time(api: ApiKey) -> bool:

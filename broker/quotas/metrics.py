@@ -29,6 +29,11 @@ def quota_families(quotas: BrokerQuotas) -> Iterator[Metric]:
             waits.add_metric(values, sensor.throttles)
             times.add_metric(values, sensor.throttled_ms / 1000)
     yield from (rate, waits, times)
+    yield GaugeMetricFamily(
+        "tierfetch_quota_exempt_rate",
+        "Time of exempt requests on the event loop, in percent, while some client has a request_percentage.",
+        value=quotas.exempt.measure(now_ms),
+    )
     yield CounterMetricFamily(
         "tierfetch_quota_refused_connections",
         "Connections that were closed for connection_creation_rate.",

@@ -70,7 +70,8 @@ def decode_record(value: bytes) -> VersionedRecord:
         raise MetadataRecordError(f"frame version {frame_version} where {FRAME_VERSION} is expected")
     record_type = record_types.get(api_key)
     if record_type is None or version > record_type.newest_version:
-        raise MetadataRecordError(f"unknown: api key {api_key}, version {version}: a newer release wrote it")
+        what = f"api key {api_key}, version {version}"
+        raise MetadataRecordError(f"unknown: {what}: a newer release wrote it, upgrade to it")
     return VersionedRecord(_read(record_type, version, value, position), version)
 
 

@@ -14,6 +14,7 @@ from ...security import AclOperation, ResourceType
 from ..errors import ErrorCode, KafkaError
 from ..fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic, FetchTopicResponse
 from ..messages import cluster, offsets, topics
+from ..requests import is_named_rightly
 from ..wire.produce import ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopic, ProduceTopicResponse
 from .access import Access, GateOf, Next, each_item, split
 
@@ -155,6 +156,8 @@ async def metadata(
     access: Access, handler: Next[cluster.MetadataRequest, cluster.MetadataResponse], request: cluster.MetadataRequest
 ) -> cluster.MetadataResponse:
     """Describe on each topic; what is authorized is reported where it is asked for."""
+    if not is_named_rightly(request, access.context.api_version):
+        return await handler(access.context, request)  # refused as a whole, whatever the sender's rights
     allowed, hidden = split(
         request.topics or (), lambda topic: access.may_named(AclOperation.DESCRIBE, topic.name, topic.topic_id)
     )

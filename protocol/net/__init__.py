@@ -6,6 +6,8 @@ server_limits      declares the limits of one listener.
 admission          decides which connections a listener accepts.
 request_memory     bounds the memory of its requests, and decides which connection reads on.
 arrival            watches the request that is arriving on one connection.
+tls_transport      is asyncio's TLS as both ends use it.
+dialing            connects to an address that another node has named, over TLS or not.
 tls_acceptor       is the TLS handshake of an accepted connection.
 gates              say which requests a connection may send, and as which principal.
 sasl               answers SaslHandshake and SaslAuthenticate.

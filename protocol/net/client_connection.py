@@ -22,7 +22,6 @@ import asyncio
 import errno
 import logging
 import socket
-import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,6 +43,7 @@ from ..messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 from ..messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from ..wire.primitives import BUFFER_TYPES, INT32, MalformedMessageError, Reader
 from ..wire.produce import ACKS_NONE, ProduceRequest
+from .dialing import dial
 from .stream import StreamProtocol
 from .turns import Turns
 
@@ -114,8 +114,6 @@ def _not_dialled(address: Address, error: OSError) -> str:
     """What an operator can distinguish: no listener, no response, an unknown host name, anything else."""
     if isinstance(error, TimeoutError):
         return f"{address} cannot be reached: no answer in time"
-    if isinstance(error, ssl.SSLError | ssl.CertificateError):
-        return f"{address} cannot be reached: TLS handshake failed: {failure(error)}"
     if isinstance(error, socket.gaierror):
         return f"{address} cannot be reached: the host name cannot be resolved ({error.strerror})"
     text = str(error)  # of a name with several addresses asyncio joins the texts of all errors
@@ -162,12 +160,8 @@ class Connection(StreamProtocol):
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(limits.connect_timeout_s):
-                _, connection = await loop.create_connection(
-                    lambda: cls(loop, client_id, limits),
-                    address.host,
-                    address.port,
-                    ssl=None if identity is None else identity.tls(),
-                )
+                context = None if identity is None else identity.tls()
+                connection = await dial(lambda: cls(loop, client_id, limits), *address, context)
         except OSError as error:
             raise BrokerUnavailableError(_not_dialled(address, error)) from error
         try:
@@ -258,7 +252,7 @@ class Connection(StreamProtocol):
                 self._fail(f"{api.name} was not answered within {timeout_s:g} s")
             raise RequestTimedOutError(f"{self.peer} did not answer {api.name} within {timeout_s:g} s") from None
         except OSError as error:
-            raise BrokerUnavailableError(f"{api.name} to {self.peer} failed: {error}") from None
+            raise BrokerUnavailableError(f"{api.name} to {self.peer} failed: {failure(error)}") from None
 
     async def _take_turn(self) -> None:
         """Wait for a turn, and until the transport takes more."""
@@ -427,7 +421,7 @@ class Connection(StreamProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._fail(str(exc) if exc else "the broker closed the connection")
+        self._fail(failure(exc) if exc else "the broker closed the connection")
         if self.on_lost is not None:
             self.on_lost()
 

@@ -3,8 +3,8 @@
     accepted -> handshake, at most `TLS_HANDSHAKE_TIMEOUT_S` -> ServerConnection over the TLS transport
                     | fails: one WARNING line that names the peer and the reason; the peer gets TLS's alert
 
-Each handshake gets the newest context, so that certificates change without a restart. asyncio's own TLS transport does
-the work; record slices are copied there, while PLAINTEXT connections send them from the file (see `log.disk.sending`).
+Each handshake gets the newest context, so that certificates change without a restart. `tls_transport` does the work;
+record slices are copied there, while PLAINTEXT connections send them from the file (see `log.disk.sending`).
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
-from typing import Any, Final, Protocol, cast
-from weakref import WeakKeyDictionary
+from typing import Final, Protocol, cast
 
 from ...security.tls import failure
 from .stream import StreamProtocol, peer_host, peer_name
+from .tls_transport import AlertingTls
 
 TLS_HANDSHAKE_TIMEOUT_S: Final = 10
-RECEIVE_BYTES: Final = 256 * 1024
-_received_into: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, bytearray]] = WeakKeyDictionary()
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +83,7 @@ class TlsAcceptor(asyncio.Protocol):
     async def _shake_hands(self) -> None:
         listener, peer, arrived = self._listener, peer_name(self._transport), _Arrived()
         done: asyncio.Future[None] = self._loop.create_future()
-        tls = _AlertingTls(
+        tls = AlertingTls(
             self._loop,
             arrived,
             listener.tls_context(),
@@ -112,27 +109,6 @@ class TlsAcceptor(asyncio.Protocol):
         transport.set_protocol(connection)
         connection.connection_made(transport)
         arrived.hand_over(connection, transport)
-
-
-class _AlertingTls(SSLProtocol):
-    """asyncio's TLS, with two changes.
-
-    The alert of a handshake that fails is sent: asyncio drops it, and the peer would see a closed connection only. And
-    the connections of an event loop receive into the same buffer, as what has arrived is copied out of it at once:
-    asyncio's 256 KiB for each are more than all else that an idle connection takes.
-    """
-
-    max_size: int = 0  # type: ignore[misc]  # what asyncio allocates for each
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, *args: Any, **options: Any) -> None:
-        super().__init__(loop, *args, **options)
-        self.max_size = RECEIVE_BYTES
-        self._ssl_buffer = _received_into.setdefault(loop, bytearray(RECEIVE_BYTES))
-        self._ssl_buffer_view = memoryview(self._ssl_buffer)
-
-    def _fatal_error(self, exc: BaseException, message: str = "Fatal error on transport") -> None:
-        self._process_outgoing()  # type: ignore[attr-defined]  # typeshed lacks it
-        super()._fatal_error(exc, message)
 
 
 class _Arrived(asyncio.Protocol):

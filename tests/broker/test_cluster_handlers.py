@@ -77,6 +77,17 @@ async def test_metadata_by_name_and_by_id(handlers: ClusterHandlers, view: FakeC
     ]
 
 
+@pytest.mark.parametrize("version", [10, 11])
+async def test_metadata_before_version_12_takes_no_ids_as_its_answer_needs_names(
+    handlers: ClusterHandlers, view: FakeClusterView, version: int
+) -> None:
+    request = metadata_request((None, UUID(int=5)), ("t", view.image.topics["t"].topic_id), ("u", None))
+    response = await ask_message(handlers.metadata, request, version)
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [
+        (name, ErrorCode.invalid_request) for name in ("", "t", "u")
+    ]
+
+
 async def test_partition_without_a_leader_says_so(handlers: ClusterHandlers, view: FakeClusterView) -> None:
     leader = view.image.topics["u"].partitions[0].leader
     lost = view.image.brokers[leader]

@@ -183,6 +183,13 @@ async def test_C1_a_name_that_is_unknown_is_silent(monkeypatch: pytest.MonkeyPat
     assert await look(broker_on(9092, "nowhere")) == Sight({("nowhere", 9092): Attempt.SILENT})
 
 
+@pytest.mark.parametrize("host", ["a" * 64, "a..b", "\0", ""])
+async def test_C1_what_is_no_host_name_is_silent(host: str) -> None:
+    """A broker registers what it likes, and must not end the controller by it."""
+    (attempt,) = (await look(broker_on(1, host))).attempts.values()
+    assert attempt in (Attempt.SILENT, Attempt.REFUSED)
+
+
 async def test_C1_reaching_goes_on_until_the_broker_takes_a_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reachability, "AGAIN_S_MIN", 0.01)
     (port,) = free_ports(1)

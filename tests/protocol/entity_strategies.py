@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, cast
@@ -38,12 +39,17 @@ PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def _field(schema: FieldSchema) -> st.SearchStrategy[Any]:
-    one = PRIMITIVES[schema.kafka_type] if schema.entity is None else entities(schema.entity)
-    value = st.lists(one, max_size=2).map(tuple) if schema.is_array else one
-    return st.none() | value if schema.is_nullable and schema.tag is None else value
+def entity_strategy(entity_type: type[Any], primitives: Mapping[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
+    """Return a strategy whose fields are drawn from `primitives`, which is by kio's names of types."""
+
+    def field(schema: FieldSchema) -> st.SearchStrategy[Any]:
+        one = primitives[schema.kafka_type] if schema.entity is None else entity_strategy(schema.entity, primitives)
+        value = st.lists(one, max_size=2).map(tuple) if schema.is_array else one
+        return st.none() | value if schema.is_nullable and schema.tag is None else value
+
+    return st.builds(entity_type, **{schema.name: field(schema) for schema in schema_of(cast(Any, entity_type))})
 
 
 @cache
 def entities(entity_type: type[Any]) -> st.SearchStrategy[Any]:
-    return st.builds(entity_type, **{schema.name: _field(schema) for schema in schema_of(cast(Any, entity_type))})
+    return entity_strategy(entity_type, PRIMITIVES)

@@ -358,3 +358,14 @@ async def test_closing_the_pool_ends_dials_and_requests() -> None:
             await request
         with pytest.raises((asyncio.CancelledError, BrokerUnavailableError)):
             await dial
+
+
+@pytest.mark.parametrize(
+    ("host", "port"), [("a" * 64, 9092), ("a..b", 9092), ("\0", 9092), ("127.0.0.1", 70_000), ("127.0.0.1", -1)]
+)
+async def test_what_is_no_address_is_an_address_that_cannot_be_reached(host: str, port: int) -> None:
+    """Brokers and voters are where the metadata log says, and any broker may have written that."""
+    client = KafkaClient(client_id="test", random=Random(1))
+    with pytest.raises(BrokerUnavailableError, match="cannot be reached"):
+        await client.connection(Address(host, port))
+    await client.close()

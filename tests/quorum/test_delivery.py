@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
+from tierfetch.controller.records import decode_record
 from tierfetch.protocol.fetch.messages import SnapshotId
 from tierfetch.protocol.net.pace import ELEMENTS_PER_ITERATION
 from tierfetch.protocol.wire.stepping import Steps
@@ -197,6 +200,25 @@ async def test_a_damaged_snapshot_stops_it_with_a_reason() -> None:
         await running.settle()
         assert len(running.failures) == 1
         assert path.name in running.failures[0]
+
+
+class AclsOfNextYear(Recorder):
+    """A state machine to which every record is an ACL in a version of the future."""
+
+    def on_commit(self, batch: CommittedBatch) -> None:
+        decode_record(b"\x01\x12\x01" + bytes(40))
+
+
+async def test_a_record_of_a_newer_release_stops_it_with_a_reason(caplog: pytest.LogCaptureFixture) -> None:
+    async with delivering(await log_of(6)) as running:
+        running.delivery.advance(4)
+        await running.until_applied(4)
+        running.delivery.listeners = [AclsOfNextYear()]
+        running.delivery.advance(6)
+        await running.settle()
+        reason = "unknown: api key 18, version 1: a newer release wrote it, upgrade to it"
+        assert running.failures == [f"the committed metadata log cannot be applied from offset 4 on: {reason}"]
+    assert "internal error" not in caplog.text
 
 
 async def test_Q11_the_end_of_its_own_leadership_waits_for_no_disk() -> None:

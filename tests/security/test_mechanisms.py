@@ -18,6 +18,7 @@ from tierfetch.security.core.scram import (
     fake_credential,
     make_credential,
 )
+from tierfetch.security.credentials import ScramCredentials
 
 USERS = {"alice": "pencil", "böb": "ünïcode"}
 PLAIN_REFUSED = "Authentication failed: Invalid username or password"
@@ -124,6 +125,26 @@ def test_an_unknown_user_gets_the_same_salt_each_time() -> None:
     other = scram_server("servernonce").step(b"n,,n=trudy,r=clientnonce")
     assert other != answers[0]
     assert b"i=4096" in answers[0].data
+
+
+def test_an_unknown_users_salt_stays_while_the_credentials_of_others_change() -> None:
+    type_ = ScramType.SCRAM_SHA_256
+    credentials = ScramCredentials()
+
+    def put(user: str, key: int) -> None:
+        credentials.put(user, type_, ScramCredential(SALT, b"stored", bytes([key]) * 32, 4096))
+
+    for number in range(5):
+        put(f"user{number}", number)
+    before = credentials.fake("mallory", type_)
+    put("user4", 100)
+    put("new", 50)
+    credentials.remove("user3", type_)
+    assert credentials.fake("mallory", type_) == before
+    for user in ("user0", "user1"):
+        put(user, 200)
+        assert credentials.fake("mallory", type_) != before, "one client's own credential does not tell it"
+        put(user, int(user[-1]))
 
 
 def test_an_unknown_user_is_refused_whatever_it_proves() -> None:

@@ -15,10 +15,20 @@ from tierfetch.broker.quotas.clients import BrokerQuotas, Processing, has_thrott
 from tierfetch.broker.quotas.metrics import quota_families
 from tierfetch.controller.image.client_quotas import ClientQuotas, entity_of
 from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.authorization.whole import markers_denied
 from tierfetch.protocol.fetch.messages import FetchRequest, FetchResponse
+from tierfetch.protocol.messages.cluster import ApiVersionsResponse
 from tierfetch.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from tierfetch.protocol.messages.producers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from tierfetch.protocol.messages.quorum import DescribeQuorumResponse
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.wire.produce import ProduceResponse
+from tierfetch.security import ANONYMOUS, SecurityProtocol
 from tierfetch.security.principal import KafkaPrincipal
 from tierfetch.tests.broker.requests import context_of
 from tierfetch.tests.protocol.wire_fakes import produce, raw_peer, serving, until
@@ -28,6 +38,7 @@ pytestmark = pytest.mark.virtual_time
 
 PRODUCED = ProduceResponse(topics=())
 FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
+MARKERS = WriteTxnMarkersRequest(markers=())
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
@@ -40,13 +51,20 @@ class Clients:
         self.broker = BrokerQuotas(lambda: self.quotas, samples=11, window_s=1, clock_s=lambda: self.clock_s, **values)
         self.muted: list[float] = []
         self.work_s = 0.0
-        answers = {ApiKey.PRODUCE: PRODUCED, ApiKey.FETCH: FetchResponse(()), ApiKey.HEARTBEAT: HeartbeatResponse()}
+        self.answers: dict[ApiKey, Any] = {
+            ApiKey.PRODUCE: PRODUCED,
+            ApiKey.FETCH: FetchResponse(()),
+            ApiKey.HEARTBEAT: HeartbeatResponse(),
+            ApiKey.WRITE_TXN_MARKERS: WriteTxnMarkersResponse(markers=()),
+            ApiKey.DESCRIBE_QUORUM: DescribeQuorumResponse(topics=(), nodes=()),
+            ApiKey.API_VERSIONS: ApiVersionsResponse(api_keys=()),
+        }
 
         async def handle(context: RequestContext, request: Any) -> Any:
             self.clock_s += self.work_s
-            return None if request is None else answers[context.api]
+            return None if request is None else self.answers[context.api]
 
-        self.handlers = self.broker.limited(dict.fromkeys(answers, handle))
+        self.handlers = self.broker.limited(dict.fromkeys(self.answers, handle))
 
     def limit(self, key: str, value: float, **parts: str | None) -> None:
         self.quotas.put(entity_of((kind.replace("_", "-"), name) for kind, name in parts.items()), key, value)
@@ -68,6 +86,17 @@ class Clients:
         response = await self.handlers[api](self.context(api, size, **who), request)
         wait_ms: int = -1 if response is None else response.throttle_time_ms
         return wait_ms
+
+    async def send(self, api: ApiKey, **values: Any) -> list[float]:
+        """Send a request that takes a second of the event loop. Return for how long its connection is muted."""
+        self.work_s, before = 1.0, len(self.muted)
+        response = await self.handlers[api](replace(self.context(api), **values), MARKERS)
+        assert response == self.answers[api]
+        return self.muted[before:]
+
+    def exempt_rate(self) -> float:
+        """Return the metric."""
+        return samples(quota_families(self.broker))["tierfetch_quota_exempt_rate", ""]
 
 
 async def test_a_producer_above_its_rate_is_told_to_wait_and_muted_as_long() -> None:
@@ -149,6 +178,55 @@ async def test_replicas_and_the_listener_of_brokers_are_exempt() -> None:
     assert await clients.ask(ApiKey.PRODUCE, produce(b""), 10**6) > 0
 
 
+async def test_KIP_124_the_time_of_exempt_requests_has_a_rate_while_a_client_has_a_quota_of_time() -> None:
+    clients = Clients(broker_listener="BROKERS")
+    clients.work_s = 10.0
+    clients.limit("producer_byte_rate", 10**9, user=None)
+    await clients.ask(ApiKey.FETCH, replace(FETCH, replica_id=2))
+    assert clients.exempt_rate() == 0, "nothing is measured as long as no client has a request_percentage"
+    clients.limit("request_percentage", 10**6, user="bob")
+    await clients.ask(ApiKey.FETCH, replace(FETCH, replica_id=2))
+    await clients.ask(ApiKey.FETCH, FETCH, listener="BROKERS")
+    await clients.ask(ApiKey.FETCH, FETCH)
+    assert clients.exempt_rate() == 2 * 10.0 * 100 / 10
+    clients.quotas.remove(entity_of([("user", "bob")]), "request_percentage")
+    await clients.ask(ApiKey.FETCH, replace(FETCH, replica_id=2))
+    assert clients.exempt_rate() == 200.0
+
+
+async def test_KIP_124_a_cluster_action_is_exempt_unless_the_authorizer_denied_it() -> None:
+    clients = Clients()
+    clients.limit("request_percentage", 1, user=None)
+    assert [await clients.send(ApiKey.WRITE_TXN_MARKERS) for _ in range(3)] == [[], [], []]
+    assert clients.exempt_rate() == 30.0
+    marker = WritableTxnMarker(
+        producer_id=1,
+        producer_epoch=0,
+        transaction_result=True,
+        topics=(WritableTxnMarkerTopic(name="t", partition_indexes=(0,)),),
+        coordinator_epoch=0,
+    )
+    clients.answers[ApiKey.WRITE_TXN_MARKERS] = markers_denied(WriteTxnMarkersRequest(markers=(marker,)))
+    assert await clients.send(ApiKey.WRITE_TXN_MARKERS) == [1.0]
+    assert clients.exempt_rate() == 30.0
+
+
+async def test_KIP_219_a_client_is_muted_for_a_response_that_cannot_say_it() -> None:
+    clients = Clients()
+    clients.limit("request_percentage", 1, user=None)
+    assert await clients.send(ApiKey.DESCRIBE_QUORUM) == [1.0]
+
+
+async def test_ApiVersions_counts_for_a_client_and_not_before_it_has_authenticated() -> None:
+    clients = Clients()
+    clients.limit("request_percentage", 1, user=None)
+    secured = SecurityProtocol.SASL_SSL
+    assert await clients.send(ApiKey.API_VERSIONS, principal=ANONYMOUS, security_protocol=secured) == []
+    clients.answers[ApiKey.API_VERSIONS] = ApiVersionsResponse(api_keys=(), throttle_time_ms=1_000)
+    assert await clients.send(ApiKey.API_VERSIONS, security_protocol=secured) == [1.0]
+    assert await clients.send(ApiKey.API_VERSIONS, principal=ANONYMOUS) == [1.0]
+
+
 async def test_time_on_the_event_loop_counts_for_every_api_and_is_waited_for_one_window_at_most() -> None:
     clients = Clients()
     clients.limit("request_percentage", 10, user="alice")
@@ -172,8 +250,9 @@ async def test_a_throttle_time_of_the_controller_mutes_as_well() -> None:
     assert (response.throttle_time_ms, clients.muted) == (700, [0.7])
 
 
-async def test_apis_that_cannot_say_it_are_left_alone() -> None:
+async def test_apis_that_cannot_say_it_are_known() -> None:
     assert has_throttle_time(ApiKey.METADATA)
+    assert has_throttle_time(ApiKey.API_VERSIONS)
     assert not has_throttle_time(ApiKey.SASL_HANDSHAKE)
 
 
@@ -317,5 +396,6 @@ async def test_metrics_show_rates_and_waits_of_the_most_recently_seen(monkeypatc
         ("tierfetch_quota_throttles_total", "c"): 1.0,
         ("tierfetch_quota_throttle_seconds_total", "b"): 10.0,
         ("tierfetch_quota_throttle_seconds_total", "c"): 10.0,
+        ("tierfetch_quota_exempt_rate", ""): 0.0,
         ("tierfetch_quota_refused_connections_total", ""): 0.0,
     }

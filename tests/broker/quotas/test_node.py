@@ -13,12 +13,14 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
 from tierfetch.protocol.messages.base import Request
+from tierfetch.protocol.messages.cluster import ApiVersionsRequest
 from tierfetch.protocol.net.client import KafkaClient
 from tierfetch.tests.broker.api_scene import TOPIC, Scene, new_topic, produced
 from tierfetch.tests.broker.test_every_api import combined_node, scene_of
 from tierfetch.tests.broker.waiting import until
 
 pytestmark = pytest.mark.slow
+API_VERSIONS = ApiVersionsRequest(client_software_name="app", client_software_version="1")
 
 
 def has(broker: Broker, key: str) -> bool:
@@ -56,6 +58,16 @@ async def test_clients_are_throttled_by_the_quotas_that_were_set(tmp_path: Path)
         throttled = await ask(FetchRequest(max_wait_ms=0, min_bytes=1, topics=(asked,)))
         assert throttled.throttle_time_ms > 0
         assert throttled.topics == ()
+        await client.close()
+
+
+async def test_KIP_124_every_api_counts_ApiVersions_too(tmp_path: Path) -> None:
+    async with combined_node(tmp_path) as node, scene_of(node) as scene:
+        await limit(scene, "request_percentage", 1e-6, client_id="app")
+        await until(lambda: has(node.broker, "request_percentage"))
+        client = KafkaClient(client_id="app", random=Random(1))
+        offered = await client.send(scene.broker, API_VERSIONS, timeout_s=30)
+        assert offered.throttle_time_ms == 1_000, "one window at most"
         await client.close()
 
 
