@@ -44,6 +44,7 @@ from tierfetch.sim.machine.clock import EPOCH_MS
 from tierfetch.sim.machine.costs import Costs
 from tierfetch.sim.machine.process import Process
 from tierfetch.sim.machine.world import World
+from tierfetch.sim.scenarios import run_seed
 from tierfetch.sim.scenarios.client import SimClient
 from tierfetch.sim.scenarios.controllers import (
     CLUSTER_ID,
@@ -53,7 +54,6 @@ from tierfetch.sim.scenarios.controllers import (
     controller_host,
     open_controller_process,
 )
-from tierfetch.sim.scenarios.runner import run_seed
 
 from .measure import Results
 from .systems import TIERFETCH, System

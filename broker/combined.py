@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
-from ..controller.service import ControllerService, open_controller
+from ..controller import ControllerService, open_controller
 from ..plugin_registry import REPLICA_PLACEMENT
 from ..protocol.start_waits import StartWaits
 from ..quorum import CONTROLLER_KEYS, ControllerConfig, QuorumListener, parse_controller_config

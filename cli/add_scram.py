@@ -12,7 +12,7 @@ import secrets
 from base64 import b64decode
 from typing import Final
 
-from ..controller.core.security.scram import record_of
+from ..controller import scram_record_of
 from ..controller.records import encode_record
 from ..security.core import (
     SCRAM_ITERATIONS_MAX,
@@ -51,7 +51,7 @@ def scram_record(text: str) -> bytes:
         credential = credential_of_salted_password(type_, password_bytes, salt, int(iterations))
     else:
         credential = make_credential(type_, password, salt, int(iterations))
-    return encode_record(record_of(name, type_, credential))
+    return encode_record(scram_record_of(name, type_, credential))
 
 
 def _bytes(text: str, field: str) -> bytes:

@@ -50,7 +50,7 @@ async def run(config: ControllerConfig) -> int:
 async def _serve(config: ControllerConfig) -> int:
     from ..broker import PAUSES, NodeEnvironment, monitoring_endpoint
     from ..broker.config import check_dynamic_configs
-    from ..controller.service import open_controller
+    from ..controller import open_controller
     from ..plugin_options import PluginError
     from ..quorum import QuorumStartError
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from ...broker import NodeEnvironment
 from ...broker.config import check_dynamic_configs
-from ...controller.service import ControllerService, open_controller
+from ...controller import ControllerService, open_controller
 from ...quorum import (
     ControllerConfig,
     QuorumListener,

@@ -27,9 +27,7 @@ from uuid import uuid4
 
 from ...broker import Broker, NodeEnvironment, open_broker
 from ...broker.config import check_dynamic_configs, parse_broker_config
-from ...controller.image.image import MetadataImage
-from ...controller.image.registrations import PartitionRegistration
-from ...controller.service import ControllerService, open_controller
+from ...controller import ControllerService, MetadataImage, PartitionRegistration, open_controller
 from ...fetcher.core import EARLIEST_PENDING_UPLOAD_TIMESTAMP, FetchIsolation, special_offset
 from ...log import PartitionLog
 from ...protocol.net.client import Address

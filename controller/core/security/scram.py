@@ -76,7 +76,7 @@ def _record(known: ScramCredentials, user: str, change: Change) -> MetadataRecor
         return RemoveUserScramCredentialRecord(name=user, mechanism=type_)
     _check(change)
     credential = credential_of_salted_password(type_, change.salted_password, change.salt, change.iterations)
-    return record_of(user, type_, credential)
+    return scram_record_of(user, type_, credential)
 
 
 def _check(change: ScramCredentialUpsertion) -> None:
@@ -97,7 +97,7 @@ def _check(change: ScramCredentialUpsertion) -> None:
         raise KafkaError(ErrorCode.unacceptable_credential, "The salted password must not be empty")
 
 
-def record_of(user: str, type_: ScramType, credential: ScramCredential) -> UserScramCredentialRecord:
+def scram_record_of(user: str, type_: ScramType, credential: ScramCredential) -> UserScramCredentialRecord:
     """Return the record that sets a credential."""
     return UserScramCredentialRecord(
         name=user,
