@@ -19,6 +19,9 @@ pipeline    reads the tier as a Spark table.
 sim         runs the production code on virtual time, under faults, and judges it.
 testing     runs a cluster in the process of a test, and holds the conformance suites that a plugin author runs.
 cli         is the `tierfetch` command.
+
+Three of its modules stand above no folder: `byte_text` formats quantities of bytes, `errors` declares the families of
+errors, `doors` imports what a folder exports when it is asked for.
 """
 
 __version__ = "0.1.0"

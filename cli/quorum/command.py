@@ -19,7 +19,7 @@ from ...protocol.messages.quorum import (
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
 )
-from ...protocol.net.client import Address
+from ...protocol.net import Address
 from ...quorum import load_controller_config
 from ..command_config import command_config_option
 from ..options import json_option, report, table_console
