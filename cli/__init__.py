@@ -20,6 +20,7 @@ tier/            is `tierfetch tier`.
 model/           is `tierfetch model`.
 spark/           is `tierfetch spark`.
 demo/            is `tierfetch demo`.
+reference/       writes the generated pages of `docs/`: commands, keys, APIs.
 simulate         is `tierfetch simulate`.
 dump_log         is `tierfetch dump-log`.
 dump_rows        prints the files of a log as text or JSON.
