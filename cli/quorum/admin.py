@@ -27,7 +27,7 @@ ANSWER_TIMEOUT_S: Final = 2.0
 """The timeout of one controller that is asked who leads: if it hangs, the others must still get their turn."""
 RETRY_S: Final = 0.1
 _CONTROLLERS: Final = cluster_of(CONTROLLER_ENDPOINTS)
-_METADATA_LOG: Final = DescribeQuorumRequest(
+METADATA_LOG: Final = DescribeQuorumRequest(
     topics=(
         DescribeQuorumRequestTopicData(
             topic_name="__cluster_metadata", partitions=(DescribeQuorumRequestPartitionData(partition_index=0),)
@@ -88,7 +88,7 @@ class QuorumAdmin:
 
     async def describe(self) -> DescribeQuorumResponsePartitionData:
         """The partition of DescribeQuorum, as the leader says it. KafkaError, NoLeaderError."""
-        answer = await self.ask_leader(_METADATA_LOG)
+        answer = await self.ask_leader(METADATA_LOG)
         return answer.topics[0].partitions[0]
 
     async def ask_leader(self, request: Request[AnswerT]) -> AnswerT:
