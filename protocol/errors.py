@@ -63,7 +63,7 @@ class CorruptRecordError(KafkaError):
 
 
 OUTSIDE: Final = (RetriableError, KafkaError, OSError)
-"""What does not come from a bug of ours: the peer refused, or I/O failed. `OSError` is Python's and has no other base;
+"""What is no internal error: the peer refused, or I/O failed. `OSError` is Python's and has no other base;
 `TimeoutError` is one of it.
 """
 

@@ -7,7 +7,7 @@
 | one fetch of an index at a time, however many ask               | a burst of consumers behind the same segment     |
 | a caller that is cancelled does not end it                      | the others wait for it, the next ones need it    |
 | the same for the snapshot that tells the first open offset      | it may take longer than any one read may wait    |
-| files hold at most `bytes_max`, those used least lately go      | `remote.log.index.file.cache.total.size.bytes`   |
+| files hold at most `bytes_max`, the least recently used go      | `remote.log.index.file.cache.total.size.bytes`   |
 | a file that cannot be written is no error: the index is served  | a full disk must not stop reads                  |
 | a transaction index is asked for unless the metadata deny it    | most segments have none                          |
 | one that is not there is empty if the log has no ABORT marker   | Kafka before 4.0 denies none (`aborts`)          |

@@ -105,7 +105,7 @@ class MetadataWriter:
         self._wall_clock_ms = wall_clock_ms
 
     def is_given_up(self, segment_id: RemoteLogSegmentId) -> bool:
-        """Whether the ledger tells that the segment is being deleted, or does not name it. Not while it is read anew:
+        """Whether the ledger says that the segment is being deleted, or does not name it. Not while it is read again:
         it may end with a segment that is finished.
         """
         ledger = self._metadata.ledger(segment_id.topic_id_partition)

@@ -7,7 +7,7 @@ that is deleted is in no cluster image, and its remote log metadata is read by n
     <number of lines that follow>
     <topic id> <topic> <partition>
 
-A damaged file is reported and started afresh: what it named stays in the tier, where an audit finds it.
+A damaged file is reported and replaced by an empty one: what it named stays in the tier, where an audit finds it.
 """
 
 from __future__ import annotations

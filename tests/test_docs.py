@@ -43,24 +43,24 @@ FRAGMENTS_SLACK = 10
 
 
 AVOIDED_MAX = {
-    r"told|tells?": 67,
-    r"behind": 75,
-    r"anew|afresh": 12,
-    r"no more|any ?more": 25,
+    r"told|tells?": 63,
+    r"behind": 73,
+    r"anew|afresh": 3,
+    r"no more(?! than)|any ?more": 8,
     r"whoever|nobody|somebody|anybody": 109,
-    r"(?:go|goes|going|went) on": 20,
-    r"(?:is|are) to": 25,
-    r"lies?": 76,
-    r"gone": 41,
-    r"lately": 13,
-    r"hears?|heard": 40,
-    r"wants?": 33,
+    r"(?:go|goes|going|went) on": 19,
+    r"(?:is|are) to": 24,
+    r"lies?": 75,
+    r"gone": 39,
+    r"lately": 3,
+    r"hears?|heard": 37,
+    r"wants?": 32,
     r"faults? of ours|bugs? of ours": 1,
-    r"filth|rot|rotten|unrest|deeds|hangs together|governed": 25,
+    r"filth|rot|rotten|unrest|deeds|hangs together|governed": 22,
 }
 """How often each word of "Words to avoid" (docs/WORDS.md) still stands in comments, docstrings, messages and pages.
-These numbers may only fall: write the other word, and lower the number when a text is rewritten. They stand six above
-the counts, so that branches can be merged."""
+These numbers may only fall: write the other word, and lower the number when a text is rewritten. They stand three above
+the counts at most, so that branches can be merged."""
 GENERATED = {"docs/commands.md", "docs/config-keys.md", "docs/apis.md", "docs/planted-bugs.md"}
 """Pages whose words are those of the code, which is counted itself."""
 AVOIDED_IN = {ROOT / page for page in {*PAGES} - {"docs/WORDS.md", *GENERATED}}

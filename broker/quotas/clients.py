@@ -169,8 +169,8 @@ class BrokerQuotas:
         """Record what a consumer is about to be sent. If it has to wait, return for how many milliseconds: it is to be
         sent nothing then, and nothing is recorded.
 
-        A consumer that was sent nothing lately may have a batch that alone is above its bound: it would never get it
-        otherwise. Its next fetch waits for that.
+        A consumer that was sent nothing in the last window may have a batch that alone is above its bound: it would
+        never get it otherwise. Its next fetch waits for that.
         """
         limit = self._limit_of_consumer(context)
         if limit is None:

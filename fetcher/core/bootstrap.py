@@ -163,7 +163,7 @@ Plan = Generator[Question, Answer, Decision]
 
 
 class BootstrapPolicy(Protocol):
-    """How an empty follower of a tiered partition begins. Asked afresh for each attempt; keeps nothing between them."""
+    """How an empty follower of a tiered partition begins. Asked again for each attempt; keeps nothing between them."""
 
     @property
     def name(self) -> str: ...

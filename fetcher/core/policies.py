@@ -23,7 +23,7 @@ What the offsets that a leader answers mean for `earliest-pending-upload` (EPU) 
 
 Apache Kafka answers -1 when everything up to the log end is tiered; asking for -5 lets a replica of such a leader join.
 
-Every policy is asked afresh for each attempt, so a leader that was downgraded, or a feature level that was raised,
+Every policy is asked again for each attempt, so a leader that was downgraded, or a feature level that was raised,
 shows at the next one.
 """
 

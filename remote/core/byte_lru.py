@@ -1,4 +1,4 @@
-"""A bounded map that forgets what was used least lately; the bound is in bytes, as the caller counts them."""
+"""A bounded map that evicts the least recently used; the bound is in bytes, as the caller counts them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ByteLru(Generic[K, V]):
         return value
 
     def make_room(self, size: int) -> list[V]:
-        """Evict until `size` more bytes fit; what was evicted, that used least lately first."""
+        """Evict until `size` more bytes fit; what was evicted, least recently used first."""
         assert self.fits(size), (size, self._bytes_max)
         evicted = []
         while self._size_bytes + size > self._bytes_max:

@@ -53,7 +53,7 @@ class DurableLogs:
         self._scanned: dict[Inode, _Scanned] = {}
 
     def holds(self, host: str, directory: Path, end_offset: int) -> bool:
-        """Whether everything below `end_offset` would survive a crash now, or is no part of this log any more: what
+        """Whether everything below `end_offset` would survive a crash now, or is no longer part of this log: what
         lies below its first segment is in a snapshot, or in the tier.
         """
         files = self._files_of(host)

@@ -130,7 +130,7 @@ def _replica_state(node_id: int, partition: Partition, files: SimFilesystem, dir
 
 
 def _aborted(log: PartitionLog, files: SimFilesystem, directory: Path) -> Iterator[Aborted]:
-    """Aborted transactions of all segments: as they are in memory if they were read lately, else from the files."""
+    """Aborted transactions of all segments: as they are in memory if they were read recently, else from the files."""
     for segment in log.state.segments:
         index = segment._transaction_index
         if index is None:

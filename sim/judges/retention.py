@@ -59,7 +59,7 @@ NO_LIMITS: Final = Limits(NO_LIMIT, NO_LIMIT)
 
 
 class RecentClock:
-    """The most that a wall clock showed lately, above what it should. `note` whenever it may have been set."""
+    """The most that a wall clock showed recently, above what it should. `note` whenever it may have been set."""
 
     def __init__(self, clock: WallClock) -> None:
         self._clock = clock
@@ -74,7 +74,7 @@ class RecentClock:
             self._set = (self._clock.skew_ms, self._clock.drift_ppm)
 
     def latest_ms(self, now_s: float) -> int:
-        """The time of day that whoever decided lately can have gone by."""
+        """Return the latest time of day that a recent decision can have been made with."""
         since_s = now_s - DECIDED_S
         known = [(now_s, *self._set), *(each for each in self._before if each[0] >= since_s)]
         ahead_ms = max(skew_ms + until_s * drift_ppm / 1000 for until_s, skew_ms, drift_ppm in known)

@@ -275,7 +275,7 @@ class ClusterScenario:
             self._judges.on(NodeStopped(name, self.world.now_s - began_s))
 
     def _is_in_contact(self, broker_id: int) -> bool:
-        """Whether a broker lives, and controllers had its heartbeat so lately that it cannot be replaced."""
+        """Whether a broker lives, and controllers had its heartbeat so recently that it cannot be replaced."""
         host, broker = self.world.host(self._hosts[broker_id]), self.truth.image.brokers.get(broker_id)
         heard_s = self._heartbeats.last_s(broker_id)
         is_recent = self.world.now_s - heard_s < self.options.session_timeout_ms / 2000

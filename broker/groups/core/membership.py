@@ -146,7 +146,7 @@ class Membership:
         return member
 
     def change_protocols(self, member: Member, protocols: Protocols) -> None:
-        """A member says anew what it speaks."""
+        """Replace the protocols that a member supports."""
         self._count(member, -1)
         member.protocols = protocols
         self._count(member, 1)

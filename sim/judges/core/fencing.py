@@ -41,7 +41,7 @@ class _Fast:
 
 class FencingJudge:
     """`hosts` are brokers' hosts by id; `up_since_s` says since when a host's broker runs, None if none
-    does, or if it listens no more.
+    does, or if it no longer listens.
     """
 
     def __init__(

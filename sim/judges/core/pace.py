@@ -1,4 +1,4 @@
-"""Whether a cluster comes to rest, or runs in a circle: judged once nothing fails any more.
+"""Whether a cluster comes to rest, or runs in a circle: judged once nothing fails.
 
 | invariant  | violated when                                                                                        |
 |------------|------------------------------------------------------------------------------------------------------|

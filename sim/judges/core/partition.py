@@ -120,7 +120,7 @@ class PartitionJudge:
         return bool(self._doubts)
 
     def first_difference(self, status: ReplicaStatus) -> int:
-        """Where the replica's log is not the committed one any more; its end if there is no such offset."""
+        """Where the replica's log is no longer the committed one; its end if there is no such offset."""
         end = min(status.log_end_offset, self.committed_end)
         found = first_difference(status.epochs, self._committed, status.log_start_offset, end)
         return status.log_end_offset if found is None else found

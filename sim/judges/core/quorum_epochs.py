@@ -4,7 +4,7 @@
 |---------------|---------------------------------------------------------------------------------------------------|
 | bounded epoch | a replica's epoch is above what a run's elections reach: a peer was believed that named a number |
 
-Epochs are 31 bits and never fall: a quorum whose epoch a stranger has raised to the last has no leader any more.
+Epochs are 31 bits and never fall: a quorum whose epoch a stranger has raised to the last no longer has a leader.
 """
 
 from __future__ import annotations

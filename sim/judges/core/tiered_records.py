@@ -24,7 +24,7 @@ from .partition import InvariantViolationError
 
 StableEndOf = Callable[[str, TopicIdPartition], int | None]
 """Host and partition: the last stable offset there, or the high watermark if that is lower (it is judged by itself);
-None if it is not hosted any more."""
+None if it is no longer hosted."""
 FinishedIn = Callable[[str, TopicIdPartition], Iterable[str]]
 """The same: keys of the records of the segments that are finished, as its ledger says."""
 _LOG: Final = f".{LOG_SUFFIX}"

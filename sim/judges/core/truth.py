@@ -15,7 +15,7 @@
 | (those of `metadata_image`)      |                                                                          |
 
 A batch that was committed is known here from the moment the first controller has applied it. A controller that starts
-anew applies everything again, from its snapshot on, and is compared.
+again applies everything, from its snapshot on, and is compared.
 """
 
 from __future__ import annotations
