@@ -50,6 +50,7 @@ MISSING: Final = {
 RUNS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "client": [],
     "demo": [["demo", "--size", "32M", "--policy", "tier-first"]],
+    "docs": [],
     "encryption": [],
     "jks": [],
     "model": [
