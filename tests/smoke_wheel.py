@@ -52,6 +52,7 @@ RUNS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "client": [],
     "console": [],
     "demo": [["demo", "--size", "32M", "--policy", "tier-first"]],
+    "docs": [],
     "encryption": [],
     "jks": [],
     "model": [
