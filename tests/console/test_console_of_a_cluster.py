@@ -67,7 +67,7 @@ def test_the_tier_and_a_dead_broker_are_on_the_page(tierfetch_cluster: InProcess
     found, offsets = read(cluster, look)
     (part,) = [each for each in found.overview.partitions if each.topic == "orders"]
     bars = replica_bars(part, offsets.get(("orders", 0)), found.disks, found.overview.alive)
-    assert next(bar for bar in bars if bar.broker == dead).sign is Sign.AWAY
+    assert next(bar for bar in bars if bar.broker == dead).sign is Sign.OFFLINE
     assert [each.id for each in found.overview.brokers if not each.is_alive] == [dead]
     assert part.is_hurt
 
