@@ -9,7 +9,8 @@
 
 Any state but LEFT: STALE_BROKER_EPOCH or BROKER_ID_NOT_REGISTERED means that the registration is no longer ours: a
 new one is made, under the same intent. A broker that could not be heard for a session timeout was fenced and its next
-heartbeat unfences it, with no memory of ISRs that it left.
+heartbeat unfences it, with no memory of ISRs that it left. Before a session is over, a broker knows by `is_heard` that
+it may be fenced: the answered heartbeat that it sent last is older than two intervals.
 
 When the connection of the heartbeats ends, the next one is sent at once, on a new connection: the controller suspects
 that this process is gone until it hears it. Once for each heartbeat that was answered, so that a controller that resets
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -46,6 +48,8 @@ from .view import EndPoint
 
 REGISTRATION_RETRY_S: Final = 0.1
 LEAVING_INTERVAL_S: Final = 0.05
+HEARD_INTERVALS: Final = 2.0
+"""A session lasts for longer: 4.5 intervals by default."""
 REPORT_DELAY_S: Final = 0.1
 """What is to be reported soon gathers so long: a report names all thin replicas, and many change in one wave."""
 NO_PREVIOUS_EPOCH: Final = -1
@@ -123,8 +127,10 @@ class BrokerLifecycle:
         self.offline_directories: Callable[[], Sequence[UUID]] = tuple
         """The same; `report` when there are more."""
         self._is_fenced = True
-        self._is_heard = False
+        self._is_connected = False
         """The last heartbeat was answered, and its connection has not ended since."""
+        self._answered_s = -math.inf
+        """When the last request was sent that a controller has answered, by the loop's clock."""
         self.obstacle = ""
         """Why the controller did not register this broker when it was asked last."""
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -147,6 +153,12 @@ class BrokerLifecycle:
     def unanswered(self) -> Unanswered:
         """Which controllers did not answer when they were asked last."""
         return self._channel.unanswered
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether no session can be over that the controllers have kept for this broker: see `ClusterView`."""
+        silent_s = asyncio.get_running_loop().time() - self._answered_s
+        return silent_s <= HEARD_INTERVALS * self._times.heartbeat_interval_s
 
     @property
     def waiting_for(self) -> str | None:
@@ -185,8 +197,8 @@ class BrokerLifecycle:
 
     def connection_lost(self) -> None:
         """The connection of the heartbeats has ended: send the next heartbeat now, if the last one was answered."""
-        if self._is_heard:
-            self._is_heard = False
+        if self._is_connected:
+            self._is_connected = False
             self._wake.set()
 
     def fail(self, reason: str) -> None:
@@ -235,7 +247,8 @@ class BrokerLifecycle:
         request = self._registration()
         reported: ErrorCode | None = None
         while True:
-            left_s = deadline_s - loop.time()
+            sent_s = loop.time()
+            left_s = deadline_s - sent_s
             response = await self._channel.send(request, timeout_s=max(left_s, 0.001))
             code = response.error_code
             if code is ErrorCode.none:
@@ -249,6 +262,7 @@ class BrokerLifecycle:
                 _log.warning("not registered yet, trying again for %.0f s: %s", left_s, why)
             await asyncio.sleep(REGISTRATION_RETRY_S * self._rng.uniform(0.5, 1.0))
         self.obstacle = ""
+        self._answered_s = sent_s
         self.broker_epoch = response.broker_epoch
         self._is_fenced = True
         _log.info("registered with broker epoch %d", self.broker_epoch)
@@ -318,8 +332,10 @@ class BrokerLifecycle:
             offline_log_dirs=tuple(self.offline_directories()),
             thin_replicas=tuple(self.thin_replicas()),
         )
+        # From here, and not from the answer: the controller's session begins when the heartbeat reaches it.
+        sent_s = asyncio.get_running_loop().time()
         response = await self._channel.send(request, timeout_s=self._times.request_timeout_s)
-        self._is_heard = True
+        self._is_connected = True
         code = response.error_code
         if code in _LOST_REGISTRATION:
             # The same process registers again: its logs are as they were, only the broker epoch is new.
@@ -328,6 +344,7 @@ class BrokerLifecycle:
         elif code is not ErrorCode.none:
             raise KafkaError(code, f"heartbeat of broker {self._identity.broker_id}")
         else:
+            self._answered_s = sent_s
             await self._note(response)
 
     async def _note(self, response: BrokerHeartbeatResponse) -> None:

@@ -151,6 +151,11 @@ class QuorumClusterView:
         return self.lifecycle.broker_epoch
 
     @property
+    def is_heard(self) -> bool:
+        """Whether a controller has answered a request that this broker sent a short while ago."""
+        return self.lifecycle.is_heard
+
+    @property
     def failed(self) -> asyncio.Future[str]:
         """Done, with the reason, when this broker can no longer follow the metadata log or send heartbeats."""
         return self.lifecycle.failed

@@ -94,6 +94,12 @@ class ClusterView(Protocol):
     def broker_epoch(self) -> int:
         """The epoch of this broker's registration; -1 before it has one, or where the cluster keeps none."""
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether a controller has answered a request that this broker sent a short while ago. One that is not heard
+        may have been fenced, and may lead no longer what its image says.
+        """
+
     async def serve(self) -> None:
         """This broker serves from now on; returns when the cluster counts on it."""
 

@@ -10,6 +10,10 @@
 Where brokers and clients share one listener nothing proves that a broker sends. Then the client ids of brokers' metadata
 managers, Kafka's and ours, keep accidents out and nothing else: use a separate inter-broker listener, or an authorizer.
 
+What a log says of a producer's sequences is as true as its leadership: a replica that was replaced without its knowledge
+lacks the producer's newer batches. Clients end at such an error, so a broker that is not heard does not give it: they
+look for the leader instead, and ask again.
+
 Control batches of clients are rejected where batches are checked (`log.core.validation`).
 """  # noqa: E501
 
@@ -25,6 +29,9 @@ from ...protocol.topics import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS, REMOTE_L
 CLOSED_TOPICS: Final = INTERNAL_TOPICS | {CLUSTER_METADATA_TOPIC}
 METADATA_MANAGER: Final = re.compile(r"tierfetch-broker-\d+|__remote_log_metadata_client.*")
 """The client ids of brokers' remote log metadata managers: ours, and those of Apache Kafka."""
+
+OF_PRODUCER_STATE: Final = frozenset({ErrorCode.out_of_order_sequence_number, ErrorCode.invalid_txn_state})
+"""What a log answers by what it knows of a producer, and clients do not ask again."""
 
 IsOngoing = Callable[[str, int, int], bool]
 """Whether a transaction of this transactional id, producer id and producer epoch is ongoing."""
@@ -62,3 +69,13 @@ def check_transaction(
             "transaction; this cluster does not coordinate transactions yet, use an idempotent producer"
         )
         raise KafkaError(ErrorCode.invalid_txn_state, message)
+
+
+def verdict(error: KafkaError, *, is_heard: bool) -> KafkaError:
+    """Return what a producer is told when the log of its leader has refused its batch (`is_heard`: `ClusterView`)."""
+    if is_heard or error.code not in OF_PRODUCER_STATE:
+        return error
+    return KafkaError(
+        ErrorCode.not_leader_or_follower,
+        f"no controller has answered this broker of late: another may lead by now ({error.message})",
+    )

@@ -84,7 +84,9 @@ class FetchHandler:
             request = self._within_limits(context, request)
         knows_followers = request.replica_id < 0 and context.api_version >= RACK_SINCE
         select = self._select if knows_followers else None
-        reads = FetchReads(self._hosted, self._remote, request, self._throttle, select, context.rights)
+        reads = FetchReads(
+            self._hosted, self._remote, request, self._throttle, select, context.rights, context.connection_id
+        )
         try:
             await self._look_until_enough(request, session, reads, now_s + request.max_wait_ms / 1000)
             if request.replica_id < 0 and self._quota is not None:

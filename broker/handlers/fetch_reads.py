@@ -105,8 +105,10 @@ class FetchReads:
         throttle: Throttle | None,
         select: ReplicaSelector | None,
         rights: TopicRights | None = None,
+        connection_id: int = 0,
     ) -> None:
         self._rights = rights
+        self._connection_id = connection_id
         self._hosted = hosted
         self._remote = remote
         self._request = request
@@ -291,6 +293,7 @@ class FetchReads:
             wanted.log_start_offset,
             self._request.replica_epoch,
             None if local_log_start_offset == LOCAL_LOG_START_UNKNOWN else local_log_start_offset,
+            self._connection_id,
         )
 
     def _without_reading(

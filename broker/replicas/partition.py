@@ -28,6 +28,7 @@ from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..cluster.view import PartitionRegistration
 from ..core.follower_reads import validate_follower_read
 from ..core.recompression import KEEP, recompressed
+from ..core.write_rules import verdict
 from .delayed import OffsetWaiters, Sleepers
 from .leadership import DecidedFetch, Leadership, PartitionServices, view_of
 
@@ -185,15 +186,18 @@ class Partition:
                 f"min.insync.replicas is {leadership.replicas.min_insync_replicas}",
             )
         keeper = self.log.state.keeper
-        # From the check of the room to here without an await: what comes at the same time must find it taken.
-        with keeper.writing(len(data)):
-            if origin is AppendOrigin.CLIENT and self.log.state.config.compression_type != KEEP:
-                # Threads end in any order; sequence numbers of one producer must not.
-                async with self._recompression:
-                    size_bytes, data = len(data), await self._recompressed(data)
-                    with keeper.writing(max(0, len(data) - size_bytes)):
-                        return await self._append(data, leadership, origin)
-            return await self._append(data, leadership, origin)
+        try:
+            # From the check of the room to here without an await: what comes at the same time must find it taken.
+            with keeper.writing(len(data)):
+                if origin is AppendOrigin.CLIENT and self.log.state.config.compression_type != KEEP:
+                    # Threads end in any order; sequence numbers of one producer must not.
+                    async with self._recompression:
+                        size_bytes, data = len(data), await self._recompressed(data)
+                        with keeper.writing(max(0, len(data) - size_bytes)):
+                            return await self._append(data, leadership, origin)
+                return await self._append(data, leadership, origin)
+        except KafkaError as error:
+            raise verdict(error, is_heard=self._services.view.is_heard) from error
 
     async def _recompressed(self, data: memoryview) -> memoryview:
         config = self.log.state.config

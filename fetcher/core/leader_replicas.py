@@ -38,13 +38,14 @@ UNKNOWN_OFFSET = -1
 @value
 class FollowerFetch:
     """What one Fetch says about a follower. `broker_epoch` -1: not stated. `local_log_start_offset`: a thin one's, None
-    of a full one.
+    of a full one. `connection_id`: later connections have higher ones.
     """
 
     fetch_offset: int
     log_start_offset: int = UNKNOWN_OFFSET
     broker_epoch: int = -1
     local_log_start_offset: int | None = None
+    connection_id: int = 0
 
 
 @dataclass(slots=True)
@@ -61,6 +62,10 @@ class Follower:
     leader_end_offset_at_last_fetch: int = UNKNOWN_OFFSET
     last_fetch_time_ms: int | None = None
     broker_epoch: int = -1
+    connection_id: int = 0
+    """The newest connection by which it has fetched."""
+    is_late: bool = False
+    """Its last fetch came by an older connection: it may have been sent before the one noted before it."""
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
         if self.log_end_offset == leader_end_offset:
@@ -128,6 +133,8 @@ class LeaderReplicas:
             follower.leader_end_offset_at_last_fetch = leader_end_offset
         follower.last_fetch_time_ms = now_ms
         follower.broker_epoch = fetch.broker_epoch
+        follower.is_late = fetch.connection_id < follower.connection_id
+        follower.connection_id = max(follower.connection_id, fetch.connection_id)
         return True
 
     def _registered_epoch(self, replica_id: int) -> int:
@@ -183,10 +190,14 @@ class LeaderReplicas:
     def isr_without_shorter(self, replica_id: int, high_watermark: int) -> frozenset[int] | None:
         """The ISR without this member where it fetches below the high watermark, which every member has reached: what
         it had acknowledged it has lost. None if that is not so, or a change is pending.
+
+        Where the network was cut, a fetch of the old connection arrives after those of the new one, and tells what was.
         """
         if self.pending_isr is not None or replica_id not in self.isr:
             return None
-        return self.isr - {replica_id} if self.followers[replica_id].log_end_offset < high_watermark else None
+        follower = self.followers[replica_id]
+        is_shorter = follower.log_end_offset < high_watermark and not follower.is_late
+        return self.isr - {replica_id} if is_shorter else None
 
     def expanded_isr(self, replica_id: int, high_watermark: int, log_start_offset: int) -> frozenset[int] | None:
         """The ISR with this follower, None if it is a member, may not join yet, or a change is pending.

@@ -98,6 +98,29 @@ async def test_C1_a_lost_connection_is_followed_by_a_heartbeat_at_once(controlle
         await life.close()
 
 
+async def test_C1_a_broker_knows_when_its_session_may_be_over(controllers: FakeControllers) -> None:
+    controllers.will(BEAT, heartbeat(fenced=False))
+    life = BrokerLifecycle(controllers, Random(1), lambda: 44, LifecycleTimes(heartbeat_interval_s=2.0))
+    assert not life.is_heard
+    try:
+        await life.register(IDENTITY, -1)
+        await life.serve()
+        for _ in range(10):
+            await asyncio.sleep(1)
+            assert life.is_heard
+        controllers.will(BEAT, ControllerUnavailableError("cut"))
+        before = len(controllers.bodies(BEAT))
+        await controllers.until(lambda: len(controllers.bodies(BEAT)) > before)
+        assert life.is_heard
+        await asyncio.sleep(3)
+        assert not life.is_heard
+        controllers.will(BEAT, heartbeat(fenced=True))
+        await controllers.until(lambda: len(controllers.bodies(BEAT)) > before + 2)
+        assert life.is_heard
+    finally:
+        await life.close()
+
+
 async def test_C1_registration_waits_for_the_session_of_the_killed_incarnation(
     life: BrokerLifecycle, controllers: FakeControllers, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -204,6 +204,21 @@ async def test_idempotent_duplicates_get_the_first_offsets(host: Host) -> None:
     assert partition.log.state.log_end_offset == 3
 
 
+async def test_a_leader_that_no_controller_answers_gives_no_final_verdict_on_sequences(host: Host) -> None:
+    """Another broker may lead by now, and have the batches that are missing here."""
+    partition = await host.topic("t", 1)
+    await produce(host, request("t", batch(b"a", producer_id=5, sequence=0)))
+    late = request("t", batch(b"c", producer_id=5, sequence=2))
+    host.view.is_heard = False
+    assert (await produce(host, late)).error_code is ErrorCode.not_leader_or_follower
+    assert (await produce(host, request("t", batch(b"b", producer_id=5, sequence=1)))).error_code is ErrorCode.none
+    assert (await produce(host, late)).error_code is ErrorCode.none
+    host.view.is_heard = True
+    gap = await produce(host, request("t", batch(b"e", producer_id=5, sequence=4)))
+    assert gap.error_code is ErrorCode.out_of_order_sequence_number
+    assert partition.log.state.log_end_offset == 3
+
+
 async def test_requests_of_one_connection_keep_their_order(host: Host) -> None:
     """Also where a request for several partitions is followed by one for one of them."""
     handler = ProduceHandler(host.hosted)

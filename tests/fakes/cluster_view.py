@@ -61,6 +61,7 @@ class FakeClusterView:
         """Once it has registered."""
         self.is_reachable = True
         """Whether what is assigned reaches the cluster."""
+        self.is_heard = True
         self._listeners: list[ImageListener] = []
 
     @property

@@ -188,6 +188,20 @@ def test_every_fetch_of_the_present_incarnation_counts_and_none_of_an_earlier_on
     assert replicas.followers[2].log_end_offset == 20
 
 
+def test_a_member_that_fetches_below_the_high_watermark_leaves_unless_it_asked_before_it_was_connected_again() -> None:
+    def position(offset: int, connection_id: int) -> frozenset[int] | None:
+        assert replicas.record_fetch(2, FollowerFetch(offset, connection_id=connection_id), 100, 1)
+        return replicas.isr_without_shorter(2, 100)
+
+    replicas, without = led(), frozenset({1, 3})
+    assert position(100, 7) is None
+    assert position(99, 7) == without
+    assert position(100, 8) is None
+    assert position(90, 7) is None, "sent over the connection that was cut"
+    assert position(99, 8) == without
+    assert position(99, 9) == without, "its position, however it asks"
+
+
 def test_a_late_proof_does_not_take_back_that_a_follower_was_caught_up() -> None:
     replicas = led(isr=(1, 2))
     fetch(replicas, 2, 100, leader_end=100, now_ms=400)
