@@ -51,13 +51,17 @@ class PartKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnDisk:
-    """What a broker says of one replica (DescribeLogDirs). `warm_in_ms` None: it is not thin."""
+    """What a broker says of one replica (DescribeLogDirs). `warm_in_ms` None: it is not thin.
+
+    `tier_error`: why its last work in the tier failed; None if that succeeded.
+    """
 
     size_bytes: int
     warming_bytes_left: int | None = None
     warming_seconds_left: int | None = None
     warm_in_ms: int | None = None
     is_out_of_service: bool = False
+    tier_error: str | None = None
 
 
 Disk = Mapping[Key, OnDisk]

@@ -72,6 +72,23 @@ def test_the_tier_and_a_dead_broker_are_on_the_page(tierfetch_cluster: InProcess
     assert part.is_hurt
 
 
+def test_R1_a_tier_that_fails_is_named_at_its_partition_until_it_works_again(
+    tierfetch_cluster: InProcessCluster,
+) -> None:
+    cluster = tierfetch_cluster
+    cluster.create_topic("orders", tiered=True)
+    cluster.fail_tier()
+    cluster.produce("orders", *[b"x" * 100] * 30)
+    cluster.roll_segments("orders")
+
+    def error() -> str | None:
+        return read(cluster, lambda reading: reading.look()).disks[1]["orders", 0].tier_error
+
+    cluster.wait_until(lambda: (error() or "").startswith("copy: "), "the error of the tier")
+    cluster.heal_tier()
+    cluster.wait_until(lambda: error() is None, "the end of the error")
+
+
 @pytest.mark.tierfetch(brokers=2, tier=None)
 def test_a_long_session_outlives_the_broker_that_it_began_with(tierfetch_cluster: InProcessCluster) -> None:
     cluster = tierfetch_cluster
