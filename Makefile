@@ -20,14 +20,14 @@ FUZZ_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers wheel test-faults test-secure test-abuse fuzz test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench clean
+.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers wheel test-faults test-secure test-abuse fuzz test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 install: $(STAMP) ## Make .venv with everything in it (uv where present, else venv and pip)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt __init__.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "tierfetch needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 ifneq ($(UV),)
 	$(UV) venv -q --allow-existing --python $(PYTHON) $(VENV)
@@ -116,6 +116,9 @@ format: install ## Let ruff rewrite what it can
 
 bench: install ## Us and Apache Kafka 4.3.0 in turn, ratios printed (needs Java and Maven)
 	$(BIN)/python -m bench all --against kafka
+
+release: install ## sdist, wheel and SBOM of HEAD in dist/: built twice, the same bytes, checked by twine (a minute)
+	$(BIN)/python -m tierfetch.tests.release
 
 clean: ## Remove what the targets above made
 	rm -rf $(VENV) .types build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .lab

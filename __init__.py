@@ -22,4 +22,4 @@ testing     runs a cluster in the process of a test, and holds the conformance s
 cli         is the `tierfetch` command.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.1.0.dev0"

@@ -21,6 +21,7 @@ model/           is `tierfetch model`.
 spark/           is `tierfetch spark`.
 console/         is `tierfetch console`: a cluster as a web page.
 demo/            is `tierfetch demo`.
+reference/       writes the generated pages of `docs/`: commands, keys, APIs.
 simulate         is `tierfetch simulate`.
 dump_log         is `tierfetch dump-log`.
 dump_rows        prints the files of a log as text or JSON.

@@ -18,7 +18,7 @@ from ..protocol.messages.cluster import MetadataResponsePartition
 from ..protocol.messages.errors import WithError, WithErrorMessage
 from ..protocol.net.client import Address, BrokerUnavailableError
 from ..protocol.requests import metadata_of
-from ..security.client_file import read_client_file
+from ..security import read_client_file
 from .command_config import command_config_option, has_identity, make_client, use_identity
 from .options import addresses
 from .profiles import DEFAULT_ORIGIN, ORDER, Given, choose_cluster, read_profiles, running_clusters

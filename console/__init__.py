@@ -2,7 +2,7 @@
 
 core/        is what is shown, as values: signs, bars, pages, which hosts may ask.
 port         is what the console needs of a cluster.
-looks        keeps what was read for a while, and asks the cluster only while somebody looks.
+looks        keeps what was read for a while, and asks the cluster only while it is looked at.
 threads      calculates beside the event loop, without holding up the end of the process.
 pages        puts together what each page shows.
 application  answers requests: HTML, JSON, static files, and the headers that protect them.

@@ -1,4 +1,4 @@
-"""Values as the templates show them. Names come from anybody who may create a topic or join a group."""
+"""Values as the templates show them. Names come from any client that may create a topic or join a group."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from ...protocol.messages.quorum import (
 )
 from ...protocol.net.client import Address
 from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
-from ...security.client import ClientIdentity
+from ...security import ClientIdentity
 from ..command_config import make_client
 
 TIMEOUT_S: Final = 15.0

@@ -20,7 +20,7 @@ from ...protocol.messages.quorum import (
     RemoveRaftVoterResponse,
 )
 from ...protocol.net.client import Address
-from ...quorum.controller_config import load
+from ...quorum import load_controller_config
 from ..command_config import command_config_option
 from ..options import json_option, report, table_console
 from ..profiles import running_clusters
@@ -112,7 +112,7 @@ def add(bootstrap: str, path: Path, as_json: bool) -> None:
       tierfetch quorum add --config new-controller.properties
     """
     try:
-        config, _ = load(path)
+        config, _ = load_controller_config(path)
         file = config.metadata_directory / META_PROPERTIES
         properties = decode_meta_properties(file.read_bytes(), name=str(file))
     except FAULTS as error:

@@ -190,7 +190,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What the model says of a broker that dies and comes back empty. `missing`: figures that nobody gave, by key;
+    """What the model says of a broker that dies and comes back empty. `missing`: figures that were not given, by key;
     while there are any, there is no outcome. Durations are text.
     """
 
