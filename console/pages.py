@@ -23,10 +23,11 @@ PREDICTION_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
-    """A partition with its offsets and the bars of its replicas."""
+    """A partition with its offsets, its leader's last error in the tier, and the bars of its replicas."""
 
     partition: Partition
     offsets: Offsets | None
+    tier_error: str | None
     bars: tuple[ReplicaBar, ...]
 
 
@@ -89,6 +90,7 @@ class Pages:
             PartitionRow(
                 part,
                 offsets := (seen.value or {}).get(part.key),
+                _tier_error(part, look),
                 replica_bars(part, offsets, look.disks, alive, adding.get(part.key, ())),
             )
             for part in found.rows
@@ -143,6 +145,11 @@ class Pages:
         look = Look(Overview(taken_at_s=0)) if seen.value is None else seen.value
         problems = (*_problem("cluster", seen), *look.overview.problems)
         return View(overview=look.overview, query=query or Query(), problems=problems), look
+
+
+def _tier_error(part: Partition, look: Look) -> str | None:
+    held = look.disks.get(part.leader, {}).get(part.key)
+    return None if held is None else held.tier_error
 
 
 def _problem(what: str, seen: Seen[T]) -> tuple[Problem, ...]:

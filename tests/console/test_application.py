@@ -143,6 +143,7 @@ async def test_a_replicas_bar_has_words() -> None:
     labels = [each["aria-label"] for each in found.of("svg") if each.get("role") == "img"]
     assert labels[0] == "broker 1: in the tier only 50 %, on disk 30 %, on disk, pending its copy 20 %"
     assert labels[1] == "broker 2: about in the tier only 75 %, on disk 5 %, on disk, pending its copy 20 %"
+    assert rows[0]["tier_error"] == f"copy: {MARKUP}"
     assert [bar["sign"] for bar in rows[0]["bars"]] == ["leader", "warming"]
     assert rows[0]["bars"][1]["progress"] == 0.5
 
