@@ -12,12 +12,10 @@ from uuid import UUID
 
 import click
 
-from ..protocol import OUTSIDE, ApiKey, ErrorCode, KafkaError, OperatorError
-from ..protocol.messages.base import Request, ResponseT
+from ..protocol import OUTSIDE, ApiKey, ErrorCode, KafkaError, OperatorError, metadata_of
+from ..protocol.messages import Request, ResponseT, WithError, WithErrorMessage
 from ..protocol.messages.cluster import MetadataResponsePartition
-from ..protocol.messages.errors import WithError, WithErrorMessage
-from ..protocol.net.client import Address, BrokerUnavailableError
-from ..protocol.requests import metadata_of
+from ..protocol.net import Address, BrokerUnavailableError
 from ..security import read_client_file
 from .command_config import command_config_option, has_identity, make_client, use_identity
 from .options import addresses

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from ..protocol.byte_text import size
+from ..byte_text import size
 from .core.replicas import PartKind, ReplicaBar, Sign
 
 UNKNOWN: Final = "?"

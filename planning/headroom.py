@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import byte_text
 from ..model import NO_BROKER, ClusterArrays, Floats, Ints
-from ..protocol import byte_text
 from .goals import PlanError
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from .. import byte_text
 from ..model import (
     NO_BROKER,
     Bootstraps,
@@ -30,7 +31,6 @@ from ..model import (
     bootstraps_of,
     moves_between,
 )
-from ..protocol import byte_text
 from .balancing import Band, disk_band, even_numbers, replica_band
 from .bounds import Bound, bound
 from .disks import even_disks

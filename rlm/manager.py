@@ -25,8 +25,7 @@ from random import Random
 from typing import Final
 
 from ..log import PartitionLog
-from ..protocol.errors import OUTSIDE
-from ..protocol.topics import TopicIdPartition, TopicPartition
+from ..protocol import OUTSIDE, TopicIdPartition, TopicPartition
 from ..remote import RemoteLogMetadataManager, RemoteStorageManager
 from ..remote.core import RemoteLogLedger
 from .config import RemoteLogManagerConfig

@@ -34,8 +34,7 @@ from uuid import UUID
 
 from ..log import PartitionLog
 from ..log.segment import LogSegment
-from ..protocol.errors import OUTSIDE
-from ..protocol.topics import TopicIdPartition
+from ..protocol import OUTSIDE, TopicIdPartition
 from ..remote import IndexType, RemoteLogMetadataManager
 from ..remote.core import Bounds, RemoteLogLedger, RemoteLogSegmentId, RemoteLogSegmentMetadata, UsableSegments
 from .checked_source import DamagedSegmentError

@@ -9,8 +9,7 @@ from typing import Final
 from ...log import PartitionLog
 from ...log.disk import Disk, DiskSpace
 from ...log.keeper import LogDirectory, LogManager
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.extensions import NOT_THIN, NOT_WARMED
+from ...protocol import NOT_THIN, NOT_WARMED, ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.cluster import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -22,8 +21,7 @@ from ...protocol.messages.cluster import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from ...protocol.net.dispatch import RequestContext
-from ...protocol.topics import TopicPartition
+from ...protocol.net import RequestContext
 from ..replicas.warmer import WarmingProgress
 
 INVALID_OFFSET_LAG: Final = -1

@@ -9,14 +9,14 @@ from typing import Final
 import click
 from rich.table import Table
 
+from ...protocol import configs_of
 from ...protocol.messages.configs import (
     DescribeConfigsResourceResult,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from ...protocol.requests import configs_of
-from ...protocol.wire.config_resources import ConfigSource, ResourceType
+from ...protocol.wire import ConfigSource, ResourceType
 from ..cluster_session import Admin, bootstrap_option, check, run
 from ..options import json_option, pairs, report, table_console
 

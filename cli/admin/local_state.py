@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from ...protocol import OUTSIDE, ErrorCode, TopicPartition, byte_text
-from ...protocol.extensions import NOT_THIN, NOT_WARMED
+from ... import byte_text
+from ...protocol import NOT_THIN, NOT_WARMED, OUTSIDE, ErrorCode, TopicPartition
 from ...protocol.messages.cluster import DescribeLogDirsPartition, DescribeLogDirsRequest
-from ...protocol.net.client import Address
+from ...protocol.net import Address
 from ..cluster_session import Admin, check
 
 

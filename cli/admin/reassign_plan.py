@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ...byte_text import rate, size
 from ...model import Inventory, InventoryError, Policy
 from ...planning import Goal, PlanError, PlanOptions
-from ...protocol.byte_text import rate, size
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.capture import observe
 from ..model.estimate import TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, assume_size, capture, named

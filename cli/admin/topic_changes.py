@@ -15,15 +15,14 @@ from typing import Final
 
 import click
 
-from ...protocol import OUTSIDE
+from ...protocol import OUTSIDE, configs_of
 from ...protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
 from ...protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
-from ...protocol.requests import configs_of
-from ...protocol.wire.config_resources import ConfigSource, ResourceType
+from ...protocol.wire import ConfigSource, ResourceType
 from ..cluster_session import Admin, check
 
 TIMEOUT_MS: Final = 30_000

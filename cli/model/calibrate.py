@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ... import byte_text
 from ...model import CalibrationError, Calibrations, MachineRates, System
-from ...protocol import byte_text
 from ...remote import PluginError, RemoteStorageError, load_remote_storage
 from ..cluster_session import Admin, explicit_bootstrap_option, run
 from ..options import OutputFile, json_option, pairs, table_console

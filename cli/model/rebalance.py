@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
+from ...byte_text import rate
 from ...model import Policy
 from ...planning import Goal, PlanError, PlanFile, PlanFileError, PlanOptions
-from ...protocol.byte_text import rate
 from .options import ClusterOptions, cluster_options, policy_option
 from .quantities import clause, count
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from ...byte_text import size
 from ...model import Policy
-from ...protocol.byte_text import size
 from ..options import FiniteRange
 from .options import ClusterOptions, cluster_options, policy_option
 from .quantities import count, duration

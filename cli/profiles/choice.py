@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ...protocol.errors import OperatorError
+from ...protocol import OperatorError
 from .local_clusters import LocalClusterNote
 from .store import Profile, Profiles
 

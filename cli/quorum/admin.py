@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Self, TypeVar
 
-from ...protocol import ApiKey, ErrorCode, KafkaError, RetriableError
-from ...protocol.messages.base import Request
+from ...protocol import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS, ApiKey, ErrorCode, KafkaError, RetriableError, cluster_of
+from ...protocol.messages import Request
 from ...protocol.messages.cluster import DescribeClusterResponse
 from ...protocol.messages.quorum import (
     AddRaftVoterResponse,
@@ -21,8 +21,7 @@ from ...protocol.messages.quorum import (
     DescribeQuorumResponsePartitionData,
     RemoveRaftVoterResponse,
 )
-from ...protocol.net.client import Address
-from ...protocol.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS, cluster_of
+from ...protocol.net import Address
 from ...security import ClientIdentity
 from ..command_config import make_client
 

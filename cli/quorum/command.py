@@ -21,7 +21,7 @@ from ...protocol.messages.quorum import (
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
 )
-from ...protocol.net.client import Address
+from ...protocol.net import Address
 from ...quorum import load_controller_config
 from ..cluster_session import is_cluster_named, named_servers, origin_hint, profile_option
 from ..command_config import command_config_option

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ...protocol import TopicIdPartition, byte_text
-from ...protocol.net.client import Address
+from ... import byte_text
+from ...protocol import TopicIdPartition
+from ...protocol.net import Address
 from ...remote.core import RemoteLogLedger
 from ..cluster_session import explicit_bootstrap_option
 from ..options import addresses, table_console

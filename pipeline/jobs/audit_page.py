@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ...protocol.byte_text import size
+from ...byte_text import size
 from ..pages import Markup, Tile, Tone, mark, moment, page, paragraph, section, table, tiles, verdict
 from .audit_report import AuditedPartition, AuditedSegment, AuditFinding, TierAudit
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ...protocol.byte_text import rate, size
+from ...byte_text import rate, size
 from ..pages import (
     COLORS,
     Markup,
