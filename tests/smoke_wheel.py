@@ -71,10 +71,12 @@ def test_a_cluster(tierfetch_cluster):
 """A newcomer's first test, in an environment that has nothing but the extra [testing]."""
 
 SERVED: Final = """
+from types import SimpleNamespace
 from tierfetch.console import Pages
 from tierfetch.console.application import HERE, application
 from tierfetch.console.server import serve
-application(Pages(None), hosts=["localhost"], refresh_s=1)
+reader = SimpleNamespace(look=None, offsets=None, group_totals=None, group_lag=None)
+application(Pages(reader), hosts=["localhost"], refresh_s=1)
 assert {each.name for each in (HERE / "static").iterdir()} == {"console.css", "console.js"}
 """
 """The console's templates, style sheet and script are in the wheel: the application reads them when it is made."""
