@@ -136,6 +136,16 @@ async def test_ten_thousand_partitions_are_shown_fifty_at_a_time() -> None:
     assert len(answer.content) < 300_000
 
 
+async def test_the_overview_counts_hurt_partitions_and_leads_to_them() -> None:
+    hurt = (part("t", 0), part("t", 1, isr=(1,)))
+    async with browser(FakeReader(replace(overview(), partitions=hurt))) as client:
+        text = (await client.get("/")).text
+        rows = (await client.get("/api/partitions?only=hurt")).json()["partitions"]["rows"]
+    assert '<a href="/partitions?only=hurt">' in text
+    assert "1 without a leader" in text
+    assert [row["partition"]["index"] for row in rows] == [1]
+
+
 async def test_a_replicas_bar_has_words() -> None:
     async with browser(FakeReader()) as client:
         found = Outline((await client.get("/partitions")).text)
