@@ -17,6 +17,7 @@ planning    decides which replicas move where, and what to do next while they mo
 model       predicts how long replacement, rebalance and failover take.
 pipeline    reads the tier as a Spark table.
 sim         runs the production code on virtual time, under faults, and judges it.
+console     shows a cluster as a web page.
 testing     runs a cluster in the process of a test, and holds the conformance suites that a plugin author runs.
 cli         is the `tierfetch` command.
 """

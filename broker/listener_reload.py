@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping
 
 from ..protocol.net.server import Server
-from ..security.core.settings import SecurityConfigError, is_dynamic_key, listener_settings
+from ..security.core import SecurityConfigError, is_dynamic_key, listener_settings
 from .cluster.view import ClusterImage
 from .config.broker_config import BrokerConfig
 

@@ -47,9 +47,7 @@ from ..protocol.net.server import Server, ServerLimits
 from ..protocol.net.service import cancelled
 from ..protocol.start_waits import StartWaits
 from ..protocol.topics import TopicPartition
-from ..security.authorizer import Authorizer, StandardAuthorizer
-from ..security.client import open_client
-from ..security.listener import open_listener
+from ..security import Authorizer, StandardAuthorizer, open_client, open_listener
 from .cluster.lifecycle import LifecycleTimes
 from .cluster.quorum_view import QuorumClusterView, QuorumViewConfig
 from .cluster.topic_config import TopicConfigs

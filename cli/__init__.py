@@ -19,6 +19,7 @@ quorum/          is `tierfetch quorum`.
 tier/            is `tierfetch tier`.
 model/           is `tierfetch model`.
 spark/           is `tierfetch spark`.
+console/         is `tierfetch console`: a cluster as a web page.
 demo/            is `tierfetch demo`.
 reference/       writes the generated pages of `docs/`: commands, keys, APIs.
 simulate         is `tierfetch simulate`.

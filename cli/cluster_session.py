@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self, TypeVar
 from uuid import UUID
@@ -18,7 +18,7 @@ from ..protocol.messages.cluster import MetadataResponsePartition
 from ..protocol.messages.errors import WithError, WithErrorMessage
 from ..protocol.net.client import Address, BrokerUnavailableError
 from ..protocol.requests import metadata_of
-from ..security.client_file import read_client_file
+from ..security import read_client_file
 from .command_config import command_config_option, has_identity, make_client, use_identity
 from .options import addresses
 from .profiles import (
@@ -61,10 +61,14 @@ class Cluster:
 
 
 class Admin:
-    """`async with Admin(bootstrap) as admin:`; each question within `TIMEOUT_S`. OSError, KafkaError."""
+    """`async with Admin(bootstrap) as admin:`; each question within `timeout_s`. OSError, KafkaError.
 
-    def __init__(self, bootstrap: Sequence[Address]) -> None:
+    The broker that answered last is asked first, so that one that hangs costs its timeout once.
+    """
+
+    def __init__(self, bootstrap: Sequence[Address], *, timeout_s: float = TIMEOUT_S) -> None:
         self._bootstrap = list(bootstrap)
+        self._timeout_s = timeout_s
 
     async def __aenter__(self) -> Self:
         self._client = make_client()
@@ -76,16 +80,23 @@ class Admin:
     async def send(self, request: Request[ResponseT]) -> ResponseT:
         """Return the response of the first broker that has one; KafkaError if it is an error as a whole."""
         failure: OSError = BrokerUnavailableError("no broker was named")
-        for address in self._bootstrap:
+        for address in tuple(self._bootstrap):
             try:
-                return await self.send_to(address, request)
+                answer = await self.send_to(address, request)
             except OSError as error:
                 failure = error if str(address) in str(error) else BrokerUnavailableError(f"{address}: {error}")
+                continue
+            self._bootstrap.sort(key=lambda each: each != address)
+            return answer
         raise failure
+
+    def learn(self, brokers: Iterable[Address]) -> None:
+        """Ask these too, after those that are known: a long session outlives the broker that it began with."""
+        self._bootstrap += [address for address in brokers if address not in self._bootstrap]
 
     async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT:
         """Return this broker's response; KafkaError if it is an error as a whole."""
-        response = await self._client.send(address, request, timeout_s=TIMEOUT_S)
+        response = await self._client.send(address, request, timeout_s=self._timeout_s)
         check(response, f"{ApiKey(request.api_key).name} at {address}")
         return response
 
@@ -209,11 +220,13 @@ def origin_hint() -> str:
     return f" ({origin})"
 
 
-def run(bootstrap: Sequence[str], work: Callable[[Admin], Coroutine[None, None, T]]) -> T:
+def run(
+    bootstrap: Sequence[str], work: Callable[[Admin], Coroutine[None, None, T]], *, timeout_s: float = TIMEOUT_S
+) -> T:
     """`work` with an open session; what a cluster refuses is said in one line, with exit code 1."""
 
     async def session() -> T:
-        async with Admin(addresses(bootstrap)) as admin:
+        async with Admin(addresses(bootstrap), timeout_s=timeout_s) as admin:
             return await work(admin)
 
     try:

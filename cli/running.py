@@ -19,7 +19,7 @@ from ..protocol import OUTSIDE, OperatorError
 from ..protocol.net.service import cancelled
 from ..protocol.start_waits import StartWaits
 from ..remote import RemoteStorageRefusedError, look_at_tier
-from ..security.keystores import secrets_readable
+from ..security import secrets_readable
 
 if TYPE_CHECKING:
     from ..broker import Tier

@@ -40,17 +40,17 @@ from ..protocol.messages.brokers import (
 from ..protocol.net.clock import monotonic_ms
 from ..protocol.wire.stepping import Steps
 from ..quorum import (
+    RECORDS_PER_STEP,
     BufferFullError,
     CommittedBatch,
     LeaderAndEpoch,
     QuorumFailedError,
+    QuorumNode,
     SnapshotContent,
     UnexpectedOffsetError,
 )
-from ..quorum.core.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
-from ..quorum.listener import RECORDS_PER_STEP
-from ..quorum.node import QuorumNode
-from ..security.client import ClientIdentity
+from ..quorum.core import UpgradeKRaftVersionRequest, VoterChangeResponse
+from ..security import ClientIdentity
 from .core.bootstrap import first_records
 from .core.fast_failover import LOOK_INTERVAL_S, ProbeOutcome, Verdict
 from .core.machine import ControllerCore, batches

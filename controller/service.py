@@ -53,15 +53,10 @@ from ..protocol.net.dispatch import (
 )
 from ..protocol.net.service import cancelled
 from ..protocol.start_waits import listed
-from ..quorum import QuorumListener
-from ..quorum.controller_config import ControllerConfig as ProcessConfig
-from ..quorum.environment import Machine
-from ..quorum.handlers import QuorumHandlers
-from ..quorum.node import QuorumNode
-from ..quorum.service import QuorumGate, QuorumService, open_quorum
-from ..quorum.storage.bootstrap_file import read_bootstrap
-from ..security.authorizer import StandardAuthorizer
-from ..security.client import open_client
+from ..quorum import ControllerConfig as ProcessConfig
+from ..quorum import Machine, QuorumGate, QuorumHandlers, QuorumListener, QuorumNode, QuorumService, open_quorum
+from ..quorum.storage import read_bootstrap
+from ..security import StandardAuthorizer, open_client
 from .core.cluster import Asked, describe_cluster
 from .core.config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
 from .core.describe_configs import NodeConfigs, describe_configs

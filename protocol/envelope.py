@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Final, cast
 
-from ..security.principal import KafkaPrincipal
+from ..security import KafkaPrincipal
 from .api import ApiKey
 from .codec import RequestHeader, read_response, write_request
 from .errors import ErrorCode, KafkaError

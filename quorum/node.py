@@ -40,7 +40,7 @@ from ..protocol.fetch.messages import SnapshotId
 from ..protocol.net.client import Address
 from ..protocol.net.service import cancelled
 from ..protocol.start_waits import Unanswered
-from ..security.client import ClientIdentity
+from ..security import ClientIdentity
 from .core.config import RaftConfig, ReplicaConfig
 from .core.effects import (
     AppendAccepted,

@@ -23,7 +23,7 @@ from ..protocol.messages.cluster import ApiVersionsRequest
 from ..protocol.net.client import Address, BrokerUnavailableError, ClientLimits, KafkaClient
 from ..protocol.net.dialing import connect
 from ..protocol.start_waits import Unanswered
-from ..security.client import ClientIdentity
+from ..security import ClientIdentity
 from .core.effects import Send
 from .core.events import ConnectionLost, RequestFailed, ResponseReceived
 from .core.messages import (

@@ -22,10 +22,8 @@ from ..protocol.authorization.access import TopicName
 from ..protocol.authorization.gate import guarded
 from ..protocol.net.dispatch import Handler
 from ..protocol.net.server import Server, ServerLimits
-from ..security.authorizer import Authorizer
-from ..security.client import open_client
-from ..security.credentials import ScramCredentials
-from ..security.listener import open_listener
+from ..security import Authorizer, open_client, open_listener
+from ..security.core import ScramCredentials
 from .controller_config import ControllerConfig
 from .environment import Machine
 from .handlers import QuorumHandlers, api_versions_handler

@@ -42,6 +42,7 @@ import tierfetch.testing
 print("wheel", tierfetch.__version__, "works from", Path(tierfetch.__file__).parent)
 """
 MISSING: Final = {
+    "console": ["console", "--bootstrap", "127.0.0.1:1", "--port", "0"],
     "demo": ["demo"],
     "model": ["model", "replace", "--cluster", str(ROOT / "docs/examples/cluster.yaml"), "--broker", "3"],
     "spark": ["spark", "audit", "."],
@@ -49,6 +50,7 @@ MISSING: Final = {
 """A command of each extra, which names it where it is not installed."""
 RUNS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "client": [],
+    "console": [],
     "demo": [["demo", "--size", "32M", "--policy", "tier-first"]],
     "docs": [],
     "encryption": [],

@@ -75,6 +75,7 @@ def test_no_command_needs_an_extra_to_explain_itself_or_ends_in_a_traceback(tmp_
 @pytest.mark.parametrize(
     ("arguments", "extra", "module"),
     [
+        (["console", "--bootstrap", "127.0.0.1:1", "--port", "0"], "console", "starlette"),
         (["demo", "--size", "64M"], "demo", "confluent_kafka"),
         (["model", "failover", "--cluster", "x", "--broker", "1"], "model", "numpy"),
         (["spark", "audit", "x"], "spark", "pyspark"),

@@ -59,12 +59,18 @@ from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
 from ...protocol.start_waits import Limit, StartWaits, listed
 from ...protocol.topics import TopicIdPartition
 from ...protocol.wire.stepping import Steps
-from ...quorum import CommittedBatch, LeaderAndEpoch, ReplicaKey, SnapshotContent
-from ...quorum.controller_config import QuorumKeys
-from ...quorum.environment import Machine
-from ...quorum.node import QuorumNode, open_replica
-from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
-from ...security.client import ClientIdentity
+from ...quorum import (
+    CommittedBatch,
+    LeaderAndEpoch,
+    Machine,
+    QuorumKeys,
+    QuorumNode,
+    ReplicaKey,
+    SnapshotContent,
+    open_replica,
+)
+from ...quorum.storage import FormatOrder, format_directories, new_directory_id
+from ...security import ClientIdentity
 from ..core.metadata_view import MetadataView
 from .controller_channel import ControllerChannel, ControllerUnavailableError
 from .directory_assignments import DirectoryAssignments

@@ -6,7 +6,7 @@ dynamic_configs  checks a dynamic config on the controller before it is written.
 
 from __future__ import annotations
 
-from .broker_config import DYNAMIC_KEYS, KEYS, BrokerConfig, load, parse
+from .broker_config import DYNAMIC_KEYS, KEYS, BrokerConfig, load_broker_config, parse_broker_config
 from .dynamic_configs import check_dynamic_configs
 
 __all__ = [
@@ -14,6 +14,6 @@ __all__ = [
     "KEYS",
     "BrokerConfig",
     "check_dynamic_configs",
-    "load",
-    "parse",
+    "load_broker_config",
+    "parse_broker_config",
 ]

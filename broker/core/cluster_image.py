@@ -11,9 +11,8 @@ from uuid import UUID
 
 from ...controller import ClientQuotas, directory_of
 from ...protocol.topics import TopicIdPartition, TopicPartition
-from ...security.acls import Acls
-from ...security.credentials import ScramCredentials
-from ...security.principal import SecurityProtocol
+from ...security import SecurityProtocol
+from ...security.core import Acls, ScramCredentials
 
 NO_LEADER = -1
 

@@ -31,7 +31,7 @@ from ...controller import PartitionRegistration as RegisteredPartition
 from ...controller.records import decode_record
 from ...protocol.topics import interned_id
 from ...protocol.wire.stepping import Steps, run_to_end
-from ...security.principal import SecurityProtocol
+from ...security import SecurityProtocol
 from .cluster_image import BrokerRegistration, ClusterImage, EndPoint, PartitionRegistration, TopicImage
 
 _PROTOCOLS = frozenset(map(int, SecurityProtocol))

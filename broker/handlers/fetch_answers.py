@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from ...fetcher.core import DivergingEpoch, LeaderView, Refuse
-from ...log.core import index
+from ...log.core import AbortedTransaction as LoggedTransaction
 from ...protocol.errors import ErrorCode
 from ...protocol.fetch.messages import (
     NO_READ_REPLICA,
@@ -25,7 +25,7 @@ def served(
     wanted: FetchPartition,
     view: LeaderView,
     records: Part | None = b"",
-    aborted: Iterable[index.AbortedTransaction] | None = None,
+    aborted: Iterable[LoggedTransaction] | None = None,
 ) -> FetchPartitionResponse:
     """Return the answer with these records; `aborted` are the aborted transactions among them for `read_committed`."""
     transactions = None

@@ -32,13 +32,14 @@ class Warming:
 @dataclass(frozen=True, slots=True)
 class LocalState:
     """One broker's local bytes, its replicas that are being filled, those that are thin with the milliseconds until
-    they are warm at the latest, and those whose log does not let them serve.
+    they are warm at the latest, those whose log does not let them serve, and the bytes of each.
     """
 
     size_bytes: int
     warming: dict[TopicPartition, Warming]
     warm_in_ms: dict[TopicPartition, int] = field(default_factory=dict)
     out_of_service: frozenset[TopicPartition] = frozenset()
+    sizes: dict[TopicPartition, int] = field(default_factory=dict)
 
     def total_warming(self) -> Warming | None:
         if not self.warming:
@@ -65,7 +66,8 @@ async def local_state(admin: Admin, broker: Address) -> LocalState | None:
     warming = {name: found for name, part in parts if (found := _warming(part)) is not None}
     warm_in_ms = {name: part.warm_in_ms for name, part in parts if part.warm_in_ms != NOT_THIN}
     out_of_service = frozenset(name for name, part in parts if part.is_out_of_service)
-    return LocalState(sum(part.partition_size for _, part in parts), warming, warm_in_ms, out_of_service)
+    sizes = {name: part.partition_size for name, part in parts if not part.is_future_key}
+    return LocalState(sum(part.partition_size for _, part in parts), warming, warm_in_ms, out_of_service, sizes)
 
 
 def _warming(part: DescribeLogDirsPartition) -> Warming | None:

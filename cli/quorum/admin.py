@@ -23,7 +23,7 @@ from ...protocol.messages.quorum import (
 )
 from ...protocol.net.client import Address
 from ...protocol.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS, cluster_of
-from ...security.client import ClientIdentity
+from ...security import ClientIdentity
 from ..command_config import make_client
 
 TIMEOUT_S: Final = 15.0
@@ -32,7 +32,7 @@ ANSWER_TIMEOUT_S: Final = 2.0
 RETRY_S: Final = 0.1
 _CONTROLLERS: Final = cluster_of(CONTROLLER_ENDPOINTS)
 _BROKERS: Final = cluster_of(BROKER_ENDPOINTS)
-_METADATA_LOG: Final = DescribeQuorumRequest(
+METADATA_LOG: Final = DescribeQuorumRequest(
     topics=(
         DescribeQuorumRequestTopicData(
             topic_name="__cluster_metadata", partitions=(DescribeQuorumRequestPartitionData(partition_index=0),)
@@ -97,7 +97,7 @@ class QuorumAdmin:
 
     async def describe(self) -> DescribeQuorumResponsePartitionData:
         """The partition of DescribeQuorum, as the leader says it. KafkaError, NoLeaderError."""
-        answer = await self.ask_leader(_METADATA_LOG)
+        answer = await self.ask_leader(METADATA_LOG)
         return answer.topics[0].partitions[0]
 
     async def ask_leader(self, request: Request[AnswerT]) -> AnswerT:

@@ -22,7 +22,7 @@ from ...protocol.messages.quorum import (
     RemoveRaftVoterResponse,
 )
 from ...protocol.net.client import Address
-from ...quorum.controller_config import load
+from ...quorum import load_controller_config
 from ..cluster_session import is_cluster_named, named_servers, origin_hint, profile_option
 from ..command_config import command_config_option
 from ..options import addresses, json_option, report, table_console
@@ -154,7 +154,7 @@ def add(servers: Servers, path: Path, as_json: bool) -> None:
       tierfetch quorum add --config new-controller.properties
     """
     try:
-        config, _ = load(path)
+        config, _ = load_controller_config(path)
         file = config.metadata_directory / META_PROPERTIES
         properties = decode_meta_properties(file.read_bytes(), name=str(file))
     except FAULTS as error:

@@ -13,8 +13,7 @@ from pydantic.fields import FieldInfo
 
 from ...broker.config import DYNAMIC_KEYS, KEYS, BrokerConfig
 from ...log.core import INT32_MAX, INT64_MAX, TOPIC_CONFIG_TYPES, LogConfig, as_text, config_types
-from ...quorum.controller_config import KEYS as CONTROLLER_KEYS
-from ...quorum.controller_config import ControllerConfig
+from ...quorum import CONTROLLER_KEYS, ControllerConfig
 from .tables import table
 
 HEAD = """# Keys

@@ -26,7 +26,7 @@ from ...protocol.wire.config_resources import (
     ResourceType,
     describe_configs_response,
 )
-from ...quorum.controller_config import ControllerConfig
+from ...quorum import ControllerConfig
 from .state import ControllerState
 
 _NODE_TYPES: Final = config_types(ControllerConfig)

@@ -33,7 +33,7 @@ from ...protocol.net.client import Address, KafkaClient
 from ...protocol.records import CONTROL_BYTES_MAX, iter_batches, skim_records
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.requests import metadata_of, offsets_of
-from ...security.client_file import read_client_file
+from ...security import read_client_file
 from ..core.batch_table import OFFSET_END
 
 T = TypeVar("T")

@@ -22,8 +22,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Final
 
-from ...controller import WarmingPolicy
-from ...controller.service import ControllerService
+from ...controller import ControllerService, WarmingPolicy
 from ...protocol import TopicIdPartition, TopicPartition
 from ...protocol.net.client import Address
 from ..faults.injector import FaultInjector

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...broker import Broker, CombinedConfig, NodeEnvironment, open_combined
-from ...controller.service import ControllerService
+from ...controller import ControllerService
 from ...protocol.net.service import Service
 from ...quorum import QuorumListener
 from ..machine.host import Host

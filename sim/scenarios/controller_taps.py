@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator
 
-from ...controller import MetadataImage, PartitionKey
-from ...controller.service import ControllerService
+from ...controller import ControllerService, MetadataImage, PartitionKey
 from ...protocol import ApiKey
 from ...protocol.messages.brokers import (
     AlterPartitionRequest,

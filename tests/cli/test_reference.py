@@ -11,7 +11,7 @@ from tierfetch.cli.reference import PAGES, apis_page, commands_page, configs_pag
 from tierfetch.cli.reference.tables import table
 from tierfetch.log.core import TOPIC_CONFIG_TYPES
 from tierfetch.protocol.api import ApiKey
-from tierfetch.quorum.controller_config import KEYS as CONTROLLER_KEYS
+from tierfetch.quorum import CONTROLLER_KEYS
 from tierfetch.tests.command_tree import commands
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -28,7 +28,6 @@ from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.net.server import Server
 from tierfetch.protocol.net.slicing import ELEMENT_BYTES
-from tierfetch.security.acls import Acls
 from tierfetch.security.authorizer import StandardAuthorizer
 from tierfetch.security.client import ClientIdentity
 from tierfetch.security.core.acl import (
@@ -40,8 +39,9 @@ from tierfetch.security.core.acl import (
     ResourcePattern,
     ResourceType,
 )
+from tierfetch.security.core.acls import Acls
+from tierfetch.security.core.credentials import ScramCredentials
 from tierfetch.security.core.settings import client_settings, listener_settings
-from tierfetch.security.credentials import ScramCredentials
 from tierfetch.security.listener import ListenerIdentity
 from tierfetch.security.principal import SecurityProtocol
 
