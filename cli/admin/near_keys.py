@@ -14,7 +14,7 @@ from typing import Final
 
 from ...log.core import TOPIC_CONFIG_TYPES
 from ...protocol import ErrorCode, KafkaError
-from ...protocol.wire.config_resources import ResourceType
+from ...protocol.wire import ResourceType
 
 CUTOFF: Final = 0.8
 """The similarity from which on a key is named, as for the keys of a broker's file."""

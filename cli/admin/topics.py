@@ -21,7 +21,7 @@ from ...protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from ...protocol.wire.config_resources import ResourceType
+from ...protocol.wire import ResourceType
 from ..cluster_session import Admin, ListedTopic, bootstrap_option, check, run
 from ..model.quantities import count as counted
 from ..options import json_option, pairs, report, table_console, yes_option

@@ -9,7 +9,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Self, TypeVar
 
-from ...protocol import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS, ApiKey, ErrorCode, KafkaError, RetriableError, cluster_of
+from ...protocol import (
+    BROKER_ENDPOINTS,
+    CONTROLLER_ENDPOINTS,
+    ApiKey,
+    ErrorCode,
+    KafkaError,
+    RetriableError,
+    cluster_of,
+)
 from ...protocol.messages import Request
 from ...protocol.messages.cluster import DescribeClusterResponse
 from ...protocol.messages.quorum import (
