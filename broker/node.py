@@ -369,6 +369,7 @@ class _Composition:
             warming=dict if warmer is None else (lambda: warmer.progress),
             warm_in_ms=self._thin.warm_in_ms,
             out_of_service=self._hosted.out_of_service,
+            tier_errors=dict if tier is None else tier.manager.errors,
             move=self._moves.request,
         )
         services = HandlerServices(

@@ -294,6 +294,7 @@ def _disk(state: LocalState) -> Disk:
             warming_seconds_left=None if warming is None else warming.seconds_left,
             warm_in_ms=state.warm_in_ms.get(name),
             is_out_of_service=name in state.out_of_service,
+            tier_error=state.tier_errors.get(name),
         )
     return disk
 
