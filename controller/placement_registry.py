@@ -15,8 +15,7 @@ from pydantic import BaseModel
 from ..plugin_options import parse_options
 from ..plugin_registry import REPLICA_PLACEMENT, is_built_in, load_plugin
 from ..protocol import ErrorCode, KafkaError
-from .core.placement import PlaceableBroker, Placer, ReplicaPlacement, broken_placement, check_brokers
-from .core.state import RandomSource
+from .core.placement import PlaceableBroker, Placer, RandomSource, ReplicaPlacement, broken_placement, check_brokers
 
 _log = logging.getLogger(__name__)
 

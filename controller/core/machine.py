@@ -73,12 +73,13 @@ from .features import update_features
 from .leader_election import balance_leaders, complete_reassignments, elect_leaderless, elect_leaders, return_leaders
 from .leader_returns import LeaderReturns
 from .partition_counts import create_partitions
+from .placement import RandomSource
 from .quotas.alter import alter_client_quotas
 from .quotas.mutations import MutationClient, MutationQuotas, free_of_charge
 from .reassignment import alter_partition_reassignments, list_partition_reassignments
 from .security.acls import create_acls, delete_acls
 from .security.scram import alter_user_scram_credentials
-from .state import UNCLEAN_KEY, ControllerResult, ControllerState, Moment, RandomSource
+from .state import UNCLEAN_KEY, ControllerResult, ControllerState, Moment
 from .thin import NOTHING_REPLAYED
 from .topics import create_topics, delete_topics
 

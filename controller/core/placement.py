@@ -13,16 +13,23 @@ A broker without a rack is in the rack None.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, MutableSequence, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
+from typing import ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 from ...plugin_options import PluginConfig
 from ...protocol import ErrorCode, KafkaError
 from ..image.registrations import BrokerRegistration
 
-if TYPE_CHECKING:
-    from .state import RandomSource
+_Item = TypeVar("_Item")
+
+
+class RandomSource(Protocol):
+    """What decisions need of `random.Random`."""
+
+    def shuffle(self, x: MutableSequence[_Item], /) -> None: ...
+    def randrange(self, start: int, /) -> int: ...
+    def getrandbits(self, k: int, /) -> int: ...
 
 
 class PlaceableBroker(NamedTuple):

@@ -6,9 +6,9 @@ fresh session, and learns the rest from heartbeats; until then a replica counts 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableSequence, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 from uuid import UUID
 
 from ...protocol import ErrorCode, KafkaError
@@ -16,6 +16,7 @@ from ..image.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from ..image.registrations import BrokerRegistration, PartitionKey, PartitionRegistration, is_reserved_directory
 from ..records import MetadataRecord
 from .config import TIERFETCH_VERSION, ControllerConfig
+from .placement import RandomSource
 from .quotas.mutations import Charge, free_of_charge
 from .sessions import BrokerSessions
 from .thin import ThinReplicas, Warmth
@@ -25,14 +26,6 @@ TIERED_KEY = "remote.storage.enable"
 LOST_DIRECTORY = UUID(int=1)
 _Item = TypeVar("_Item")
 ResponseT_co = TypeVar("ResponseT_co", covariant=True)
-
-
-class RandomSource(Protocol):
-    """What decisions need of `random.Random`."""
-
-    def shuffle(self, x: MutableSequence[_Item], /) -> None: ...
-    def randrange(self, start: int, /) -> int: ...
-    def getrandbits(self, k: int, /) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
