@@ -20,7 +20,7 @@ FUZZ_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers docs wheel test-faults test-secure test-abuse fuzz test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench release clean
+.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers docs wheel test-faults test-secure test-abuse fuzz fuzz-parsers install-fuzz test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -66,6 +66,19 @@ test-abuse: install ## Hostile clients at a broker and a controller, an honest o
 
 fuzz: install ## Requests of any content at a broker and a controller that have a cluster's state (FUZZ_SECONDS, FUZZ_SEED)
 	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest -q tests/abuse/test_fuzz.py -m abuse -s
+
+fuzz-parsers: install-fuzz ## What comes from clients, leaders, the tier and the disk, guided by coverage (Atheris; FUZZ_SECONDS)
+	$(BIN)/python -m tierfetch.tests.fuzz.all_targets $(FUZZ_SECONDS)
+
+install-fuzz: $(VENV)/.fuzz
+
+$(VENV)/.fuzz: $(STAMP)
+ifneq ($(UV),)
+	$(UV) pip install -q --python $(BIN)/python -c constraints.txt --group fuzz
+else
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --group fuzz
+endif
+	@touch $@
 
 test-interop: install ## Against Apache Kafka 4.3.0 (needs Java 17+ and Maven, or says why it skips)
 	$(BIN)/python -m pytest -q tests/interop -m interop --timeout 600

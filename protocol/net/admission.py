@@ -1,6 +1,8 @@
 """Which connections a listener accepts: their number, their number by address, and their rate.
 
-The rate is that of Kafka's `max.connection.creation.rate`: connections a second, saved up for one second at most.
+The rate is that of Kafka's `max.connection.creation.rate`: connections a second, saved up for one second at most. As in
+Kafka, a connection that its address's limit refuses counts in it; one that `max.connections` refuses does not, as Kafka
+accepts none while that limit is reached.
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ class Admission:
         limits = self._limits
         if self.total >= limits.connections_max:
             return f"{self.total} are connected (max.connections)"
-        if self._by_address[address] >= limits.connections_per_ip_max:
-            return f"{self._by_address[address]} of its address are connected (max.connections.per.ip)"
         if not self._take_from_rate(now_s):
             return f"more than {limits.connection_rate_max} came within a second (max.connection.creation.rate)"
+        if self._by_address[address] >= limits.connections_per_ip_max:
+            return f"{self._by_address[address]} of its address are connected (max.connections.per.ip)"
         self._by_address[address] += 1
         return None
 

@@ -127,8 +127,9 @@ class SnapshotLoader:
             raise SnapshotError(f"the checksum of section {self._count} is wrong")
         try:
             return self._take(body)
-        except (struct.error, IndexError, ValueError, AssertionError) as error:
-            raise SnapshotError(f"section {self._count}: {error}") from error
+        except (struct.error, LookupError, ArithmeticError, ValueError, AssertionError) as error:
+            # What no ledger can hold: an impossible state or offset is damage too, whatever notices it.
+            raise SnapshotError(f"section {self._count}: {error!r}") from error
 
     def _take(self, body: bytes) -> bool:
         kind = body[0]

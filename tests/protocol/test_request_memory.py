@@ -228,23 +228,35 @@ async def test_one_connection_holds_a_part_of_the_memory_only() -> None:
 
 
 def test_connections_are_limited_by_number_by_address_and_by_rate() -> None:
-    admission = Admission(ServerLimits(connections_max=4, connections_per_ip_max=2, connection_rate_max=3))
+    admission = Admission(ServerLimits(connections_max=4, connections_per_ip_max=2, connection_rate_max=4))
     assert [admission.accept("a", 0), admission.accept("a", 0)] == [None, None]
     assert admission.accept("a", 0) == "2 of its address are connected (max.connections.per.ip)"
     assert admission.accept("b", 0) is None
-    assert admission.accept("b", 0) == "more than 3 came within a second (max.connection.creation.rate)"
-    assert admission.accept("b", 0.34) is None
+    assert admission.accept("b", 0) == "more than 4 came within a second (max.connection.creation.rate)"
+    assert admission.accept("b", 0.26) is None
     assert admission.accept("c", 9) == "4 are connected (max.connections)"
     admission.ended("a")
     assert (admission.accept("c", 9), admission.total) == (None, 4)
 
 
-async def test_a_connection_refused_for_its_number_counts_in_its_addresses_rate_and_takes_no_others_place() -> None:
-    limits = ServerLimits(connections_per_ip_max=1, connection_rate_max=2)
-    server = Server({}, listener_name="TEST", limits=limits)
+def test_a_connection_refused_for_its_address_counts_in_the_rate_and_one_refused_for_the_number_does_not() -> None:
+    admission = Admission(ServerLimits(connections_max=2, connections_per_ip_max=1, connection_rate_max=3))
+    assert admission.accept("a", 0) is None
+    assert admission.accept("a", 0) == "1 of its address are connected (max.connections.per.ip)"
+    assert admission.accept("b", 0) is None
+    assert admission.accept("c", 0) == "2 are connected (max.connections)"
+    admission.ended("b")
+    assert admission.accept("c", 0) == "more than 3 came within a second (max.connection.creation.rate)"
+
+
+async def test_a_connection_above_its_addresses_quota_takes_nothing_from_the_rate() -> None:
+    server = Server({}, listener_name="TEST", limits=ServerLimits(connection_rate_max=1))
     counted: list[str] = []
-    server.address_quota = counted.append
-    assert server.admit("a") is None
-    assert [server.admit("a"), server.admit("a")] == ["1 of its address are connected (max.connections.per.ip)"] * 2
-    assert server.admit("b") is None
-    assert counted == ["a", "a", "a", "b"]
+
+    def quota(address: str) -> str | None:
+        counted.append(address)
+        return "above its quota" if address == "a" else None
+
+    server.address_quota = quota
+    assert [server.admit("a"), server.admit("a"), server.admit("b")] == ["above its quota"] * 2 + [None]
+    assert counted == ["a", "a", "b"]
