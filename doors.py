@@ -1,6 +1,6 @@
 """A folder's `__init__` that imports a name when it is asked for.
 
-A folder is entered by its `__init__` (`tests/test_tidy.py`). Python runs that file for every module below it, so what
+A folder is entered by its `__init__` (`tests/test_doors.py`). Python runs that file for every module below it, so what
 it imports is paid by everybody who wants one format or one decision. Where this is much, the `__init__` imports its
 names for type checkers alone, and this finds them at run time.
 """

@@ -19,10 +19,14 @@ from typing import Final
 from tierfetch.broker import NodeEnvironment
 from tierfetch.cli.local_quorum import LocalQuorum
 from tierfetch.log.disk import OsDisk
-from tierfetch.quorum import CommittedBatch, LeaderAndEpoch, SnapshotContent
-from tierfetch.quorum.controller_config import parse
-from tierfetch.quorum.node import QuorumNode
-from tierfetch.quorum.service import open_quorum
+from tierfetch.quorum import (
+    CommittedBatch,
+    LeaderAndEpoch,
+    QuorumNode,
+    SnapshotContent,
+    open_quorum,
+    parse_controller_config,
+)
 
 from .measure import Results
 from .systems import System
@@ -70,7 +74,9 @@ class _Leads:
 
 
 async def _measure(quorum: LocalQuorum, results: Results, name: str) -> None:
-    config, _ = parse(quorum.properties(LEADER) | {"controller.quorum.election.timeout.ms": "300"}, "bench")
+    config, _ = parse_controller_config(
+        quorum.properties(LEADER) | {"controller.quorum.election.timeout.ms": "300"}, "bench"
+    )
     disk = OsDisk()
     leads = _Leads()
     async with open_quorum(config, NodeEnvironment(disk=disk, rng=random.Random(LEADER))) as service:

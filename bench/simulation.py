@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from tierfetch.broker import Broker, open_broker
-from tierfetch.broker.config import parse
+from tierfetch.broker.config import parse_broker_config
 from tierfetch.protocol import ErrorCode, TopicPartition
 from tierfetch.protocol.messages.topics import (
     CreatableReplicaAssignment,
@@ -31,9 +31,9 @@ from tierfetch.protocol.messages.topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.protocol.net import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches
-from tierfetch.quorum.node import QuorumNode
+from tierfetch.quorum import QuorumNode
 from tierfetch.sim.judges.core.history import ACKS_ALL
 from tierfetch.sim.judges.core.judge import Judges
 from tierfetch.sim.judges.core.truth import ClusterTruth
@@ -44,6 +44,7 @@ from tierfetch.sim.machine.clock import EPOCH_MS
 from tierfetch.sim.machine.costs import Costs
 from tierfetch.sim.machine.process import Process
 from tierfetch.sim.machine.world import World
+from tierfetch.sim.scenarios import run_seed
 from tierfetch.sim.scenarios.client import SimClient
 from tierfetch.sim.scenarios.controllers import (
     CLUSTER_ID,
@@ -53,7 +54,6 @@ from tierfetch.sim.scenarios.controllers import (
     controller_host,
     open_controller_process,
 )
-from tierfetch.sim.scenarios.runner import run_seed
 
 from .measure import Results
 from .systems import TIERFETCH, System
@@ -225,7 +225,7 @@ class SteadyCluster:
             "controller.quorum.bootstrap.servers": ",".join(f"{host}:{CONTROLLER_PORT}" for host in CONTROLLERS),
             "replica.fetch.wait.max.ms": str(WAIT_MS),
         }
-        config, warnings = parse(properties, name)
+        config, warnings = parse_broker_config(properties, name)
         assert not warnings, warnings
         await self._world.host(name).start(lambda machine: open_broker(config, machine))
 

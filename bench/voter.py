@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 
 from tierfetch.broker import NodeEnvironment
-from tierfetch.quorum.controller_config import load
-from tierfetch.quorum.service import open_quorum
+from tierfetch.quorum import load_controller_config, open_quorum
 
 
 async def main(config_path: str) -> None:
-    config, _ = load(Path(config_path))
+    config, _ = load_controller_config(Path(config_path))
     async with open_quorum(config, NodeEnvironment()) as service:
         await service.begin()
         await service.node.failed

@@ -20,14 +20,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
-from ..controller.service import ControllerService, open_controller
+from ..controller import ControllerService, open_controller
 from ..plugin_registry import REPLICA_PLACEMENT
-from ..protocol.start_waits import StartWaits
-from ..quorum import QuorumListener, controller_config
-from ..quorum.controller_config import ControllerConfig
-from ..quorum.storage.formatting import identify
-from ..security.core.settings import is_security_key
-from .config.broker_config import KEYS, BrokerConfig, parse
+from ..protocol import StartWaits
+from ..quorum import CONTROLLER_KEYS, ControllerConfig, QuorumListener, parse_controller_config
+from ..quorum.storage import identify
+from ..security.core import is_security_key
+from .config.broker_config import KEYS, BrokerConfig, parse_broker_config
 from .config.dynamic_configs import check_dynamic_configs
 from .environment import NodeEnvironment
 from .node import Broker, make_quorum_view, no_broker, open_broker
@@ -44,16 +43,14 @@ class CombinedConfig:
 
 def parse_combined(properties: Mapping[str, str], source: str) -> tuple[CombinedConfig, list[str]]:
     """Return what each role takes, and warnings for keys that belong to neither. Raise ConfigError."""
-    only_controller = controller_config.KEYS - KEYS
+    only_controller = CONTROLLER_KEYS - KEYS
     placement = {key for key in properties if key.startswith(REPLICA_PLACEMENT.prefix)}
     of_broker = {key: value for key, value in properties.items() if key not in only_controller | placement}
     of_controller = {
-        key: value
-        for key, value in properties.items()
-        if key in controller_config.KEYS | placement or is_security_key(key)
+        key: value for key, value in properties.items() if key in CONTROLLER_KEYS | placement or is_security_key(key)
     }
-    broker, warnings = parse(of_broker, source)
-    return CombinedConfig(controller_config.parse(of_controller, source)[0], broker), warnings
+    broker, warnings = parse_broker_config(of_broker, source)
+    return CombinedConfig(parse_controller_config(of_controller, source)[0], broker), warnings
 
 
 @dataclass(frozen=True, eq=False)

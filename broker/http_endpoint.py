@@ -25,13 +25,8 @@ from typing import Final
 
 import h11
 
-from ..security.core import plain
-from ..security.core.mechanism import Accepted
-from ..security.core.node import OPEN_METRICS, is_loopback
-from ..security.core.settings import ListenerSettings
-from ..security.credentials import ScramCredentials
-from ..security.listener import ListenerIdentity
-from ..security.principal import SecurityProtocol
+from ..security import ListenerIdentity, SecurityProtocol
+from ..security.core import OPEN_METRICS, PLAIN, Accepted, ListenerSettings, ScramCredentials, is_loopback
 
 REQUEST_HEAD_MAX: Final = 16 * 1024
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -163,7 +158,7 @@ class HttpEndpoint:
         identity = self._identity
         if identity is None or not identity.mechanisms:
             return True
-        return isinstance(identity.authentication(plain.MECHANISM).step(_basic(request)), Accepted)
+        return isinstance(identity.authentication(PLAIN).step(_basic(request)), Accepted)
 
     async def _delay(self, task: asyncio.Task[None]) -> None:
         """Have whoever guesses passwords wait, outside of the requests that count. ConnectionAbortedError if too many

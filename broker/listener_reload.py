@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from ..protocol.net.server import Server
-from ..security.core.settings import SecurityConfigError, is_dynamic_key, listener_settings
+from ..protocol.net import Server
+from ..security.core import SecurityConfigError, is_dynamic_key, listener_settings
 from .cluster.view import ClusterImage
 from .config.broker_config import BrokerConfig
 

@@ -14,10 +14,10 @@ from ..fetcher import (
     FetcherConfig,
     ReplicaFetcher,
 )
-from ..protocol.fetch.messages import HIGH_WATERMARK_UNKNOWN, LOCAL_LOG_START_UNKNOWN
-from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
-from ..protocol.topics import TopicIdPartition
-from ..security.client import ClientIdentity
+from ..protocol import TopicIdPartition
+from ..protocol.fetch import HIGH_WATERMARK_UNKNOWN, LOCAL_LOG_START_UNKNOWN
+from ..protocol.net import Address, BrokerUnavailableError, KafkaClient
+from ..security import ClientIdentity
 from .cluster.topic_config import TopicConfigs
 from .cluster.view import ClusterImage, ClusterView
 from .config.broker_config import BrokerConfig

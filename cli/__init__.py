@@ -19,7 +19,9 @@ quorum/          is `tierfetch quorum`.
 tier/            is `tierfetch tier`.
 model/           is `tierfetch model`.
 spark/           is `tierfetch spark`.
+console/         is `tierfetch console`: a cluster as a web page.
 demo/            is `tierfetch demo`.
+reference/       writes the generated pages of `docs/`: commands, keys, APIs.
 simulate         is `tierfetch simulate`.
 dump_log         is `tierfetch dump-log`.
 dump_rows        prints the files of a log as text or JSON.

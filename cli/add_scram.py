@@ -12,12 +12,12 @@ import secrets
 from base64 import b64decode
 from typing import Final
 
-from ..controller.core.security.scram import record_of
+from ..controller import scram_record_of
 from ..controller.records import encode_record
-from ..security.core.scram import (
-    ITERATIONS_MAX,
-    ITERATIONS_MIN,
-    SALT_BYTES,
+from ..security.core import (
+    SCRAM_ITERATIONS_MAX,
+    SCRAM_ITERATIONS_MIN,
+    SCRAM_SALT_BYTES,
     ScramType,
     credential_of_salted_password,
     make_credential,
@@ -40,18 +40,18 @@ def scram_record(text: str) -> bytes:
     name, password, salted = (fields.get(key, "") for key in ("name", "password", "saltedpassword"))
     if not name or bool(password) == bool(salted):
         raise ValueError(f"{OPTION}: expected name=, and one of password= and saltedpassword=")
-    iterations = fields.get("iterations", str(ITERATIONS_MIN))
-    if not iterations.isdecimal() or not ITERATIONS_MIN <= int(iterations) <= ITERATIONS_MAX:
-        raise ValueError(f"{OPTION}: expected iterations from {ITERATIONS_MIN} to {ITERATIONS_MAX}")
+    iterations = fields.get("iterations", str(SCRAM_ITERATIONS_MIN))
+    if not iterations.isdecimal() or not SCRAM_ITERATIONS_MIN <= int(iterations) <= SCRAM_ITERATIONS_MAX:
+        raise ValueError(f"{OPTION}: expected iterations from {SCRAM_ITERATIONS_MIN} to {SCRAM_ITERATIONS_MAX}")
     if salted and "salt" not in fields:
         raise ValueError(f"{OPTION}: saltedpassword= needs the salt= that it was made with")
-    salt = _bytes(fields["salt"], "salt") if "salt" in fields else secrets.token_bytes(SALT_BYTES)
+    salt = _bytes(fields["salt"], "salt") if "salt" in fields else secrets.token_bytes(SCRAM_SALT_BYTES)
     if salted:
         password_bytes = _bytes(salted, "saltedpassword")
         credential = credential_of_salted_password(type_, password_bytes, salt, int(iterations))
     else:
         credential = make_credential(type_, password, salt, int(iterations))
-    return encode_record(record_of(name, type_, credential))
+    return encode_record(scram_record_of(name, type_, credential))
 
 
 def _bytes(text: str, field: str) -> bytes:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from ..broker.config import BrokerConfig, load
-from ..protocol.start_waits import StartWaits
+from ..broker.config import BrokerConfig, load_broker_config
+from ..protocol import StartWaits
 from .running import StopError, looking_at, node_options, run_node, serving, stop_signals, until_stopped
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ def broker(path: Path, log_level: str) -> None:
     Exit code 1 says that the broker could not start, had to stop by itself, or could not stop in order; the last line
     of the log says why.
     """
-    run_node(path, log_level, load, run)
+    run_node(path, log_level, load_broker_config, run)
 
 
 async def run(config: BrokerConfig) -> int:

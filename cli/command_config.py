@@ -15,10 +15,9 @@ from typing import Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from ..protocol.net.client import KafkaClient
-from ..security.client import ClientIdentity
-from ..security.client_file import OPTION, read_client_file
-from ..security.core.settings import SecurityConfigError
+from ..protocol.net import KafkaClient
+from ..security import COMMAND_CONFIG, ClientIdentity, read_client_file
+from ..security.core import SecurityConfigError
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -31,7 +30,7 @@ VARIABLE: Final = "TIERFETCH_COMMAND_CONFIG"
 def command_config_option(command: Command) -> Command:
     """Add the option to a command; the command's function does not get it."""
     return click.option(
-        OPTION,
+        COMMAND_CONFIG,
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
         expose_value=False,

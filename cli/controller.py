@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from ..protocol.start_waits import StartWaits
-from ..quorum.controller_config import ControllerConfig, load
+from ..protocol import StartWaits
+from ..quorum import ControllerConfig, load_controller_config
 from .running import StopError, node_options, reporting, run_node, serving, stop_signals, until_stopped
 
 _log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ def controller(path: Path, log_level: str) -> None:
 
     Exit code 1 says that it could not start, or that it had to stop by itself; the last line of the log says why.
     """
-    run_node(path, log_level, load, run)
+    run_node(path, log_level, load_controller_config, run)
 
 
 async def run(config: ControllerConfig) -> int:
@@ -50,7 +50,7 @@ async def run(config: ControllerConfig) -> int:
 async def _serve(config: ControllerConfig) -> int:
     from ..broker import PAUSES, NodeEnvironment, monitoring_endpoint
     from ..broker.config import check_dynamic_configs
-    from ..controller.service import open_controller
+    from ..controller import open_controller
     from ..plugin_options import PluginError
     from ..quorum import QuorumStartError
 

@@ -36,7 +36,7 @@ from ..protocol.records import (
     iter_records,
     parse_header,
 )
-from ..quorum.storage.snapshot_file import parse_snapshot_name
+from ..quorum.storage import parse_snapshot_name
 from .control_text import control_text
 
 Row = dict[str, object]

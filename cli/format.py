@@ -13,9 +13,8 @@ import click
 from ..broker import NodeEnvironment
 from ..log.core import parse_host_and_port
 from ..protocol import OUTSIDE, OperatorError, uuid_from_text
-from ..quorum import Endpoint, ReplicaKey, VoterNode, VoterSet
-from ..quorum.controller_config import ControllerConfig, load
-from ..quorum.storage.formatting import FormatOrder, FormatResult, format_directories, new_directory_id
+from ..quorum import ControllerConfig, Endpoint, ReplicaKey, VoterNode, VoterSet, load_controller_config
+from ..quorum.storage import FormatOrder, FormatResult, format_directories, new_directory_id
 from . import add_scram
 from .options import json_option
 
@@ -76,7 +75,7 @@ def format_command(
     """
     try:
         _uuid("--cluster-id", cluster_id)
-        config, _ = load(path)
+        config, _ = load_controller_config(path)
         order = format_order(config, cluster_id, standalone=standalone, initial=initial, without=without)
         order = order.with_records(tuple(map(add_scram.scram_record, scram)))
         result = asyncio.run(run_format(order, ignore_formatted=ignore_formatted))

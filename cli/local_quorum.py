@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..log.core import META_PROPERTIES, decode_meta_properties
-from ..protocol.net.client import Address
-from ..quorum.controller_config import load
+from ..protocol.net import Address
+from ..quorum import load_controller_config
 from .format import format_order, run_format
 from .local_nodes import TIERFETCH, LocalNodes, NodeFailedError
 from .local_security import LocalSecurity
@@ -101,7 +101,7 @@ class LocalQuorum(LocalNodes):
 
     def format(self, node: int) -> None:
         """As `tierfetch format --ignore-formatted` does it."""
-        config, _ = load(self.config_file(node))
+        config, _ = load_controller_config(self.config_file(node))
         is_first = node == self.nodes[0]
         order = format_order(
             config,

@@ -22,8 +22,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from ..security.client import ClientIdentity
-from ..security.client_file import read_client_file
+from ..security import ClientIdentity, read_client_file
 from .add_scram import scram_record
 from .certificates import make_authority, make_certificate
 from .command_config import VARIABLE

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from ..quorum.controller_config import parse
+from ..quorum import parse_controller_config
 from .format import format_order, run_format
 from .local_cluster import LocalCluster, TierSettings
 from .local_quorum import cluster_id_of
@@ -48,7 +48,7 @@ class LocalServers(LocalCluster):
         return cluster_id_of(map(self.data_directory, self.nodes))
 
     def prepare(self, node: int) -> None:
-        config, _ = parse(self.properties(node), str(self.base))
+        config, _ = parse_controller_config(self.properties(node), str(self.base))
         order = format_order(config, self.cluster_id, standalone=False, initial=None, without=False)
         if self.security is not None:
             order = order.with_records(self.security.first_records())

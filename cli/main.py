@@ -15,6 +15,7 @@ from .lazy_group import LazyGroup
 
 _COMMANDS = {
     "brokers": ("admin.brokers", "brokers", "List brokers with what they hold; wait for one; remove one."),
+    "console": ("console", "console", "Show a cluster as a web page: replicas, the tier, groups, the quorum."),
     "configs": ("admin.configs", "configs", "Show and change configs of topics and brokers."),
     "consume": ("records.consume", "consume", "Print the records of a topic."),
     "delete-records": ("admin.record_deletion", "delete_records", "Delete the records of partitions below an offset."),
@@ -66,6 +67,7 @@ Each command explains itself with --help. tierfetch profile --help says which cl
 
 
 _EXTRAS = {
+    "console": "console",
     "consume": "client",
     "demo": "demo",
     "model": "model",

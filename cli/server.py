@@ -9,12 +9,10 @@ from pathlib import Path
 import click
 
 from ..broker import CombinedConfig, open_combined, parse_combined
-from ..broker.config import BrokerConfig, broker_config
+from ..broker.config import BrokerConfig, load_broker_config
 from ..log.core import ConfigError, read_properties
-from ..protocol import OUTSIDE, OperatorError
-from ..protocol.start_waits import StartWaits
-from ..quorum import controller_config
-from ..quorum.controller_config import ControllerConfig
+from ..protocol import OUTSIDE, OperatorError, StartWaits
+from ..quorum import ControllerConfig, load_controller_config
 from . import broker, controller
 from .running import StopError, looking_at, node_options, reporting, run_node, serving, stop_signals, until_stopped
 
@@ -52,9 +50,9 @@ def load(path: Path) -> tuple[NodeConfig, list[str]]:
     properties = read_properties(path)
     roles = {role.strip() for role in properties.get("process.roles", "").split(",")}
     if roles == {"broker"}:
-        return broker_config.load(path)
+        return load_broker_config(path)
     if roles == {"controller"}:
-        return controller_config.load(path)
+        return load_controller_config(path)
     if roles != {"broker", "controller"}:
         raise ConfigError(f"{path}: process.roles must name broker, controller, or both; it names {sorted(roles)}")
     return parse_combined(properties, str(path))

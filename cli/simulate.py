@@ -20,9 +20,8 @@ from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 from rich.table import Table
 
-from ..sim.faults.schedule import Schedule, UnfitScheduleError
-from ..sim.scenarios.report import REPORTS, RunReport
-from ..sim.scenarios.runner import SCENARIOS, run_seed, shrink_failure
+from ..sim.faults import Schedule, UnfitScheduleError
+from ..sim.scenarios import REPORTS, SCENARIOS, RunReport, run_seed, shrink_failure
 from .options import OutputFile, write_text
 
 SHRINK_RUNS: Final = 40

@@ -11,13 +11,15 @@ prober       looks whether a broker's process is there.
 reachability decides what such a look shows.
 envelope     unwraps requests that a broker forwards for a client (KIP-590).
 
-Other folders import the names below: the image, and what a broker asks the core. They are pure. Three doors stay apart:
-`records` for tools that only read records, `service` for a whole controller process (sockets, disks, metrics), and
-`core.machine` for benchmarks of the decisions.
+Other folders import what is exported here, and the records from `records`. What is not pure, and what only tools need,
+is imported when it is asked for.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..doors import lazy_door
 from .core.config import (
     KRAFT_VERSION,
     SUPPORTED_FEATURES,
@@ -47,6 +49,10 @@ from .image.registrations import (
 )
 from .image.snapshot import snapshot_records
 
+if TYPE_CHECKING:
+    from .core.security.scram import scram_record_of
+    from .service import ControllerService, open_controller
+
 __all__ = [
     "BROKER_RESOURCE",
     "CONSUMER_BYTE_RATE",
@@ -63,6 +69,7 @@ __all__ = [
     "ClientQuotas",
     "ConfigResource",
     "ControllerConfig",
+    "ControllerService",
     "ImageDelta",
     "MetadataImage",
     "PartitionKey",
@@ -80,9 +87,21 @@ __all__ = [
     "directory_of",
     "is_from_another",
     "is_reserved_directory",
+    "open_controller",
     "refusal",
     "registered_features",
+    "scram_record_of",
     "served_features",
     "snapshot_records",
     "taken_up_in_steps",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "ControllerService": "service",
+            "open_controller": "service",
+            "scram_record_of": "core.security.scram",
+        },
+    )

@@ -30,27 +30,27 @@ from random import Random
 from typing import Final, cast
 
 from ..protocol import ErrorCode, KafkaError
-from ..protocol.messages.base import Request, ResponseT
+from ..protocol.messages import Request, ResponseT
 from ..protocol.messages.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
-from ..protocol.net.clock import monotonic_ms
-from ..protocol.wire.stepping import Steps
+from ..protocol.net import monotonic_ms
+from ..protocol.wire import Steps
 from ..quorum import (
+    RECORDS_PER_STEP,
     BufferFullError,
     CommittedBatch,
     LeaderAndEpoch,
     QuorumFailedError,
+    QuorumNode,
     SnapshotContent,
     UnexpectedOffsetError,
 )
-from ..quorum.core.messages import UpgradeKRaftVersionRequest, VoterChangeResponse
-from ..quorum.listener import RECORDS_PER_STEP
-from ..quorum.node import QuorumNode
-from ..security.client import ClientIdentity
+from ..quorum.core import UpgradeKRaftVersionRequest, VoterChangeResponse
+from ..security import ClientIdentity
 from .core.bootstrap import first_records
 from .core.fast_failover import LOOK_INTERVAL_S, ProbeOutcome, Verdict
 from .core.machine import ControllerCore, batches

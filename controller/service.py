@@ -22,9 +22,9 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from ..protocol import OUTSIDE, ApiKey, ErrorCode
-from ..protocol.authorization.gate import guarded
-from ..protocol.messages.base import Request, ResponseT
+from ..protocol import OUTSIDE, ApiKey, ErrorCode, listed_reasons
+from ..protocol.authorization import guarded
+from ..protocol.messages import Request, ResponseT
 from ..protocol.messages.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -42,26 +42,21 @@ from ..protocol.messages.cluster import (
 )
 from ..protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from ..protocol.messages.security import DescribeAclsRequest, DescribeAclsResponse
-from ..protocol.net.client import Address, KafkaClient
-from ..protocol.net.dispatch import (
+from ..protocol.net import (
+    Address,
     FinalizedFeatures,
     Handler,
+    KafkaClient,
     RequestContext,
     SupportedFeature,
     api_versions_error,
     api_versions_response,
+    cancelled,
 )
-from ..protocol.net.service import cancelled
-from ..protocol.start_waits import listed
-from ..quorum import QuorumListener
-from ..quorum.controller_config import ControllerConfig as ProcessConfig
-from ..quorum.environment import Machine
-from ..quorum.handlers import QuorumHandlers
-from ..quorum.node import QuorumNode
-from ..quorum.service import QuorumGate, QuorumService, open_quorum
-from ..quorum.storage.bootstrap_file import read_bootstrap
-from ..security.authorizer import StandardAuthorizer
-from ..security.client import open_client
+from ..quorum import ControllerConfig as ProcessConfig
+from ..quorum import Machine, QuorumGate, QuorumHandlers, QuorumListener, QuorumNode, QuorumService, open_quorum
+from ..quorum.storage import read_bootstrap
+from ..security import StandardAuthorizer, open_client
 from .core.cluster import Asked, describe_cluster
 from .core.config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
 from .core.describe_configs import NodeConfigs, describe_configs
@@ -136,7 +131,7 @@ class ControllerService:
         if node.has_leader_responded:
             return None
         voters = ", ".join(str(voter.id) for voter in node.status.voters.voters)
-        why = listed(node.unanswered.reasons()) or "no election was won yet"
+        why = listed_reasons(node.unanswered.reasons()) or "no election was won yet"
         return f"waiting for a majority of the voters {voters or '(none is known)'} to elect a controller: {why}"
 
 

@@ -17,33 +17,51 @@ service            is a replica with its listener.
 controller_config  reads the controller's `.properties` file.
 metrics            exports the metrics of KIP-595 and KIP-853.
 
-The names below are the room's vocabulary, and cost little to import. Other doors bring sockets, disks or metrics:
-`node.open_replica` opens a replica, `service.open_quorum` a replica with its listener; `controller_config` reads the
-configuration, `storage.formatting` formats log directories, `environment` is implemented by the machine.
+Other folders import what is exported here, in `core` and in `storage`. What brings sockets, disks, metrics or pydantic
+is imported when it is asked for.
 """
 
 from __future__ import annotations
 
-from .core.errors import (
-    BufferFullError,
-    NotLeaderError,
-    QuorumFailedError,
-    QuorumStartError,
-    UnexpectedOffsetError,
-)
+from typing import TYPE_CHECKING
+
+from ..doors import lazy_door
+from .core.errors import BufferFullError, NotLeaderError, QuorumFailedError, QuorumStartError, UnexpectedOffsetError
 from .core.state import NO_DIRECTORY_ID, Endpoint, LeaderAndEpoch, RaftState, ReplicaKey
 from .core.voters import VoterNode, VotersAt, VoterSet
-from .listener import CommittedBatch, QuorumListener, SnapshotContent
+from .listener import RECORDS_PER_STEP, CommittedBatch, QuorumListener, SnapshotContent
+
+if TYPE_CHECKING:
+    from .controller_config import (
+        CONTROLLER_KEYS,
+        ControllerConfig,
+        QuorumKeys,
+        load_controller_config,
+        parse_controller_config,
+    )
+    from .environment import Machine
+    from .handlers import QuorumHandlers
+    from .node import QuorumNode, open_replica
+    from .service import QuorumGate, QuorumService, open_quorum
 
 __all__ = [
+    "CONTROLLER_KEYS",
     "NO_DIRECTORY_ID",
+    "RECORDS_PER_STEP",
     "BufferFullError",
     "CommittedBatch",
+    "ControllerConfig",
     "Endpoint",
     "LeaderAndEpoch",
+    "Machine",
     "NotLeaderError",
     "QuorumFailedError",
+    "QuorumGate",
+    "QuorumHandlers",
+    "QuorumKeys",
     "QuorumListener",
+    "QuorumNode",
+    "QuorumService",
     "QuorumStartError",
     "RaftState",
     "ReplicaKey",
@@ -52,4 +70,27 @@ __all__ = [
     "VoterNode",
     "VoterSet",
     "VotersAt",
+    "load_controller_config",
+    "open_quorum",
+    "open_replica",
+    "parse_controller_config",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "CONTROLLER_KEYS": "controller_config",
+            "ControllerConfig": "controller_config",
+            "Machine": "environment",
+            "QuorumGate": "service",
+            "QuorumHandlers": "handlers",
+            "QuorumKeys": "controller_config",
+            "QuorumNode": "node",
+            "QuorumService": "service",
+            "load_controller_config": "controller_config",
+            "open_quorum": "service",
+            "open_replica": "node",
+            "parse_controller_config": "controller_config",
+        },
+    )

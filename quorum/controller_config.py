@@ -40,11 +40,9 @@ from ..log.core import (
     validated,
 )
 from ..plugin_registry import REPLICA_PLACEMENT
-from ..protocol.net.server_limits import UNLIMITED
-from ..protocol.wire.config_resources import ConfigType
-from ..security.core.authorization import AuthorizerSettings, authorizer_settings
-from ..security.core.node import NodeSecurity, controller_security
-from ..security.core.settings import is_security_key
+from ..protocol.net import UNLIMITED
+from ..protocol.wire import ConfigType
+from ..security.core import AuthorizerSettings, NodeSecurity, authorizer_settings, controller_security, is_security_key
 from .core.config import MetadataLogConfig, RaftConfig, ReplicaConfig
 from .core.state import Endpoint, ReplicaKey
 from .core.voters import VoterNode, VoterSet
@@ -272,16 +270,16 @@ def _named(listeners: tuple[Listener, ...], name: str) -> Listener:
     return next(listener for listener in listeners if listener.name == name.upper())
 
 
-KEYS: Final = keys_of(ControllerConfig) - {"security.properties", "replica.placement.config"}
+CONTROLLER_KEYS: Final = keys_of(ControllerConfig) - {"security.properties", "replica.placement.config"}
 _ALIASES: Final = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
 
-def load(path: Path) -> tuple[ControllerConfig, list[str]]:
+def load_controller_config(path: Path) -> tuple[ControllerConfig, list[str]]:
     """Read a `.properties` file; returns the configuration and warnings. ConfigError names the file."""
-    return parse(read_properties(path), str(path))
+    return parse_controller_config(read_properties(path), str(path))
 
 
-def parse(properties: Mapping[str, str], source: str) -> tuple[ControllerConfig, list[str]]:
+def parse_controller_config(properties: Mapping[str, str], source: str) -> tuple[ControllerConfig, list[str]]:
     """Check properties; `source` names them in messages."""
     values: dict[str, str | dict[str, str]] = {}
     security: dict[str, str] = {}
@@ -289,7 +287,7 @@ def parse(properties: Mapping[str, str], source: str) -> tuple[ControllerConfig,
     warnings: list[str] = []
     for given, value in properties.items():
         key = _ALIASES.get(given, given)
-        if key in KEYS:
+        if key in CONTROLLER_KEYS:
             values.setdefault(key, value)
         elif given.startswith(REPLICA_PLACEMENT.prefix):
             placement[given.removeprefix(REPLICA_PLACEMENT.prefix)] = value
@@ -300,5 +298,5 @@ def parse(properties: Mapping[str, str], source: str) -> tuple[ControllerConfig,
         elif _OF_OTHERS.fullmatch(given):
             warnings.append(f"{source}: key {given!r} has no effect on a controller here")
         else:
-            warnings.append(f"{source}: {unknown_key(given, KEYS)}")
+            warnings.append(f"{source}: {unknown_key(given, CONTROLLER_KEYS)}")
     return validated(ControllerConfig, values, source), warnings

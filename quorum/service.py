@@ -18,14 +18,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..protocol import ApiKey
-from ..protocol.authorization.access import TopicName
-from ..protocol.authorization.gate import guarded
-from ..protocol.net.dispatch import Handler
-from ..protocol.net.server import Server, ServerLimits
-from ..security.authorizer import Authorizer
-from ..security.client import open_client
-from ..security.credentials import ScramCredentials
-from ..security.listener import open_listener
+from ..protocol.authorization import TopicName, guarded
+from ..protocol.net import Handler, Server, ServerLimits
+from ..security import Authorizer, open_client, open_listener
+from ..security.core import ScramCredentials
 from .controller_config import ControllerConfig
 from .environment import Machine
 from .handlers import QuorumHandlers, api_versions_handler

@@ -6,28 +6,70 @@ listener       is what a listener uses: its TLS context, its SASL mechanisms.
 client         is what a client uses: its TLS context, what it presents.
 librdkafka     gives a client's settings by the names of librdkafka.
 client_file    reads a client's properties file, as Java's tools do.
-acls           holds the ACLs of the metadata image.
 authorizer     decides what a principal may do, and keeps the audit log.
-credentials    holds the SCRAM credentials of the metadata image.
 tokens         checks bearer tokens.
 token_source   gets a client's bearer token.
 tls            makes TLS contexts.
 contexts       follows the files of a TLS context.
 keystores      reads keys and certificates: PEM, PKCS12, JKS.
+
+Other folders import what is exported here and in `core`. What brings sockets, TLS or a parser is imported when it is
+asked for.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..doors import lazy_door
 from .core.acl import CLUSTER, AclOperation, Resource, ResourceType
 from .principal import ANONYMOUS, USER, KafkaPrincipal, SecurityProtocol
+
+if TYPE_CHECKING:
+    from .authorizer import Authorizer, StandardAuthorizer
+    from .client import ClientIdentity, open_client
+    from .client_file import COMMAND_CONFIG, read_client_file
+    from .keystores import secrets_readable
+    from .librdkafka import librdkafka_properties
+    from .listener import ListenerIdentity, open_listener
+    from .tls import tls_failure
 
 __all__ = [
     "ANONYMOUS",
     "CLUSTER",
+    "COMMAND_CONFIG",
     "USER",
     "AclOperation",
+    "Authorizer",
+    "ClientIdentity",
     "KafkaPrincipal",
+    "ListenerIdentity",
     "Resource",
     "ResourceType",
     "SecurityProtocol",
+    "StandardAuthorizer",
+    "librdkafka_properties",
+    "open_client",
+    "open_listener",
+    "read_client_file",
+    "secrets_readable",
+    "tls_failure",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "Authorizer": "authorizer",
+            "COMMAND_CONFIG": "client_file",
+            "ClientIdentity": "client",
+            "ListenerIdentity": "listener",
+            "StandardAuthorizer": "authorizer",
+            "librdkafka_properties": "librdkafka",
+            "open_client": "client",
+            "open_listener": "listener",
+            "read_client_file": "client_file",
+            "secrets_readable": "keystores",
+            "tls_failure": "tls",
+        },
+    )

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from .acls import Acls
 from .core.acl import AclOperation, AclRules, Requester, Resource, ResourceType
+from .core.acls import Acls
 
 AUDIT_LOGGER: Final = "kafka.authorizer.logger"
 LINES_PER_S: Final = 50

@@ -66,7 +66,7 @@ def check_login(settings: ClientSettings) -> None:
 
 def _password_client(mechanism: str, jaas: JaasConfig) -> SaslClient:
     user, password = jaas.required("username"), jaas.required("password")
-    if mechanism == plain.MECHANISM:
+    if mechanism == plain.PLAIN:
         return PlainClient(user, password)
     type_ = ScramType.of(mechanism)
     assert type_ is not None, mechanism

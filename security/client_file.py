@@ -14,10 +14,10 @@ from .client import ClientIdentity, open_client
 from .core.settings import SecurityConfigError, client_settings
 from .keystores import read_secret_file
 
-OPTION = "--command-config"
+COMMAND_CONFIG = "--command-config"
 
 
-def read_client_file(path: Path, name: str = OPTION) -> ClientIdentity | None:
+def read_client_file(path: Path, name: str = COMMAND_CONFIG) -> ClientIdentity | None:
     """Return the identity that a file says, None for PLAINTEXT. SecurityConfigError names the file; `name` is the
     option that gave it.
     """

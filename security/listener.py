@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from .contexts import ReloadingContext
 from .core import oauthbearer, plain
+from .core.credentials import ScramCredentials
 from .core.mechanism import SaslServer
 from .core.node import openness
 from .core.oauthbearer import OAuthBearerServer
@@ -17,7 +18,6 @@ from .core.plain import PlainServer
 from .core.principal_mapping import principal_name
 from .core.scram import ScramServer, ScramType
 from .core.settings import ListenerSettings, MechanismSettings
-from .credentials import ScramCredentials
 from .principal import ANONYMOUS, USER, KafkaPrincipal, SecurityProtocol
 from .tls import name_of, server_context
 from .tokens import TokenValidator
@@ -63,7 +63,7 @@ class ListenerIdentity:
 
     def authentication(self, mechanism: str) -> SaslServer:
         """Begin an authentication with one of `mechanisms`."""
-        if mechanism == plain.MECHANISM:
+        if mechanism == plain.PLAIN:
             return PlainServer(self.mechanisms[mechanism].users)
         if mechanism == oauthbearer.MECHANISM:
             return OAuthBearerServer(self._validators[mechanism].validate)

@@ -155,7 +155,7 @@ def _in_memory(text: str) -> Iterator[str]:
         os.close(descriptor)
 
 
-def failure(error: Exception) -> str:
+def tls_failure(error: Exception) -> str:
     """Return in words why a TLS handshake failed, or a connection ended by it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the peer's certificate is not accepted: {error.verify_message}"

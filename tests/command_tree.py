@@ -26,6 +26,7 @@ NOWHERE: Final = "no-such-place"
 NOBODY: Final = "127.0.0.1:1"
 QUICK: Final[Mapping[tuple[str, ...], Sequence[str]]] = {
     ("brokers", "wait"): ["--timeout", "0"],
+    ("console",): ["--host", "192.0.2.1"],
     ("demo",): ["--size", "1"],
     ("model", "calibrate"): ["--size-mb", "1"],
     ("simulate",): ["--seed", "1", "--scenario", "quorum"],

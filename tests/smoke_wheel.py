@@ -42,6 +42,7 @@ import tierfetch.testing
 print("wheel", tierfetch.__version__, "works from", Path(tierfetch.__file__).parent)
 """
 MISSING: Final = {
+    "console": ["console", "--bootstrap", "127.0.0.1:1", "--port", "0"],
     "demo": ["demo"],
     "model": ["model", "replace", "--cluster", str(ROOT / "docs/examples/cluster.yaml"), "--broker", "3"],
     "spark": ["spark", "audit", "."],
@@ -49,7 +50,9 @@ MISSING: Final = {
 """A command of each extra, which names it where it is not installed."""
 RUNS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "client": [],
+    "console": [],
     "demo": [["demo", "--size", "32M", "--policy", "tier-first"]],
+    "docs": [],
     "encryption": [],
     "jks": [],
     "model": [
@@ -67,6 +70,17 @@ def test_a_cluster(tierfetch_cluster):
     assert [record.value for record in tierfetch_cluster.records("orders")] == [b"one"]
 """
 """A newcomer's first test, in an environment that has nothing but the extra [testing]."""
+
+SERVED: Final = """
+from types import SimpleNamespace
+from tierfetch.console import Pages
+from tierfetch.console.application import HERE, application
+from tierfetch.console.server import serve
+reader = SimpleNamespace(look=None, offsets=None, group_totals=None, group_lag=None)
+application(Pages(reader), hosts=["localhost"], refresh_s=1)
+assert {each.name for each in (HERE / "static").iterdir()} == {"console.css", "console.js"}
+"""
+"""The console's templates, style sheet and script are in the wheel: the application reads them when it is made."""
 
 
 class Environment:
@@ -136,6 +150,9 @@ def check_extra(environment: Environment, extra: str) -> None:
     for command in RUNS[extra]:
         environment.tierfetch(*command)
         said(f"  tierfetch {' '.join(command)}")
+    if extra == "console":
+        environment.python("-c", SERVED)
+        said("  the console has its files")
     if extra == "testing":
         (environment.scratch / "test_first.py").write_text(TESTED)
         environment.python("-m", "pytest", "-q", "test_first.py")

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tierfetch.broker.config import broker_config
-from tierfetch.quorum import controller_config
+from tierfetch.broker.config import load_broker_config
+from tierfetch.quorum import load_controller_config
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = ROOT / "deploy"
@@ -69,7 +69,7 @@ def compose() -> dict[str, Any]:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_broker_of_the_compose_file(number: int) -> None:
-    config, warnings = broker_config.load(DEPLOY / f"config/broker-{number}.properties")
+    config, warnings = load_broker_config(DEPLOY / f"config/broker-{number}.properties")
     assert warnings == []
     service = compose()["services"][f"broker-{number}"]
     assert f"./config/broker-{number}.properties:/etc/tierfetch/node.properties:ro" in service["volumes"]
@@ -79,7 +79,7 @@ def test_a_broker_of_the_compose_file(number: int) -> None:
 
 @pytest.mark.parametrize("number", [101, 102, 103])
 def test_a_controller_of_the_compose_file(number: int) -> None:
-    config, warnings = controller_config.load(DEPLOY / f"config/controller-{number}.properties")
+    config, warnings = load_controller_config(DEPLOY / f"config/controller-{number}.properties")
     assert warnings == []
     assert config.node_id == number
     assert f"controller-{number}" in compose()["services"]

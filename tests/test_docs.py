@@ -61,7 +61,9 @@ AVOIDED_MAX = {
 """How often each word of "Words to avoid" (docs/WORDS.md) still stands in comments, docstrings, messages and pages.
 These numbers may only fall: write the other word, and lower the number when a text is rewritten. They stand six above
 the counts, so that branches can be merged."""
-AVOIDED_IN = {ROOT / page for page in PAGES} - {ROOT / "docs/WORDS.md", ROOT / "docs/planted-bugs.md"}
+GENERATED = {"docs/commands.md", "docs/config-keys.md", "docs/apis.md", "docs/planted-bugs.md"}
+"""Pages whose words are those of the code, which is counted itself."""
+AVOIDED_IN = {ROOT / page for page in {*PAGES} - {"docs/WORDS.md", *GENERATED}}
 
 
 def prose(source: str) -> Iterator[str]:

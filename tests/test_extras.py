@@ -17,6 +17,7 @@ from tierfetch.tests import command_tree, smoke_wheel
 ROOT = Path(__file__).resolve().parent.parent
 MODULE_NAMES = {
     "confluent_kafka": ["confluent_kafka"],
+    "mkdocs_material": ["material"],
     "pyjks": ["jks"],
     "pycryptodomex": ["Cryptodome"],
     "pyspark": ["py4j", "pyspark"],
@@ -74,6 +75,7 @@ def test_no_command_needs_an_extra_to_explain_itself_or_ends_in_a_traceback(tmp_
 @pytest.mark.parametrize(
     ("arguments", "extra", "module"),
     [
+        (["console", "--bootstrap", "127.0.0.1:1", "--port", "0"], "console", "starlette"),
         (["demo", "--size", "64M"], "demo", "confluent_kafka"),
         (["model", "failover", "--cluster", "x", "--broker", "1"], "model", "numpy"),
         (["spark", "audit", "x"], "spark", "pyspark"),

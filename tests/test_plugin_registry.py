@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from tierfetch.broker.combined import parse_combined
-from tierfetch.broker.config.broker_config import parse
+from tierfetch.broker.config.broker_config import parse_broker_config
 from tierfetch.broker.core.read_replicas import ReadReplica
 from tierfetch.broker.handlers.replica_selectors import load_replica_selector
 from tierfetch.controller.core.placement import PlaceableBroker
@@ -28,7 +28,7 @@ from tierfetch.plugin_registry import (
     load_plugin,
 )
 from tierfetch.protocol import ErrorCode, KafkaError, OperatorError
-from tierfetch.quorum.controller_config import parse as parse_controller
+from tierfetch.quorum.controller_config import parse_controller_config
 from tierfetch.testing.bootstrap_policy import LEADERS, attempt
 from tierfetch.tests.fakes.packages import install_package
 
@@ -160,7 +160,7 @@ def test_two_packages_with_one_name_are_listed_twice_and_refused(site: Path) -> 
 
 
 def test_F6_a_policy_of_another_package_is_built_from_the_brokers_file(site: Path) -> None:
-    config, warnings = parse(
+    config, warnings = parse_broker_config(
         {**BROKER, "bootstrap.policy": "fixed", "bootstrap.fixed.pause.ms": "5", "bootstrap.bounded.local.bytes": "7"},
         "broker.properties",
     )
@@ -169,12 +169,14 @@ def test_F6_a_policy_of_another_package_is_built_from_the_brokers_file(site: Pat
     assert attempt(policy, EMPTY, LEADERS[0]).decision == StartAt(0)
     with pytest.raises(PluginError, match=r"bootstrap\.fixed\.pause\.ms: required, and not given"):
         load_bootstrap_policy("fixed", {})
-    _, warnings = parse({**BROKER, "bootstrap.fixt.pause.ms": "5"}, "broker.properties")
+    _, warnings = parse_broker_config({**BROKER, "bootstrap.fixt.pause.ms": "5"}, "broker.properties")
     assert warnings == ["broker.properties: unknown key 'bootstrap.fixt.pause.ms' is ignored"]
 
 
 def test_bounded_local_takes_its_two_keys() -> None:
-    config, _ = parse({**BROKER, "bootstrap.bounded.local.bytes": "7", "bootstrap.bounded.local.ms": "8"}, "x")
+    config, _ = parse_broker_config(
+        {**BROKER, "bootstrap.bounded.local.bytes": "7", "bootstrap.bounded.local.ms": "8"}, "x"
+    )
     policy = load_bootstrap_policy("bounded-local", config.bootstrap_properties)
     assert (policy.config.bytes, policy.config.ms) == (7, 8)
 
@@ -226,7 +228,7 @@ def test_a_placement_of_another_package_is_refused_where_it_is_wrong(site: Path)
 
 def test_a_controller_reads_its_placement() -> None:
     given = {"replica.placement.plugin": "striped", "replica.placement.config.pods": "3", "process.roles": "controller"}
-    config, warnings = parse_controller({**CONTROLLER, **given}, "controller.properties")
+    config, warnings = parse_controller_config({**CONTROLLER, **given}, "controller.properties")
     assert (config.replica_placement_plugin, warnings) == ("striped", [])
     with pytest.raises(PluginError, match=r"replica\.placement\.config\.pods: unknown key; known: none"):
         load_replica_placement(config.replica_placement_plugin, config.replica_placement_config)
@@ -250,7 +252,7 @@ def test_a_node_with_both_roles_gives_each_its_options() -> None:
 
 
 def test_a_selector_of_another_package_fails_no_fetch(site: Path, caplog: pytest.LogCaptureFixture) -> None:
-    config, warnings = parse({**BROKER, "replica.selector.class": "near"}, "broker.properties")
+    config, warnings = parse_broker_config({**BROKER, "replica.selector.class": "near"}, "broker.properties")
     assert warnings == []
     select = load_replica_selector(config)
     leader, follower = ReadReplica(1, "a", 9, 0), ReadReplica(2, "b", 9, 0)
@@ -261,10 +263,10 @@ def test_a_selector_of_another_package_fails_no_fetch(site: Path, caplog: pytest
 
 def test_kafkas_names_of_selectors_still_work() -> None:
     name = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-    config, _ = parse({**BROKER, "replica.selector.class": name}, "broker.properties")
+    config, _ = parse_broker_config({**BROKER, "replica.selector.class": name}, "broker.properties")
     leader, follower = ReadReplica(1, "a", 9, 0), ReadReplica(2, "b", 9, 0)
     assert load_replica_selector(config)("b", leader, [follower]) is follower
-    assert load_replica_selector(parse(BROKER, "x")[0])("b", leader, [follower]) is leader
+    assert load_replica_selector(parse_broker_config(BROKER, "x")[0])("b", leader, [follower]) is leader
 
 
 @pytest.mark.slow

@@ -125,10 +125,6 @@ def test_unit_tests_do_not_guess_how_long_something_takes() -> None:
     assert offenders == []
 
 
-DOORS = ("broker", "fetcher", "log", "remote", "rlm")
-"""Folders whose rooms other folders enter by their `__init__` alone."""
-
-
 def imported_from(path: Path, tree: ast.Module) -> list[tuple[tuple[str, ...], str]]:
     """Return the modules of this package that a file imports from, as parts of their names, each with a name."""
     package = path.relative_to(ROOT).parts[:-1]
@@ -142,30 +138,6 @@ def imported_from(path: Path, tree: ast.Module) -> list[tuple[tuple[str, ...], s
                 module = module[1:]
             imports += [(module, alias.name) for alias in node.names]
     return imports
-
-
-def test_other_folders_enter_a_room_by_its_door() -> None:
-    past: set[str] = set()
-    for path in sources(tests=False):
-        home = path.relative_to(ROOT).parts[0]
-        for module, name in imported_from(path, ast.parse(path.read_text())):
-            is_elsewhere = bool(module) and module[0] in DOORS and module[0] != home and home != "bench"
-            if is_elsewhere and not ROOT.joinpath(*module).is_dir():
-                past.add(".".join((*module, name)))
-    assert past == set(), "export them in the `__init__` of their room, and import them from there"
-
-
-def test_a_core_enters_no_door_that_imports_on_demand() -> None:
-    """`lint-imports` does not see what such a door leads to, so it could not say that the core stays pure."""
-    on_demand = {path.relative_to(ROOT).parts[:-1] for path in sources(tests=False) if "lazy_door(" in path.read_text()}
-    entered = {
-        f"{path.relative_to(ROOT)}: {'.'.join(module)}"
-        for path in sources(tests=False)
-        if in_a_core(path)
-        for module, name in imported_from(path, ast.parse(path.read_text()))
-        if module in on_demand and "core" not in module
-    }
-    assert entered == set()
 
 
 SPLINTER_LINES = 60
@@ -186,7 +158,6 @@ SPLINTERS_WITH_A_REASON = {
     "protocol/net/admission.py": "limits as values and decisions, apart from the sockets",
     "quorum/core/high_watermark.py": "the rule that Raft's safety rests on, with a test and planted bugs of its own",
     "rlm/core/retention.py": "KIP-405's retention by size and time, apart from the plan that asks for it",
-    "security/librdkafka.py": "it is the command's, but the settings that it names are this folder's",
     "sim/faults/quorum_scenes.py": "faults stand apart from the scenarios that play them",
     "sim/scenarios/final_reads.py": "what clients read after a run, apart from the run",
     "testing/cluster/moto.py": "imported only for a bucket, for moto is optional",

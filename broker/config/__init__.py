@@ -6,12 +6,14 @@ dynamic_configs  checks a dynamic config on the controller before it is written.
 
 from __future__ import annotations
 
-from .broker_config import BrokerConfig, load, parse
+from .broker_config import DYNAMIC_KEYS, KEYS, BrokerConfig, load_broker_config, parse_broker_config
 from .dynamic_configs import check_dynamic_configs
 
 __all__ = [
+    "DYNAMIC_KEYS",
+    "KEYS",
     "BrokerConfig",
     "check_dynamic_configs",
-    "load",
-    "parse",
+    "load_broker_config",
+    "parse_broker_config",
 ]

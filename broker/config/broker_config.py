@@ -44,12 +44,17 @@ from ...log.core import (
     validated,
 )
 from ...plugin_registry import BOOTSTRAP_POLICY, REPLICA_SELECTOR, PluginKind, installed_plugins
-from ...protocol.net.server_limits import UNLIMITED, ServerLimits
-from ...protocol.wire.config_resources import ConfigType
-from ...quorum.controller_config import QuorumKeys
-from ...security.core.authorization import AuthorizerSettings, authorizer_settings
-from ...security.core.node import NodeSecurity, broker_security, inter_broker_listener
-from ...security.core.settings import is_security_key
+from ...protocol.net import UNLIMITED, ServerLimits
+from ...protocol.wire import ConfigType
+from ...quorum import QuorumKeys
+from ...security.core import (
+    AuthorizerSettings,
+    NodeSecurity,
+    authorizer_settings,
+    broker_security,
+    inter_broker_listener,
+    is_security_key,
+)
 from ..core.read_replicas import KAFKAS_SELECTORS
 
 __all__ = [
@@ -60,8 +65,8 @@ __all__ = [
     "BrokerConfig",
     "ConfigError",
     "Listener",
-    "load",
-    "parse",
+    "load_broker_config",
+    "parse_broker_config",
 ]
 
 _PLUGIN_OF_CLASS = {
@@ -446,12 +451,12 @@ CONFIG_TYPES = config_types(BrokerConfig)
 _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
 
-def load(path: Path) -> tuple[BrokerConfig, list[str]]:
+def load_broker_config(path: Path) -> tuple[BrokerConfig, list[str]]:
     """Read a `.properties` file; returns the configuration and warnings. ConfigError names the file."""
-    return parse(read_properties(path), str(path))
+    return parse_broker_config(read_properties(path), str(path))
 
 
-def parse(properties: Mapping[str, str], source: str) -> tuple[BrokerConfig, list[str]]:
+def parse_broker_config(properties: Mapping[str, str], source: str) -> tuple[BrokerConfig, list[str]]:
     """Check properties; returns the configuration and warnings. `source` names them in messages."""
     values: dict[str, str] = {}
     groups: dict[str, dict[str, str]] = {}

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from ...protocol.errors import ErrorCode, KafkaError
-from ...security.core.settings import is_dynamic_key, is_secret
-from .broker_config import DYNAMIC_KEYS, BrokerConfig, ConfigError, parse
+from ...protocol import ErrorCode, KafkaError
+from ...security.core import is_dynamic_key, is_secret
+from .broker_config import DYNAMIC_KEYS, BrokerConfig, ConfigError, parse_broker_config
 
 OF_CONTROLLERS: Final = frozenset({"unclean.leader.election.enable"})
 """Cluster-wide keys that controllers obey, not brokers."""
@@ -36,5 +36,5 @@ def check_dynamic_configs(configs: Mapping[str, str]) -> None:
 @cache
 def _any_broker() -> BrokerConfig:
     keys = {"node.id": "0", "log.dirs": "data", "controller.quorum.bootstrap.servers": "localhost:1"}
-    config, _ = parse(keys, "any broker")
+    config, _ = parse_broker_config(keys, "any broker")
     return config

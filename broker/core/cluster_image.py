@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from ...controller import ClientQuotas, directory_of
-from ...protocol.topics import TopicIdPartition, TopicPartition
-from ...security.acls import Acls
-from ...security.credentials import ScramCredentials
-from ...security.principal import SecurityProtocol
+from ...protocol import TopicIdPartition, TopicPartition
+from ...security import SecurityProtocol
+from ...security.core import Acls, ScramCredentials
 
 NO_LEADER = -1
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Final
 
 from ...fetcher.core import DivergingEpoch, LeaderView, Refuse
-from ...log.core import index
-from ...protocol.errors import ErrorCode
-from ...protocol.fetch.messages import (
+from ...log.core import AbortedTransaction as LoggedTransaction
+from ...protocol import ErrorCode
+from ...protocol.fetch import (
     NO_READ_REPLICA,
     AbortedTransaction,
     EpochEndOffset,
     FetchPartition,
     FetchPartitionResponse,
 )
-from ...protocol.wire.primitives import Part
+from ...protocol.wire import Part
 
 _WITH_OFFSETS: Final = frozenset({ErrorCode.offset_out_of_range, ErrorCode.offset_moved_to_tiered_storage})
 
@@ -25,7 +25,7 @@ def served(
     wanted: FetchPartition,
     view: LeaderView,
     records: Part | None = b"",
-    aborted: Iterable[index.AbortedTransaction] | None = None,
+    aborted: Iterable[LoggedTransaction] | None = None,
 ) -> FetchPartitionResponse:
     """Return the answer with these records; `aborted` are the aborted transactions among them for `read_committed`."""
     transactions = None

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from typing import TypedDict
 
 import click
 from rich.table import Table
 
-from ...protocol import byte_text
+from ... import byte_text
+from ...protocol import BROKER_ENDPOINTS, cluster_of
 from ...protocol.messages.brokers import UnregisterBrokerRequest
-from ...protocol.net.client import Address
-from ...protocol.requests import BROKER_ENDPOINTS, cluster_of
+from ...protocol.messages.cluster import DescribeClusterBroker, MetadataResponsePartition
+from ...protocol.net import Address
 from ..cluster_session import Admin, bootstrap_option, run
 from ..options import FiniteRange, json_option, report, table_console, yes_option
 from .broker_wait import WaitingBar, wait_for
-from .local_state import local_state, warming_text
+from .local_state import LocalState, local_state, warming_text
 
 
 @click.group("brokers")
@@ -121,7 +123,7 @@ def wait_for_broker(broker: int, warm: bool, timeout_s: float, bootstrap: tuple[
         click.echo(f"{done}, after {seconds:.1f} s")
 
 
-class _BrokerRow(TypedDict):
+class BrokerRow(TypedDict):
     """A broker as `--json` shows it; None where it was not asked, or did not answer."""
 
     broker: int
@@ -137,28 +139,33 @@ class _BrokerRow(TypedDict):
     warming: dict[str, int | None] | None
 
 
-async def _rows(admin: Admin) -> list[_BrokerRow]:
+async def _rows(admin: Admin) -> list[BrokerRow]:
     described = await admin.send(cluster_of(BROKER_ENDPOINTS, include_fenced_brokers=True))
     cluster = await admin.cluster()
     parts = [part for topic in cluster.topics for part in topic.partitions]
-    rows: list[_BrokerRow] = []
+    rows: list[BrokerRow] = []
     for broker in sorted(described.brokers, key=lambda broker: broker.broker_id):
-        number = broker.broker_id
         state = None if broker.is_fenced else await local_state(admin, Address(broker.host, broker.port))
-        warming = None if state is None else state.total_warming()
-        rows.append(
-            {
-                "broker": number,
-                "address": f"{broker.host}:{broker.port}",
-                "rack": broker.rack,
-                "state": "fenced" if broker.is_fenced else "alive",
-                "replicas": sum(number in part.replica_nodes for part in parts),
-                "leads": sum(number == part.leader_id for part in parts),
-                "out_of_sync": sum(number in part.replica_nodes and number not in part.isr_nodes for part in parts),
-                "out_of_service": None if state is None else len(state.out_of_service),
-                "thin": None if state is None else len(state.warm_in_ms),
-                "local_bytes": None if state is None else state.size_bytes,
-                "warming": None if warming is None else warming.as_json(),
-            }
-        )
+        rows.append(broker_row(broker, parts, state))
     return rows
+
+
+def broker_row(
+    broker: DescribeClusterBroker, parts: Sequence[MetadataResponsePartition], state: LocalState | None
+) -> BrokerRow:
+    """Return what is known of a broker; `parts` are all partitions of the cluster."""
+    number = broker.broker_id
+    warming = None if state is None else state.total_warming()
+    return {
+        "broker": number,
+        "address": f"{broker.host}:{broker.port}",
+        "rack": broker.rack,
+        "state": "fenced" if broker.is_fenced else "alive",
+        "replicas": sum(number in part.replica_nodes for part in parts),
+        "leads": sum(number == part.leader_id for part in parts),
+        "out_of_sync": sum(number in part.replica_nodes and number not in part.isr_nodes for part in parts),
+        "out_of_service": None if state is None else len(state.out_of_service),
+        "thin": None if state is None else len(state.warm_in_ms),
+        "local_bytes": None if state is None else state.size_bytes,
+        "warming": None if warming is None else warming.as_json(),
+    }

@@ -64,7 +64,7 @@ async def _rows(admin: Admin, names: tuple[str, ...], numbers: tuple[int, ...]) 
     cluster = await admin.cluster(names)
     partitions = partitions_of(cluster, numbers)
     answers = {key: await list_offsets(admin, cluster, partitions, timestamp) for key, timestamp in QUESTIONS.items()}
-    return [_row(one, {key: _offset(found.get(one)) for key, found in answers.items()}) for one in partitions]
+    return [_row(one, {key: known_offset(found.get(one)) for key, found in answers.items()}) for one in partitions]
 
 
 def _row(partition: TopicPartition, offsets: dict[str, int | None]) -> _Row:
@@ -79,7 +79,8 @@ def _row(partition: TopicPartition, offsets: dict[str, int | None]) -> _Row:
     }
 
 
-def _offset(answer: ListOffsetsPartitionResponse | None) -> int | None:
+def known_offset(answer: ListOffsetsPartitionResponse | None) -> int | None:
+    """Return the offset of an answer that has one."""
     if answer is None or answer.error_code is not ErrorCode.none or answer.offset < 0:
         return None
     return answer.offset

@@ -325,10 +325,10 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
     """
     file = JournalFile.open(journal_path or default_path(plan_file))
     journal, header = file.journal, file.journal.header
-    state = run(bootstrap, lambda admin: _state_of(PlanCluster(admin), header))
+    state = run(bootstrap, lambda admin: plan_state(PlanCluster(admin), header))
     entries = [entry for entry in header.entries if entry.key not in journal.skipped]
     left = what_is_left(journal, state, now_ms())
-    standings = [_progress(entry, header.topic_ids[entry.topic], state) for entry in entries]
+    standings = [progress_of(entry, header.topic_ids[entry.topic], state) for entry in entries]
     document = {
         "doing": journal.mode.value,
         "outcome": journal.outcome and journal.outcome.value,
@@ -341,7 +341,7 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
     if as_json:
         click.echo(json.dumps(document, indent=1))
         return
-    click.echo(_doing(journal, plan_file, is_carried_out=document["is_carried_out"] is True))
+    click.echo(doing_text(journal, plan_file, is_carried_out=document["is_carried_out"] is True))
     for each in Standing:
         if standings.count(each):
             click.echo(f"  {each.name.lower()}: {count(standings.count(each), 'partition')}")
@@ -351,19 +351,19 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
         click.echo(f"note: {note}")
 
 
-async def _state_of(cluster: PlanCluster, header: Header) -> ClusterState:
+async def plan_state(cluster: PlanCluster, header: Header) -> ClusterState:
     state = await cluster.state(sorted(header.topic_ids))
     replicas = replicas_of(header.entries)
     return await cluster.with_directories(state, replicas) if replicas else state
 
 
-def _progress(entry: Entry, topic_id: str, state: ClusterState) -> Standing:
+def progress_of(entry: Entry, topic_id: str, state: ClusterState) -> Standing:
     """Return the standing; of a replica that is not yet in its log directory, that it moves."""
     found = standing(entry, topic_id, state)
     return Standing.MOVING if found is Standing.DONE and not is_complete(entry, topic_id, state) else found
 
 
-def _doing(journal: Journal, plan_file: Path, *, is_carried_out: bool) -> str:
+def doing_text(journal: Journal, plan_file: Path, *, is_carried_out: bool) -> str:
     """What is being done, or how it ended."""
     if is_carried_out:
         return journal.mode.value
@@ -511,7 +511,7 @@ async def _run_plan(cluster: PlanCluster, file: JournalFile) -> Done:
 async def _to_leave_alone(cluster: PlanCluster, journal: Journal, *, is_done: bool) -> tuple[Key, ...]:
     """Return the partitions that another client changed; of a plan that is done, all that are not as it left them."""
     header = journal.header
-    state = await _state_of(cluster, header)
+    state = await plan_state(cluster, header)
     return tuple(
         entry.key
         for entry in header.entries

@@ -111,7 +111,7 @@ def lag_command(names: tuple[str, ...], bootstrap: tuple[str, ...], as_json: boo
 
     async def work(admin: Admin) -> dict[str, list[LagRow]]:
         cluster = await admin.cluster()
-        return {name: (await _lag(admin, cluster, name))[1] for name in names}
+        return {name: (await group_lag(admin, cluster, name))[1] for name in names}
 
     found = run(bootstrap, work)
     if as_json:
@@ -254,7 +254,7 @@ async def _listed(admin: Admin) -> list[_ListRow]:
 
 
 async def _described(admin: Admin, cluster: Cluster, name: str) -> dict[str, object]:
-    group, rows = await _lag(admin, cluster, name)
+    group, rows = await group_lag(admin, cluster, name)
     partitions: dict[str, list[str]] = {member.member_id: [] for member in group.members}
     for row in rows:
         if row["member"] is not None:
@@ -277,7 +277,7 @@ async def _described(admin: Admin, cluster: Cluster, name: str) -> dict[str, obj
     }
 
 
-async def _lag(admin: Admin, cluster: Cluster, name: str) -> tuple[DescribedGroup, list[LagRow]]:
+async def group_lag(admin: Admin, cluster: Cluster, name: str) -> tuple[DescribedGroup, list[LagRow]]:
     """Return the group with its rows. ClickException if it is unknown: no members, nothing committed."""
     group = await describe_group(admin, name)
     committed = await committed_offsets(admin, cluster, name)

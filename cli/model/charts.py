@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from ...byte_text import rate, size
 from ...pages import (
     AFTER,
     BEFORE,
@@ -19,7 +20,6 @@ from ...pages import (
     rows_height,
     table,
 )
-from ...protocol.byte_text import rate, size
 from .document import BrokerLoad, ModelDocument, Outcome
 from .quantities import duration, share
 

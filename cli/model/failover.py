@@ -9,9 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ...extras import needing
-from ...model import Calibration, Policy
-from ...model.arrays import Bools, ClusterArrays
-from ...model.failures import Death, predict_failover, unavailable_s
+from ...model import Bools, Calibration, ClusterArrays, Death, Policy, predict_failover, unavailable_s
 from ...pages import Made, Tile, quiet, section, tiles, verdict
 from ..options import table_console, write_text
 from .charts import load_chart

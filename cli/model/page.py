@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from ...byte_text import rate, size
 from ...pages import Made, Markup, bullets, glossary, page, quiet, section
-from ...protocol.byte_text import rate, size
 from .document import ClusterSummary
 from .quantities import count
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from ...byte_text import size
 from ...extras import needing
 from ...pages import (
     Cell,
@@ -23,7 +24,6 @@ from ...pages import (
     tiles,
     verdict,
 )
-from ...protocol.byte_text import size
 from ..options import write_text
 from . import charts
 from .document import ModelDocument, MoveRow, Outcome

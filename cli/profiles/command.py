@@ -12,8 +12,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from ...protocol.errors import OperatorError
-from ...security.client_file import read_client_file
+from ...protocol import OperatorError
+from ...security import read_client_file
 from ..options import addresses, json_option, report, table_console
 from .choice import ORDER
 from .store import Profile, Profiles, read_profiles, write_profiles

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from rich.table import Table
 
 from ...protocol import uuid_to_text
@@ -10,6 +12,18 @@ from ...quorum import NO_DIRECTORY_ID
 
 Row = dict[str, object]
 """Names and values, as JSON has them."""
+
+
+class ReplicationRow(TypedDict):
+    """How far one replica is, in the words of `kafka-metadata-quorum`."""
+
+    NodeId: int
+    DirectoryId: str | None
+    LogEndOffset: int
+    Lag: int
+    LastFetchTimestamp: int
+    LastCaughtUpTimestamp: int
+    Status: str
 
 
 def status(cluster_id: str, partition: DescribeQuorumResponsePartitionData) -> Row:
@@ -29,7 +43,7 @@ def status(cluster_id: str, partition: DescribeQuorumResponsePartitionData) -> R
     }
 
 
-def replication(partition: DescribeQuorumResponsePartitionData) -> list[Row]:
+def replication(partition: DescribeQuorumResponsePartitionData) -> list[ReplicationRow]:
     """A row for each replica, the leader first."""
     leader = _leader(partition)
     kinds = [(leader, "Leader")]
@@ -55,7 +69,7 @@ def _leader(partition: DescribeQuorumResponsePartitionData) -> ReplicaState:
     return next(item for item in replicas if item.replica_id == partition.leader_id)
 
 
-def replication_table(rows: list[Row]) -> Table:
+def replication_table(rows: list[ReplicationRow]) -> Table:
     table = Table(*rows[0])
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))

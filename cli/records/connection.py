@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ...protocol.requests import metadata_of
-from ...security.core.settings import SecurityConfigError
-from ...security.librdkafka import librdkafka_properties
+from ...protocol import metadata_of
+from ...security import librdkafka_properties
+from ...security.core import SecurityConfigError
 from ..cluster_session import run
 from ..command_config import current_identity
 from ..options import addresses

@@ -14,13 +14,12 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...broker.config import BrokerConfig, load
+from ...broker.config import BrokerConfig, load_broker_config
 from ...log.core import ConfigError
-from ...protocol.net.client import Address
-from ...protocol.net.service import closing
+from ...protocol.net import Address, closing
 from ...remote import PluginError, RemoteStorageError, RemoteStorageManager, load_remote_storage
 from ...remote.core import RemoteLogLedger
-from ...security.client import open_client
+from ...security import open_client
 from ..cluster_session import cluster_servers, is_cluster_named, origin_hint, profile_option
 from ..command_config import command_config_option, has_identity, use_identity
 from ..options import addresses, json_option, pairs, table_console
@@ -58,7 +57,7 @@ class Where:
     from_objects: bool
 
     def broker_config(self) -> BrokerConfig | None:
-        return None if self.config is None else load(self.config)[0]
+        return None if self.config is None else load_broker_config(self.config)[0]
 
     def storage(self) -> RemoteStorageManager:
         """UsageError, PluginError, ConfigError."""

@@ -17,18 +17,19 @@ from dataclasses import replace
 from typing import Final, TypeVar
 from uuid import UUID
 
-from ...protocol.wire.stepping import Steps
-from ...security.acls import Acls
-from ...security.core.acl import (
+from ...protocol.wire import Steps
+from ...security import AclOperation
+from ...security.core import (
     AclBinding,
-    AclOperation,
     AclPermissionType,
+    Acls,
     PatternType,
     ResourcePattern,
     ResourceType,
+    ScramCredential,
+    ScramCredentials,
+    ScramType,
 )
-from ...security.core.scram import ScramCredential, ScramType
-from ...security.credentials import ScramCredentials
 from .. import records as r
 from ..records.brokers import FENCED, FENCING_UNCHANGED
 from .client_quotas import ClientQuotas, entity_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from ...byte_text import size
 from ...pages import Made, Markup, Tile, Tone, mark, moment, page, paragraph, quiet, section, table, tiles, verdict
-from ...protocol.byte_text import size
 from .audit_report import AuditedPartition, AuditedSegment, AuditFinding, TierAudit
 
 PARTITIONS_SHOWN_MAX: Final = 500

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from ...byte_text import rate, size
 from ...extras import needing
 from ...pages import (
     LOOKS,
@@ -28,7 +29,6 @@ from ...pages import (
     topic_looks,
     verdict,
 )
-from ...protocol.byte_text import rate, size
 from .profile_report import RateBucket, TierProfile, TopicProfile
 
 TOPICS_CHARTED_MAX: Final = 9

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 from uuid import UUID
 
-from ...security import CLUSTER, AclOperation, Resource, ResourceType
-from ...security.authorizer import Authorizer
+from ...security import CLUSTER, AclOperation, Authorizer, Resource, ResourceType
 from ..messages.base import Message, ResponseT
 from ..net.dispatch import RequestContext
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...security.authorizer import Authorizer
+from ...security import Authorizer
 from ..api import ApiKey
 from ..fetch.messages import FetchRequest
 from ..messages.base import Message

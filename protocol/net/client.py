@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from ...security.client import ClientIdentity
+from ...security import ClientIdentity
 from ..messages.base import Request, ResponseT
 from .client_connection import Address, BrokerUnavailableError, ClientLimits, Connection, RequestTimedOutError
 

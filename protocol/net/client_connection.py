@@ -30,9 +30,8 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from typing import Final, NamedTuple
 
-from ...security.client import ClientIdentity
-from ...security.core.mechanism import SaslClientError
-from ...security.tls import failure
+from ...security import ClientIdentity, tls_failure
+from ...security.core import SaslClientError
 from ..api import ApiKey, VersionRange
 from ..codec import RequestHeader, correlation_id_of, read_response_to, write_request
 from ..errors import OUTSIDE, ErrorCode, KafkaError, OperatorError
@@ -252,7 +251,7 @@ class Connection(StreamProtocol):
                 self._fail(f"{api.name} was not answered within {timeout_s:g} s")
             raise RequestTimedOutError(f"{self.peer} did not answer {api.name} within {timeout_s:g} s") from None
         except OSError as error:
-            raise BrokerUnavailableError(f"{api.name} to {self.peer} failed: {failure(error)}") from None
+            raise BrokerUnavailableError(f"{api.name} to {self.peer} failed: {tls_failure(error)}") from None
 
     async def _take_turn(self) -> None:
         """Wait for a turn, and until the transport takes more."""
@@ -421,7 +420,7 @@ class Connection(StreamProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._fail(failure(exc) if exc else "the broker closed the connection")
+        self._fail(tls_failure(exc) if exc else "the broker closed the connection")
         if self.on_lost is not None:
             self.on_lost()
 

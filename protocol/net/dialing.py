@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable
 from typing import TypeVar
 
-from ...security.tls import failure
+from ...security import tls_failure
 from .tls_transport import AlertingTls
 
 ProtocolT = TypeVar("ProtocolT", bound=asyncio.BaseProtocol)
@@ -51,7 +51,7 @@ async def dial(make: Callable[[], ProtocolT], host: str, port: int, context: ssl
         await done
     except (OSError, ValueError) as error:
         transport.close()
-        raise ConnectionError(f"TLS handshake failed: {failure(error)}") from error
+        raise ConnectionError(f"TLS handshake failed: {tls_failure(error)}") from error
     except BaseException:
         transport.abort()
         raise

@@ -16,8 +16,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from ...security import ANONYMOUS, KafkaPrincipal, SecurityProtocol
-from ...security.listener import ListenerIdentity
+from ...security import ANONYMOUS, KafkaPrincipal, ListenerIdentity, SecurityProtocol
 from ..api import ApiKey
 from ..codec import RequestHeader, UnsupportedVersionError, read_request_body, request_body_steps
 from ..errors import PeerError

@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from ...security import ANONYMOUS, USER, KafkaPrincipal
-from ...security.core.mechanism import Accepted, Challenge, Rejected, SaslServer
-from ...security.listener import ListenerIdentity
+from ...security import ANONYMOUS, USER, KafkaPrincipal, ListenerIdentity
+from ...security.core import Accepted, Challenge, Rejected, SaslServer
 from ..errors import ErrorCode
 from ..messages.security import (
     SaslAuthenticateRequest,

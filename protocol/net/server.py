@@ -34,8 +34,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from ...security import SecurityProtocol
-from ...security.listener import ListenerIdentity
+from ...security import ListenerIdentity, SecurityProtocol
 from ..api import ApiKey
 from ..messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 from .admission import Admission

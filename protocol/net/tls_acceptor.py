@@ -15,7 +15,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
-from ...security.tls import failure
+from ...security import tls_failure
 from .stream import StreamProtocol, peer_host, peer_name
 from .tls_transport import AlertingTls
 
@@ -98,7 +98,7 @@ class TlsAcceptor(asyncio.Protocol):
         try:
             await done
         except OSError as error:
-            log.warning("%s: TLS handshake with %s failed: %s", listener.listener_name, peer, failure(error))
+            log.warning("%s: TLS handshake with %s failed: %s", listener.listener_name, peer, tls_failure(error))
             self._transport.abort()
             return
         if arrived.is_lost or self._transport.is_closing():

@@ -25,4 +25,34 @@ requests        checks what several requests have in common, and how far they ma
 log_view        holds what the core knows of its own log.
 config          declares timeouts and limits (`controller.quorum.*`).
 errors          declares the errors of an append and of a replica.
+
+What is exported here is imported when it is asked for.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...doors import lazy_door
+
+if TYPE_CHECKING:
+    from .messages import UpgradeKRaftVersionRequest, VoterChangeResponse
+    from .roles import Candidate, Role
+
+__all__ = [
+    "Candidate",
+    "Role",
+    "UpgradeKRaftVersionRequest",
+    "VoterChangeResponse",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "Candidate": "roles",
+            "Role": "roles",
+            "UpgradeKRaftVersionRequest": "messages",
+            "VoterChangeResponse": "messages",
+        },
+    )

@@ -73,9 +73,9 @@ def metrics_settings(properties: Mapping[str, str]) -> ListenerSettings:
     """
     protocol = protocol_map(properties).get(METRICS_LISTENER, SecurityProtocol.PLAINTEXT)
     settings = listener_settings(properties, METRICS_LISTENER, protocol)
-    if set(settings.mechanisms) - {plain.MECHANISM}:
+    if set(settings.mechanisms) - {plain.PLAIN}:
         raise SecurityConfigError(
-            f"listener.name.metrics.sasl.enabled.mechanisms: expected {plain.MECHANISM}, which HTTP has as Basic"
+            f"listener.name.metrics.sasl.enabled.mechanisms: expected {plain.PLAIN}, which HTTP has as Basic"
         )
     return settings
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from .mechanism import Accepted, Outcome, Rejected, SaslClientError
 
-MECHANISM: Final = "PLAIN"
+PLAIN: Final = "PLAIN"
 REFUSAL: Final = "Authentication failed: Invalid username or password"
 _NO_PASSWORD: Final = b"\x00" * 32
 

@@ -23,10 +23,10 @@ from scramp import ScramException, ScramMechanism
 
 from .mechanism import Accepted, Challenge, Outcome, Rejected, SaslClientError, invalid_credentials
 
-ITERATIONS_MIN: Final = 4096
-ITERATIONS_MAX: Final = 16384
-SALT_BYTES: Final = 26
-SALT_BYTES_MIN: Final = 12
+SCRAM_ITERATIONS_MIN: Final = 4096
+SCRAM_ITERATIONS_MAX: Final = 16384
+SCRAM_SALT_BYTES: Final = 26
+SCRAM_SALT_BYTES_MIN: Final = 12
 _TOKEN_AUTH: Final = "tokenauth=true"
 
 
@@ -87,7 +87,7 @@ def credential_of_salted_password(
 def fake_credential(type_: ScramType, user: str, secret: bytes, iterations: int) -> ScramCredential:
     """Return a credential that no password fits, the same each time for one user. Clients must not know `secret`."""
     seed = hmac.digest(secret, f"{type_.mechanism}/{user}".encode(), "sha512")
-    return ScramCredential(seed[:SALT_BYTES], seed[SALT_BYTES:], seed[SALT_BYTES:], iterations)
+    return ScramCredential(seed[:SCRAM_SALT_BYTES], seed[SCRAM_SALT_BYTES:], seed[SCRAM_SALT_BYTES:], iterations)
 
 
 class ScramServer:

@@ -25,7 +25,7 @@ from .authorization import AUTHORIZER_KEYS
 from .jaas import JaasConfig, parse_jaas
 from .principal_mapping import DEFAULT_RULES, MappingRule, parse_rules
 
-SUPPORTED_MECHANISMS: Final = (plain.MECHANISM, *scram.MECHANISMS, oauthbearer.MECHANISM)
+SUPPORTED_MECHANISMS: Final = (plain.PLAIN, *scram.MECHANISMS, oauthbearer.MECHANISM)
 STORE_TYPES: Final = ("PEM", "PKCS12", "JKS")
 TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 SECRET_KEYS: Final = frozenset(
@@ -298,7 +298,7 @@ def _mechanism(properties: Mapping[str, str], listener: str, name: str) -> Mecha
     find = _finder(properties, f"{prefix}{name.lower()}.", prefix)
     users: dict[str, str] = {}
     key = f"{prefix}{name.lower()}.sasl.jaas.config"
-    if name == plain.MECHANISM:
+    if name == plain.PLAIN:
         text = find("sasl.jaas.config")
         if text is None:
             raise SecurityConfigError(f'{key} is missing: PLAIN needs its users there, as user_NAME="PASSWORD"')

@@ -9,4 +9,29 @@ schedule       A schedule is data: generated from a seed, stored, shortened, rep
 settings       It sets machines and the store as the active faults require, and corrupts bits.
 table          It draws faults of connections and of the tier, strangers, and what operators do: a row each.
 shrink         It shortens a schedule that makes a run fail, as long as it still does (delta debugging).
+
+What is exported here is imported when it is asked for.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...doors import lazy_door
+
+if TYPE_CHECKING:
+    from .schedule import Schedule, UnfitScheduleError
+
+__all__ = [
+    "Schedule",
+    "UnfitScheduleError",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "Schedule": "schedule",
+            "UnfitScheduleError": "schedule",
+        },
+    )

@@ -12,7 +12,7 @@ from ...broker.cluster import ClusterImage
 from ...broker.replicas import Partition
 from ...log import PartitionLog
 from ...log.core import META_PROPERTIES, TRANSACTION_INDEX_SUFFIX, TransactionIndex, decode_meta_properties
-from ...plugins.layout import segment_key
+from ...plugins import segment_key
 from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, TopicPartition
 from ...remote.core import is_within_lineage
 from ..machine.filesystem import Inode, SimFilesystem

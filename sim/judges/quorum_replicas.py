@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Final
 
 from ...protocol import CLUSTER_METADATA_TOPIC
-from ...quorum import LeaderAndEpoch, RaftState, ReplicaKey
-from ...quorum.core.roles import Candidate, Role
-from ...quorum.node import QuorumNode
+from ...quorum import LeaderAndEpoch, QuorumNode, RaftState, ReplicaKey
+from ...quorum.core import Candidate, Role
 from ..machine.process import Process
 from .core.events import Observed, ProcessEnded, QuorumEpochMoved, QuorumEvent, QuorumLeaderElected, VoteCast
 from .core.partition import InvariantViolationError, PartitionJudge, ReplicaStatus

@@ -23,7 +23,7 @@ from typing import Final
 from uuid import UUID
 
 from ...broker.cluster import ClusterImage, TopicImage
-from ...plugins.layout import LOG_SUFFIX, partition_directory, partition_of
+from ...plugins import LOG_SUFFIX, partition_directory, partition_of
 from ...protocol import TopicIdPartition
 from ...protocol.records import BatchHeader
 from ..machine.clock import WallClock

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from ...plugins.object_storage import ObjectRemoteStorage, StorageConfig
+from ...plugins import ObjectRemoteStorage, StorageConfig
 from ...remote import (
     IndexType,
     RemoteResourceNotFoundError,

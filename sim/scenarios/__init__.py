@@ -20,4 +20,36 @@ runner           `run_seed` runs a seed, judges it, and shortens the schedule of
 strangers/       speak in the name of brokers and voters: impostors, ghosts, zombies.
 tier_probes      `TierProbes` finds what consumers get of a tier that is slow.
 workload         The producers and readers of a run, and what they share.
+
+What is exported here is imported when it is asked for.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...doors import lazy_door
+
+if TYPE_CHECKING:
+    from .report import REPORTS, RunReport
+    from .runner import SCENARIOS, run_seed, shrink_failure
+
+__all__ = [
+    "REPORTS",
+    "SCENARIOS",
+    "RunReport",
+    "run_seed",
+    "shrink_failure",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "REPORTS": "report",
+            "RunReport": "report",
+            "SCENARIOS": "runner",
+            "run_seed": "runner",
+            "shrink_failure": "runner",
+        },
+    )

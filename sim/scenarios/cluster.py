@@ -22,10 +22,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import Final
 
-from ...controller import WarmingPolicy
-from ...controller.service import ControllerService
+from ...controller import ControllerService, WarmingPolicy
 from ...protocol import TopicIdPartition, TopicPartition
-from ...protocol.net.client import Address
+from ...protocol.net import Address
 from ..faults.injector import FaultInjector
 from ..faults.schedule import Fault, FaultKind, Schedule
 from ..judges.broker_losses import LossJudge

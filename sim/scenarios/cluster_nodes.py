@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...broker import Broker, NodeEnvironment, open_broker
-from ...controller.service import ControllerService
-from ...plugins.layout import segment_key
+from ...controller import ControllerService
+from ...plugins import segment_key
 from ...protocol import TopicIdPartition
-from ...quorum import RaftState
-from ...quorum.node import QuorumNode
+from ...quorum import QuorumNode, RaftState
 from ..judges.core.truth import Tap
 from ..machine.process import Process
 from ..machine.world import World

@@ -7,9 +7,8 @@ from random import Random
 from typing import Final
 
 from ...broker import CombinedConfig, parse_combined
-from ...broker.config import BrokerConfig, parse
-from ...quorum.controller_config import ControllerConfig
-from ...quorum.controller_config import parse as parse_controller
+from ...broker.config import BrokerConfig, parse_broker_config
+from ...quorum import ControllerConfig, parse_controller_config
 from ..faults.hardware import hardware
 from ..faults.log_scenes import log_scene
 from ..faults.scenes import Stage, scenes
@@ -242,7 +241,7 @@ class ClusterOptions:
     def controller_config(self, name: str) -> ControllerConfig:
         listener = {"node.id": str(self.controllers[name]), "listeners": f"CONTROLLER://{name}:{CONTROLLER_PORT}"}
         own = {"log.dirs": "/metadata", **listener}
-        config, warnings = parse_controller({**self._quorum_keys, **self._controller_keys, **own}, name)
+        config, warnings = parse_controller_config({**self._quorum_keys, **self._controller_keys, **own}, name)
         assert not warnings, warnings
         return config
 
@@ -261,7 +260,7 @@ class ClusterOptions:
         return config
 
     def broker_config(self, name: str) -> BrokerConfig:
-        config, warnings = parse(self._broker_keys(name), name)
+        config, warnings = parse_broker_config(self._broker_keys(name), name)
         assert not warnings, warnings
         return config
 

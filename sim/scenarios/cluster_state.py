@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ...broker import Broker, manager_config
 from ...broker.cluster import ClusterImage
-from ...controller import snapshot_records
-from ...controller.service import ControllerService
+from ...controller import ControllerService, snapshot_records
 from ...log import PartitionLog
-from ...plugins.layout import partition_directory, segment_keys
+from ...plugins import partition_directory, segment_keys
 from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...quorum import RaftState
 from ...remote.core import RemoteLogLedger, RemoteLogSegmentMetadata, RemoteLogSegmentState, covering

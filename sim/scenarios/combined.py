@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...broker import Broker, CombinedConfig, NodeEnvironment, open_combined
-from ...controller.service import ControllerService
-from ...protocol.net.service import Service
+from ...controller import ControllerService
+from ...protocol.net import Service
 from ...quorum import QuorumListener
 from ..machine.host import Host
 from .controllers import first_failure, format_new

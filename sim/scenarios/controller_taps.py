@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator
 
-from ...controller import MetadataImage, PartitionKey
-from ...controller.service import ControllerService
+from ...controller import ControllerService, MetadataImage, PartitionKey
 from ...protocol import ApiKey
 from ...protocol.messages.brokers import (
     AlterPartitionRequest,
@@ -14,7 +13,7 @@ from ...protocol.messages.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
 )
-from ...protocol.net.dispatch import RequestContext
+from ...protocol.net import RequestContext
 from ..judges.core.events import HeartbeatAnswered, HeartbeatEvent, HeartbeatReceived
 
 

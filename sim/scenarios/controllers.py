@@ -10,12 +10,18 @@ from typing import Final
 
 from ...broker import NodeEnvironment
 from ...broker.config import check_dynamic_configs
-from ...controller.service import ControllerService, open_controller
-from ...quorum import QuorumListener, ReplicaKey
-from ...quorum.controller_config import ControllerConfig, parse
-from ...quorum.node import QuorumNode, open_replica
-from ...quorum.service import QuorumService, open_quorum
-from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
+from ...controller import ControllerService, open_controller
+from ...quorum import (
+    ControllerConfig,
+    QuorumListener,
+    QuorumNode,
+    QuorumService,
+    ReplicaKey,
+    open_quorum,
+    open_replica,
+    parse_controller_config,
+)
+from ...quorum.storage import FormatOrder, format_directories, new_directory_id
 
 CONTROLLER_PORT: Final = 9093
 CLUSTER_ID: Final = "c2ltdWxhdGVkLWNsdXN0ZQ"
@@ -30,7 +36,7 @@ def controller_config(
 ) -> ControllerConfig:
     """One of a static quorum of these; `overrides` by Kafka's keys."""
     voters = ",".join(f"{voter}@{controller_host(voter)}:{CONTROLLER_PORT}" for voter in node_ids)
-    config, warnings = parse(
+    config, warnings = parse_controller_config(
         {
             "node.id": str(node_id),
             "listeners": f"CONTROLLER://{controller_host(node_id)}:{CONTROLLER_PORT}",

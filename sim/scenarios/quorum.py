@@ -28,10 +28,10 @@ from ...quorum import (
     LeaderAndEpoch,
     NotLeaderError,
     QuorumFailedError,
+    QuorumNode,
     RaftState,
     SnapshotContent,
 )
-from ...quorum.node import QuorumNode
 from ..faults.hardware import hardware
 from ..faults.injector import FaultInjector
 from ..faults.quorum_scenes import quorum_scene

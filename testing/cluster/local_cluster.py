@@ -26,17 +26,14 @@ from typing import Final, Literal, Self, TypeVar, overload
 from uuid import uuid4
 
 from ...broker import Broker, NodeEnvironment, open_broker
-from ...broker.config import broker_config, check_dynamic_configs
-from ...controller.image.image import MetadataImage
-from ...controller.image.registrations import PartitionRegistration
-from ...controller.service import ControllerService, open_controller
+from ...broker.config import check_dynamic_configs, parse_broker_config
+from ...controller import ControllerService, MetadataImage, PartitionRegistration, open_controller
 from ...fetcher.core import EARLIEST_PENDING_UPLOAD_TIMESTAMP, FetchIsolation, special_offset
 from ...log import PartitionLog
-from ...protocol.net.client import Address
-from ...protocol.topics import TopicPartition, uuid_to_text
-from ...quorum import controller_config
-from ...quorum.core.state import ReplicaKey
-from ...quorum.storage.formatting import FormatOrder, format_directories, new_directory_id
+from ...protocol import TopicPartition, uuid_to_text
+from ...protocol.net import Address
+from ...quorum import ReplicaKey, parse_controller_config
+from ...quorum.storage import FormatOrder, format_directories, new_directory_id
 from ...remote import RemoteStorageManager, load_remote_storage
 from ...remote.core import OffsetAndEpoch
 from .clients import CLIENTS, AiokafkaClients, ClientName, Clients, ConfluentClients, KafkaPythonClients
@@ -121,7 +118,7 @@ class InProcessCluster:
     @asynccontextmanager
     async def _open_controller(self, disk: FaultyDisk) -> AsyncIterator[ControllerService]:
         properties = controller_properties(self.options, self.directory, self._ports[CONTROLLER_ID])
-        config, _ = controller_config.parse(properties, "the test's controller")
+        config, _ = parse_controller_config(properties, "the test's controller")
         machine = NodeEnvironment(disk=disk, lock_directory=disk.lock_directory)
         try:
             key = ReplicaKey(CONTROLLER_ID, new_directory_id(machine.rng))
@@ -135,7 +132,7 @@ class InProcessCluster:
     def _open_broker(self, broker: int, disk: FaultyDisk) -> AbstractAsyncContextManager[Broker]:
         ports = self._ports[broker], self._ports[CONTROLLER_ID]
         properties = broker_properties(self.options, self.directory, broker, ports, self._tier_options)
-        config, warnings = broker_config.parse(properties, f"broker {broker} of the test")
+        config, warnings = parse_broker_config(properties, f"broker {broker} of the test")
         for warning in warnings:
             _log.warning("%s", warning)
 

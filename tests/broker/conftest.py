@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import BrokerRegistration
-from tierfetch.broker.config.broker_config import BrokerConfig, parse
+from tierfetch.broker.config.broker_config import BrokerConfig, parse_broker_config
 from tierfetch.log.disk import OsDisk
 from tierfetch.tests.broker.hosting import Host
 from tierfetch.tests.fakes.cluster_view import FakeClusterView
@@ -32,7 +32,7 @@ async def view() -> FakeClusterView:
 
 @pytest.fixture
 def config(tmp_path: Path) -> BrokerConfig:
-    return parse(
+    return parse_broker_config(
         {"node.id": "1", "log.dirs": str(tmp_path / "data"), "controller.quorum.bootstrap.servers": "127.0.0.1:9093"},
         "test",
     )[0]

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from tierfetch.broker.cluster.view import NewTopic, PartitionRegistration, TopicImage
-from tierfetch.broker.config.broker_config import BrokerConfig, parse
+from tierfetch.broker.config.broker_config import BrokerConfig, parse_broker_config
 from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.broker.node import Broker, open_broker
 from tierfetch.broker.replicas.partition import Partition
@@ -53,7 +53,7 @@ class Nodes:
             **self.configs,
             **{key.replace("_", "."): value for key, value in configs.items()},
         }
-        config, warnings = parse(properties, "test")
+        config, warnings = parse_broker_config(properties, "test")
         assert warnings == []
         return config
 

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.broker.config.broker_config import DEFAULT_PROPERTIES, DYNAMIC_KEYS, ConfigError, Listener, load, parse
+from tierfetch.broker.config.broker_config import (
+    DEFAULT_PROPERTIES,
+    DYNAMIC_KEYS,
+    ConfigError,
+    Listener,
+    load_broker_config,
+    parse_broker_config,
+)
 
 CONTROLLERS = {"controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
 MINIMAL = {"node.id": "1", "log.dirs": "data", **CONTROLLERS}
@@ -17,7 +24,7 @@ def test_minimal_file_gets_kafkas_defaults(tmp_path: Path) -> None:
     path.write_text(
         "# a comment\nnode.id=1\nlog.dirs = data-a, data-b\ncontroller.quorum.bootstrap.servers=127.0.0.1:9093\n"
     )
-    config, warnings = load(path)
+    config, warnings = load_broker_config(path)
     assert warnings == []
     assert config.node_id == 1
     assert config.log_dirs == (Path("data-a"), Path("data-b"))
@@ -45,10 +52,10 @@ def test_minimal_file_gets_kafkas_defaults(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_told_of_a_configuration_is_what_a_file_would_say(given: dict[str, str]) -> None:
-    config, _ = parse({"node.id": "1", "log.dirs": "data", **given}, "f")
+    config, _ = parse_broker_config({"node.id": "1", "log.dirs": "data", **given}, "f")
     told = config.as_properties()
     assert {key: told[key] for key in given} == {**given, **_sorted_policy(given)}
-    assert parse(told, "f") == (config, [])
+    assert parse_broker_config(told, "f") == (config, [])
     assert {key: told[key] for key in config.static_properties()} == config.static_properties()
 
 
@@ -58,26 +65,28 @@ def _sorted_policy(given: dict[str, str]) -> dict[str, str]:
 
 def test_every_default_is_what_a_file_would_say() -> None:
     defaults = {**DEFAULT_PROPERTIES, **MINIMAL}
-    assert parse(defaults, "f")[0].as_properties() == parse(MINIMAL, "f")[0].as_properties()
+    assert parse_broker_config(defaults, "f")[0].as_properties() == parse_broker_config(MINIMAL, "f")[0].as_properties()
 
 
 def test_older_names_of_keys_are_understood() -> None:
-    config, warnings = parse(
+    config, warnings = parse_broker_config(
         {"broker.id": "3", "log.dir": "d", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"}, "f"
     )
     assert (config.node_id, config.log_dirs, warnings) == (3, (Path("d"),), [])
 
 
 def test_finer_units_win() -> None:
-    hours = parse({**MINIMAL, "log.retention.hours": "1"}, "f")[0]
-    minutes = parse({**MINIMAL, "log.retention.hours": "1", "log.retention.minutes": "2"}, "f")[0]
-    ms = parse({**MINIMAL, "log.retention.minutes": "2", "log.retention.ms": "-1", "log.roll.ms": "5"}, "f")[0]
+    hours = parse_broker_config({**MINIMAL, "log.retention.hours": "1"}, "f")[0]
+    minutes = parse_broker_config({**MINIMAL, "log.retention.hours": "1", "log.retention.minutes": "2"}, "f")[0]
+    ms = parse_broker_config(
+        {**MINIMAL, "log.retention.minutes": "2", "log.retention.ms": "-1", "log.roll.ms": "5"}, "f"
+    )[0]
     assert (hours.retention_ms, minutes.retention_ms, ms.retention_ms, ms.roll_ms) == (3_600_000, 120_000, -1, 5)
-    assert parse({**MINIMAL, "log.retention.hours": "-1"}, "f")[0].retention_ms == -1
+    assert parse_broker_config({**MINIMAL, "log.retention.hours": "-1"}, "f")[0].retention_ms == -1
 
 
 def test_plugin_keys_are_collected_by_prefix() -> None:
-    config, warnings = parse(
+    config, warnings = parse_broker_config(
         {
             **MINIMAL,
             "remote.log.storage.system.enable": "true",
@@ -125,14 +134,14 @@ def test_plugin_keys_are_collected_by_prefix() -> None:
 )
 def test_wrong_value_names_key_value_and_expectation(key: str, value: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse({**MINIMAL, key: value}, "broker.properties")
+        parse_broker_config({**MINIMAL, key: value}, "broker.properties")
     assert "broker.properties: " in str(caught.value)
     assert said in str(caught.value)
 
 
 def test_every_problem_is_said_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        parse({"node.id": "-1"}, "f")
+        parse_broker_config({"node.id": "-1"}, "f")
     assert [line.split(" ")[1].split("=")[0] for line in str(caught.value).splitlines()] == [
         "node.id",
         "log.dirs",
@@ -141,20 +150,20 @@ def test_every_problem_is_said_at_once() -> None:
 
 def test_a_broker_has_controllers() -> None:
     with pytest.raises(ConfigError, match=r"controller\.quorum\.bootstrap\.servers"):
-        parse({"node.id": "1", "log.dirs": "d"}, "f")
+        parse_broker_config({"node.id": "1", "log.dirs": "d"}, "f")
 
 
 def test_Q11_a_broker_alone_has_not_the_id_of_a_static_voter() -> None:
     voters = {"node.id": "1", "log.dirs": "d", "controller.quorum.voters": "1@127.0.0.1:9093,2@127.0.0.1:9094"}
     with pytest.raises(ConfigError, match=r"node\.id=1 is that of a voter in controller\.quorum\.voters"):
-        parse(voters, "f")
-    assert parse({**voters, "process.roles": "broker,controller"}, "f")[0].node_id == 1
-    assert parse({**voters, "node.id": "3"}, "f")[0].node_id == 3
+        parse_broker_config(voters, "f")
+    assert parse_broker_config({**voters, "process.roles": "broker,controller"}, "f")[0].node_id == 1
+    assert parse_broker_config({**voters, "node.id": "3"}, "f")[0].node_id == 3
 
 
 def test_unknown_keys_are_warned_about_with_the_nearest_match() -> None:
     given = {"follower.fetch.last.teired.offset.enable": "true", "num.io.threads": "8", "colour": "red"}
-    _, warnings = parse({**MINIMAL, **given}, "f")
+    _, warnings = parse_broker_config({**MINIMAL, **given}, "f")
     assert warnings == [
         "f: unknown key 'follower.fetch.last.teired.offset.enable' is ignored; "
         "did you mean 'follower.fetch.last.tiered.offset.enable'?",
@@ -165,7 +174,7 @@ def test_unknown_keys_are_warned_about_with_the_nearest_match() -> None:
 
 def test_F1_follower_fetch_last_tiered_offset_enable_is_dynamic() -> None:
     key = "follower.fetch.last.tiered.offset.enable"
-    config, _ = parse(MINIMAL, "f")
+    config, _ = parse_broker_config(MINIMAL, "f")
     assert key in DYNAMIC_KEYS
     assert config.with_dynamic({key: "true"}, {}).follower_fetch_last_tiered_offset_enable is True
     assert config.with_dynamic({key: "true"}, {key: "false"}).follower_fetch_last_tiered_offset_enable is False
@@ -176,4 +185,4 @@ def test_F1_follower_fetch_last_tiered_offset_enable_is_dynamic() -> None:
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"absent\.properties: cannot be read"):
-        load(tmp_path / "absent.properties")
+        load_broker_config(tmp_path / "absent.properties")

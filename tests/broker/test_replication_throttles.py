@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tierfetch.broker.cluster.topic_config import TopicConfigs
-from tierfetch.broker.config.broker_config import parse
+from tierfetch.broker.config.broker_config import parse_broker_config
 from tierfetch.broker.handlers.fetch import FetchHandler
 from tierfetch.broker.replicas.replication_throttles import LEADER_KEY, ReplicationThrottles
 from tierfetch.log.core import LogConfig
@@ -28,7 +28,9 @@ def test_a_topics_list_is_checked(key: str) -> None:
 
 
 RATE_KEYS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-CONFIG, _ = parse({"node.id": "1", "log.dirs": "data", "controller.quorum.bootstrap.servers": "127.0.0.1:1"}, "test")
+CONFIG, _ = parse_broker_config(
+    {"node.id": "1", "log.dirs": "data", "controller.quorum.bootstrap.servers": "127.0.0.1:1"}, "test"
+)
 
 
 class Clock:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tierfetch.broker import tier
-from tierfetch.broker.config.broker_config import BrokerConfig, parse
+from tierfetch.broker.config.broker_config import BrokerConfig, parse_broker_config
 from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.broker.metadata_topic import BrokerMetadataTopic
 from tierfetch.broker.tier import open_tier
@@ -38,7 +38,7 @@ def tiered_config(base: Path) -> BrokerConfig:
         "remote.log.storage.system.enable": "true",
         "remote.log.storage.manager.plugin": "local",
     }
-    return parse(properties, "test")[0]
+    return parse_broker_config(properties, "test")[0]
 
 
 async def start(base: Path, storage: CountingStorage) -> None:

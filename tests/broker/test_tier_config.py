@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from tierfetch.broker.config.broker_config import parse
+from tierfetch.broker.config.broker_config import parse_broker_config
 from tierfetch.broker.tier import manager_config
 from tierfetch.rlm.config import RemoteLogManagerConfig
 
@@ -38,8 +38,8 @@ NODE = {"node.id": "1", "log.dirs": "/data", "controller.quorum.bootstrap.server
 
 @pytest.mark.parametrize(("key", "field"), KEYS.items())
 def test_a_key_sets_its_limit_and_no_other(key: str, field: str) -> None:
-    default = manager_config(parse(NODE, "test")[0])
-    changed = manager_config(parse({**NODE, key: "1234"}, "test")[0])
+    default = manager_config(parse_broker_config(NODE, "test")[0])
+    changed = manager_config(parse_broker_config({**NODE, key: "1234"}, "test")[0])
     assert changed == dataclasses.replace(default, **{field: 1234})
     assert getattr(default, field) == getattr(RemoteLogManagerConfig(), field), "one default, in two places"
 

@@ -16,7 +16,7 @@ from tierfetch.broker.cluster.topic_config import (
     log_defaults,
 )
 from tierfetch.broker.cluster.view import BrokerRegistration, NewTopic
-from tierfetch.broker.config.broker_config import parse
+from tierfetch.broker.config.broker_config import parse_broker_config
 from tierfetch.log.core import LogConfig
 from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from tierfetch.protocol.wire.config_resources import ConfigSource, DescribedConfig
@@ -27,7 +27,7 @@ MINIMAL = {"node.id": "1", "log.dirs": "data", "controller.quorum.bootstrap.serv
 
 
 def test_defaults_of_an_empty_configuration_are_kafkas() -> None:
-    assert log_defaults(parse(MINIMAL, "f")[0]) == LogConfig()
+    assert log_defaults(parse_broker_config(MINIMAL, "f")[0]) == LogConfig()
 
 
 @pytest.mark.parametrize("topic_key", sorted(BROKER_KEYS))
@@ -40,7 +40,7 @@ def test_broker_key_reaches_its_topic_key(topic_key: str) -> None:
         "min.cleanable.dirty.ratio": "0.25",
     }
     value = texts.get(topic_key, "2097152")
-    config, warnings = parse({**MINIMAL, BROKER_KEYS[topic_key]: value}, "f")
+    config, warnings = parse_broker_config({**MINIMAL, BROKER_KEYS[topic_key]: value}, "f")
     assert warnings == []
     assert log_defaults(config).as_topic_configs()[topic_key] == value
 
@@ -50,7 +50,7 @@ def described(configs: list[DescribedConfig]) -> dict[str, tuple[str, ConfigSour
 
 
 def test_sources_in_order_of_precedence() -> None:
-    config, _ = parse({**MINIMAL, "log.segment.bytes": "2097152", "log.retention.ms": "1"}, "f")
+    config, _ = parse_broker_config({**MINIMAL, "log.segment.bytes": "2097152", "log.retention.ms": "1"}, "f")
     cluster = replace(
         image(),
         broker_configs={
@@ -69,7 +69,7 @@ def test_sources_in_order_of_precedence() -> None:
 
 
 def test_broker_configs_leave_out_what_may_be_secret() -> None:
-    config, _ = parse({**MINIMAL, "rsm.config.secret.key": "s3cr3t"}, "f")
+    config, _ = parse_broker_config({**MINIMAL, "rsm.config.secret.key": "s3cr3t"}, "f")
     configs = describe_broker(config, image())
     assert described(configs)["node.id"] == ("1", ConfigSource.STATIC_BROKER_CONFIG)
     assert described(configs)["listeners"][0] == "PLAINTEXT://127.0.0.1:9092"
@@ -82,7 +82,7 @@ def test_broker_configs_leave_out_what_may_be_secret() -> None:
 
 def test_F1_option_is_taken_from_the_default_for_all_then_from_the_broker() -> None:
     key = "follower.fetch.last.tiered.offset.enable"
-    config, _ = parse(MINIMAL, "f")
+    config, _ = parse_broker_config(MINIMAL, "f")
     on = replace(image(), broker_configs={"default": {key: "true"}})
     off_here = replace(image(), broker_configs={"default": {key: "true"}, "1": {key: "false"}})
     assert config_in_force(config, on).follower_fetch_last_tiered_offset_enable is True
@@ -90,7 +90,7 @@ def test_F1_option_is_taken_from_the_default_for_all_then_from_the_broker() -> N
 
 
 def test_a_topic_config_that_is_not_known_here_is_told_beside_the_others() -> None:
-    config, _ = parse(MINIMAL, "f")
+    config, _ = parse_broker_config(MINIMAL, "f")
     values = described(describe_topic({"colour": "red", "retention.ms": "7"}, config, image()))
     assert values["colour"] == ("red", ConfigSource.DYNAMIC_TOPIC_CONFIG)
     assert values["retention.ms"] == ("7", ConfigSource.DYNAMIC_TOPIC_CONFIG)
@@ -108,7 +108,7 @@ async def test_nothing_goes_from_the_remote_log_metadata(
     await view.register(BrokerRegistration(1, "h", 1, None, (UUID(int=1),)))
     for name in (REMOTE_LOG_METADATA_TOPIC, "t"):
         await view.create_topic(NewTopic(name, 1, 1, configs=configs))
-    found = TopicConfigs(view, parse(MINIMAL, "f")[0])
+    found = TopicConfigs(view, parse_broker_config(MINIMAL, "f")[0])
     kept = found.config_of(REMOTE_LOG_METADATA_TOPIC)
     assert (kept.retention_ms, kept.retention_bytes, kept.cleanup_policy) == (-1, -1, frozenset({"delete"}))
     assert "are not obeyed" in caplog.text
@@ -122,5 +122,5 @@ async def test_remote_log_metadata_that_are_kept_as_they_should_be_are_no_news(
     view = FakeClusterView()
     await view.register(BrokerRegistration(1, "h", 1, None, (UUID(int=1),)))
     await view.create_topic(NewTopic(REMOTE_LOG_METADATA_TOPIC, 1, 1, configs={"retention.ms": "-1"}))
-    TopicConfigs(view, parse(MINIMAL, "f")[0]).config_of(REMOTE_LOG_METADATA_TOPIC)
+    TopicConfigs(view, parse_broker_config(MINIMAL, "f")[0]).config_of(REMOTE_LOG_METADATA_TOPIC)
     assert caplog.text == ""

@@ -15,6 +15,7 @@ from tierfetch.tests.command_tree import command_of, commands
 
 WITHOUT_RESULT = {
     ("broker",): "runs until it is stopped, and logs",
+    ("console",): "serves pages until it is stopped",
     ("controller",): "runs until it is stopped, and logs",
     ("server",): "runs until it is stopped, and logs",
     ("spark", "demo"): "is a walk-through to read",

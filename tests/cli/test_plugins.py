@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tierfetch.broker.config.broker_config import parse
+from tierfetch.broker.config.broker_config import parse_broker_config
 from tierfetch.cli.main import cli
 from tierfetch.cli.plugins.page import PAGE, page
 from tierfetch.fetcher.core import AdoptFromTier, Trigger
@@ -57,7 +57,7 @@ def test_the_policy_of_the_page_is_short_installs_and_passes_the_suite(site: Pat
     (text,) = blocks("properties")
     given = dict(line.split("=", 1) for line in text.splitlines())
     needed = {"node.id": "1", "log.dirs": "data", "controller.quorum.bootstrap.servers": "a:1"}
-    config, warnings = parse({**needed, **given}, "broker.properties")
+    config, warnings = parse_broker_config({**needed, **given}, "broker.properties")
     assert warnings == []
     policy = load_bootstrap_policy(config.bootstrap_policy, config.bootstrap_properties)
     suite, checks = BootstrapPolicyConformance(), []

@@ -13,7 +13,7 @@ from tierfetch.controller.envelope import unwrap
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.authorization.gate import guarded
 from tierfetch.protocol.codec import RequestHeader, read_response, write_request
-from tierfetch.protocol.envelope import joined
+from tierfetch.protocol.envelope import joined_parts
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.base import Message
 from tierfetch.protocol.messages.brokers import EnvelopeRequest, EnvelopeResponse
@@ -28,7 +28,6 @@ from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.net.server import Server
 from tierfetch.protocol.net.slicing import ELEMENT_BYTES
-from tierfetch.security.acls import Acls
 from tierfetch.security.authorizer import StandardAuthorizer
 from tierfetch.security.client import ClientIdentity
 from tierfetch.security.core.acl import (
@@ -40,8 +39,9 @@ from tierfetch.security.core.acl import (
     ResourcePattern,
     ResourceType,
 )
+from tierfetch.security.core.acls import Acls
+from tierfetch.security.core.credentials import ScramCredentials
 from tierfetch.security.core.settings import client_settings, listener_settings
-from tierfetch.security.credentials import ScramCredentials
 from tierfetch.security.listener import ListenerIdentity
 from tierfetch.security.principal import SecurityProtocol
 
@@ -118,7 +118,7 @@ async def controller() -> AsyncIterator[Controller]:
 
 
 def request_bytes(api: ApiKey, version: int, body: Message) -> bytes:
-    return joined(write_request(RequestHeader(api, version, 99, "client"), body))[4:]
+    return joined_parts(write_request(RequestHeader(api, version, 99, "client"), body))[4:]
 
 
 def delete(count: int) -> bytes:

@@ -24,8 +24,8 @@ from tierfetch.controller.records import BrokerEndpoint
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.server import Server
 from tierfetch.security.client import ClientIdentity
+from tierfetch.security.core.credentials import ScramCredentials
 from tierfetch.security.core.settings import client_settings, listener_settings
-from tierfetch.security.credentials import ScramCredentials
 from tierfetch.security.listener import ListenerIdentity
 from tierfetch.security.principal import SecurityProtocol
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.protocol.errors import KafkaError
-from tierfetch.quorum.controller_config import load
+from tierfetch.quorum.controller_config import load_controller_config
 from tierfetch.quorum.core.state import LeaderAndEpoch
 from tierfetch.quorum.listener import CommittedBatch, SnapshotContent
 from tierfetch.quorum.node import QuorumNode
@@ -57,7 +57,7 @@ class Counting:
 
 
 async def main(config_path: str, acked: str) -> None:
-    config, _ = load(Path(config_path))
+    config, _ = load_controller_config(Path(config_path))
     async with open_quorum(config, NodeEnvironment()) as service:
         await service.begin([Counting(service.node, Path(acked))])
         await service.node.failed

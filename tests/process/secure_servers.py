@@ -19,7 +19,7 @@ from tierfetch.cli.certificates import make_authority, make_certificate
 from tierfetch.cli.format import format_order, run_format
 from tierfetch.cli.local_servers import LocalServers
 from tierfetch.cli.processes import free_ports
-from tierfetch.quorum.controller_config import parse
+from tierfetch.quorum.controller_config import parse_controller_config
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
@@ -61,7 +61,7 @@ class SecureServers(LocalServers):
         }
 
     def prepare(self, node: int) -> None:
-        config, _ = parse(self.properties(node), str(self.base))
+        config, _ = parse_controller_config(self.properties(node), str(self.base))
         order = format_order(config, self.cluster_id, standalone=False, initial=None, without=False)
         order = order.with_records((scram_record("SCRAM-SHA-256=[name=alice,password=pencil]"),))
         asyncio.run(run_format(order, ignore_formatted=True))

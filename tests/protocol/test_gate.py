@@ -24,7 +24,6 @@ from tierfetch.protocol.messages.configs import (
 )
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
-from tierfetch.security.acls import Acls
 from tierfetch.security.authorizer import AUDIT_LOGGER, LINES_PER_S, StandardAuthorizer
 from tierfetch.security.core.acl import (
     AclBinding,
@@ -36,6 +35,7 @@ from tierfetch.security.core.acl import (
     ResourcePattern,
     ResourceType,
 )
+from tierfetch.security.core.acls import Acls
 from tierfetch.security.principal import KafkaPrincipal
 from tierfetch.tests.broker.requests import context_of
 

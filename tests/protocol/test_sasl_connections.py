@@ -26,10 +26,10 @@ from tierfetch.protocol.net.client_connection import AuthenticationFailedError
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.net.gates import RefusedRequestError, SaslGate
 from tierfetch.security.client import ClientIdentity
+from tierfetch.security.core.credentials import ScramCredentials
 from tierfetch.security.core.mechanism import SaslServer
-from tierfetch.security.core.scram import SALT_BYTES, ScramType, make_credential
+from tierfetch.security.core.scram import SCRAM_SALT_BYTES, ScramType, make_credential
 from tierfetch.security.core.settings import client_settings, listener_settings
-from tierfetch.security.credentials import ScramCredentials
 from tierfetch.security.listener import ListenerIdentity
 from tierfetch.security.principal import SecurityProtocol
 from tierfetch.tests.protocol.listening import (
@@ -232,14 +232,14 @@ async def scram_attempt(listener: Listening, user: str) -> tuple[bytes, object]:
     verdict = await client.response(ApiKey.SASL_AUTHENTICATE, 2)
     assert await client.is_closed()
     client.close()
-    assert len(base64.b64decode(salt.removeprefix(b"s="))) == SALT_BYTES
+    assert len(base64.b64decode(salt.removeprefix(b"s="))) == SCRAM_SALT_BYTES
     return iterations, verdict
 
 
 async def test_scram_answers_a_wrong_password_and_an_unknown_user_alike(caplog: pytest.LogCaptureFixture) -> None:
     properties = {"sasl.enabled.mechanisms": "SCRAM-SHA-256", **FAST}
     async with listening(properties, SecurityProtocol.SASL_PLAINTEXT) as listener:
-        credential = make_credential(ScramType.SCRAM_SHA_256, "pencil", bytes(SALT_BYTES), 8192)
+        credential = make_credential(ScramType.SCRAM_SHA_256, "pencil", bytes(SCRAM_SALT_BYTES), 8192)
         listener.credentials.put("alice", ScramType.SCRAM_SHA_256, credential)
         known, unknown = [await scram_attempt(listener, user) for user in ("alice", "mallory")]
     assert known == unknown

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tierfetch.log.core.properties import ConfigError, Listener
-from tierfetch.quorum.controller_config import load, parse
+from tierfetch.quorum.controller_config import load_controller_config, parse_controller_config
 from tierfetch.quorum.core.state import Endpoint
 
 VOTERS = "1@127.0.0.1:9093,2@127.0.0.1:9094,3@[::1]:9095"
@@ -16,7 +16,7 @@ DYNAMIC = {"node.id": "9", "log.dirs": "a,b", "controller.quorum.bootstrap.serve
 
 
 def test_Q12_defaults_are_kafkas() -> None:
-    config, warnings = parse(MINIMAL, "f")
+    config, warnings = parse_controller_config(MINIMAL, "f")
     assert warnings == []
     raft = config.raft_config(1, (config.endpoint,))
     assert raft.election_timeout_ms == 1000
@@ -39,7 +39,7 @@ def test_Q12_every_key_of_the_quorum_arrives() -> None:
         "controller.quorum.append.linger.ms": "16",
         "controller.quorum.fetch.max.bytes": "17",
     }
-    config, warnings = parse(MINIMAL | given, "f")
+    config, warnings = parse_controller_config(MINIMAL | given, "f")
     raft = config.raft_config(1, ())
     assert warnings == []
     assert (
@@ -54,7 +54,7 @@ def test_Q12_every_key_of_the_quorum_arrives() -> None:
 
 
 def test_static_voters() -> None:
-    config, _ = parse(MINIMAL, "f")
+    config, _ = parse_controller_config(MINIMAL, "f")
     assert [(node.id, node.endpoint) for node in config.static_voters] == [
         (1, Endpoint("CONTROLLER", "127.0.0.1", 9093)),
         (2, Endpoint("CONTROLLER", "127.0.0.1", 9094)),
@@ -63,7 +63,7 @@ def test_static_voters() -> None:
 
 
 def test_a_node_of_a_dynamic_quorum() -> None:
-    config, _ = parse(DYNAMIC | {"metadata.log.dir": "m"}, "f")
+    config, _ = parse_controller_config(DYNAMIC | {"metadata.log.dir": "m"}, "f")
     assert len(config.static_voters) == 0
     assert [item.port for item in config.raft_config(9, ()).bootstrap_servers] == [1, 2]
     assert config.metadata_directory == Path("m")
@@ -72,9 +72,9 @@ def test_a_node_of_a_dynamic_quorum() -> None:
 
 def test_the_endpoint_is_the_advertised_one() -> None:
     listeners = {"listeners": "C://0.0.0.0:1,X://h:2", "controller.listener.names": "C"}
-    assert parse(MINIMAL | listeners, "f")[0].endpoint == Endpoint("C", "0.0.0.0", 1)
+    assert parse_controller_config(MINIMAL | listeners, "f")[0].endpoint == Endpoint("C", "0.0.0.0", 1)
     advertised = listeners | {"advertised.listeners": "X://x:3,C://public:4"}
-    assert parse(MINIMAL | advertised, "f")[0].endpoint == Endpoint("C", "public", 4)
+    assert parse_controller_config(MINIMAL | advertised, "f")[0].endpoint == Endpoint("C", "public", 4)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_the_endpoint_is_the_advertised_one() -> None:
 )
 def test_Q11_what_cannot_be_is_said(change: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse(MINIMAL | change, "c.properties")
+        parse_controller_config(MINIMAL | change, "c.properties")
     assert said in str(caught.value)
 
 
@@ -105,7 +105,7 @@ def test_unknown_keys_are_warnings(tmp_path: Path) -> None:
         "node.id=1\nlog.dirs=d\ncontroller.quorum.voters=1@h:1\n"
         "controller.quorum.fetch.timeot.ms=5\nlog.retention.hours=1\nfoo.bar=1\n"
     )
-    _, warnings = load(path)
+    _, warnings = load_controller_config(path)
     assert [warning.split(": ", 1)[1] for warning in warnings] == [
         "unknown key 'controller.quorum.fetch.timeot.ms' is ignored; did you mean "
         "'controller.quorum.fetch.timeout.ms'?",
@@ -113,4 +113,4 @@ def test_unknown_keys_are_warnings(tmp_path: Path) -> None:
         "unknown key 'foo.bar' is ignored",
     ]
     with pytest.raises(ConfigError, match="cannot be read"):
-        load(tmp_path / "absent")
+        load_controller_config(tmp_path / "absent")

@@ -6,6 +6,7 @@ import base64
 
 import pytest
 
+from tierfetch.security.core.credentials import ScramCredentials
 from tierfetch.security.core.mechanism import Accepted, Challenge, Rejected, SaslClient, SaslClientError, SaslServer
 from tierfetch.security.core.oauthbearer import InvalidToken, OAuthBearerClient, OAuthBearerServer, ValidToken
 from tierfetch.security.core.plain import PlainClient, PlainServer
@@ -18,7 +19,6 @@ from tierfetch.security.core.scram import (
     fake_credential,
     make_credential,
 )
-from tierfetch.security.credentials import ScramCredentials
 
 USERS = {"alice": "pencil", "böb": "ünïcode"}
 PLAIN_REFUSED = "Authentication failed: Invalid username or password"

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from tierfetch.cli.certificates import make_certificate
+from tierfetch.security.core.credentials import ScramCredentials
 from tierfetch.security.core.settings import listener_settings
-from tierfetch.security.credentials import ScramCredentials
 from tierfetch.security.listener import open_listener
 from tierfetch.security.principal import SecurityProtocol
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration
-from tierfetch.broker.config.broker_config import BrokerConfig, parse
+from tierfetch.broker.config.broker_config import BrokerConfig, parse_broker_config
 from tierfetch.broker.node import Broker, open_broker
 from tierfetch.broker.replicas.partition import Partition
 from tierfetch.protocol.api import ApiKey
@@ -77,7 +77,7 @@ class Cluster:
             "controller.quorum.bootstrap.servers": ",".join(f"{host}:{CONTROLLER_PORT}" for host in self.controllers),
             **self._broker_keys,
         }
-        config, warnings = parse(properties, "test")
+        config, warnings = parse_broker_config(properties, "test")
         assert warnings == []
         return config
 

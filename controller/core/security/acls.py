@@ -30,13 +30,13 @@ from ....protocol.messages.security import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from ....security.acls import Acls
-from ....security.core.acl import (
+from ....security import AclOperation
+from ....security.core import (
     CLUSTER_NAME,
     AclBinding,
     AclFilter,
-    AclOperation,
     AclPermissionType,
+    Acls,
     PatternType,
     ResourcePattern,
     ResourceType,

@@ -21,15 +21,15 @@ from ....protocol.messages.security import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from ....security.core.scram import (
-    ITERATIONS_MAX,
-    ITERATIONS_MIN,
-    SALT_BYTES_MIN,
+from ....security.core import (
+    SCRAM_ITERATIONS_MAX,
+    SCRAM_ITERATIONS_MIN,
+    SCRAM_SALT_BYTES_MIN,
     ScramCredential,
+    ScramCredentials,
     ScramType,
     credential_of_salted_password,
 )
-from ....security.credentials import ScramCredentials
 from ...records import MetadataRecord, RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from ..state import ControllerResult, ControllerState
 
@@ -76,27 +76,28 @@ def _record(known: ScramCredentials, user: str, change: Change) -> MetadataRecor
         return RemoveUserScramCredentialRecord(name=user, mechanism=type_)
     _check(change)
     credential = credential_of_salted_password(type_, change.salted_password, change.salt, change.iterations)
-    return record_of(user, type_, credential)
+    return scram_record_of(user, type_, credential)
 
 
 def _check(change: ScramCredentialUpsertion) -> None:
-    limits = ((change.iterations < ITERATIONS_MIN, "few"), (change.iterations > ITERATIONS_MAX, "many"))
+    limits = ((change.iterations < SCRAM_ITERATIONS_MIN, "few"), (change.iterations > SCRAM_ITERATIONS_MAX, "many"))
     for is_beyond, word in limits:
         if is_beyond:
             raise KafkaError(
                 ErrorCode.unacceptable_credential,
-                f"Too {word} iterations: expected {ITERATIONS_MIN} to {ITERATIONS_MAX}, found {change.iterations}",
+                f"Too {word} iterations: expected {SCRAM_ITERATIONS_MIN} to {SCRAM_ITERATIONS_MAX}, "
+                f"found {change.iterations}",
             )
-    if len(change.salt) < SALT_BYTES_MIN:
+    if len(change.salt) < SCRAM_SALT_BYTES_MIN:
         raise KafkaError(
             ErrorCode.unacceptable_credential,
-            f"The salt has {len(change.salt)} bytes: expected {SALT_BYTES_MIN}",
+            f"The salt has {len(change.salt)} bytes: expected {SCRAM_SALT_BYTES_MIN}",
         )
     if not change.salted_password:
         raise KafkaError(ErrorCode.unacceptable_credential, "The salted password must not be empty")
 
 
-def record_of(user: str, type_: ScramType, credential: ScramCredential) -> UserScramCredentialRecord:
+def scram_record_of(user: str, type_: ScramType, credential: ScramCredential) -> UserScramCredentialRecord:
     """Return the record that sets a credential."""
     return UserScramCredentialRecord(
         name=user,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ....plugins.layout import LOG_SUFFIX, partition_directory
+from ....plugins import LOG_SUFFIX, partition_directory
 from ....protocol import CorruptRecordError, TopicIdPartition
 from ....protocol.records import iter_batches
 from .events import LocalStartMoved, Observed

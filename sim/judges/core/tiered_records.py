@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
-from ....plugins.layout import LOG_SUFFIX, partition_of
+from ....plugins import LOG_SUFFIX, partition_of
 from ....protocol import CorruptRecordError, TopicIdPartition
 from ....protocol.records import iter_batches
 from ...machine.store_events import Uploaded, UploadStarted

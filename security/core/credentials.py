@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from .core.scram import ITERATIONS_MIN, ScramCredential, ScramType, fake_credential
+from .scram import SCRAM_ITERATIONS_MIN, ScramCredential, ScramType, fake_credential
 
 
 class ScramCredentials:
@@ -48,7 +48,7 @@ class ScramCredentials:
 
     def fake(self, user: str, type_: ScramType) -> ScramCredential:
         """Return what an unknown user gets, with the iteration count that some known user has."""
-        counts = sorted({of[type_].iterations for of in self._known.values() if type_ in of}) or [ITERATIONS_MIN]
+        counts = sorted({of[type_].iterations for of in self._known.values() if type_ in of}) or [SCRAM_ITERATIONS_MIN]
         secret = self._secret()
         drawn = int.from_bytes(hashlib.sha256(secret + user.encode()).digest()[:4], "big")
         return fake_credential(type_, user, secret, counts[drawn % len(counts)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import UUID
 
-from .core.acl import AclBinding, AclIndex
+from .acl import AclBinding, AclIndex
 
 
 class Acls:

@@ -1,0 +1,23 @@
+"""The console: a web page that shows a cluster, ours or Apache Kafka's. It reads, and changes nothing.
+
+core/        is what is shown, as values: signs, bars, pages, which hosts may ask.
+port         is what the console needs of a cluster.
+looks        keeps what was read for a while, and asks the cluster only while it is looked at.
+threads      calculates beside the event loop, without holding up the end of the process.
+pages        puts together what each page shows.
+application  answers requests: HTML, JSON, static files, and the headers that protect them.
+formats      writes values as the templates show them.
+server       listens, and ends at once at Ctrl-C.
+
+`templates/` and `static/` hold the HTML, the style sheet and the script. What serves needs the extra [console], and is
+imported from its module: `application`, `server`.
+"""
+
+from __future__ import annotations
+
+from .looks import INTERVAL_S
+from .pages import Pages
+from .port import ClusterReader, Look, UnknownNameError
+from .threads import in_thread
+
+__all__ = ["INTERVAL_S", "ClusterReader", "Look", "Pages", "UnknownNameError", "in_thread"]
