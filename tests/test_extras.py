@@ -54,10 +54,10 @@ def test_the_extra_of_the_command_is_named_first(module: str, preferred: str | N
 
 
 def test_only_what_an_extra_brings_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    found = r"^plotly is not installed; the extra \[spark\] brings it: "
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    found = r"^matplotlib is not installed; the extra \[spark\] brings it: "
     with pytest.raises(MissingExtraError, match=found) as error, needing("spark"):
-        import plotly  # noqa: F401
+        import matplotlib  # noqa: F401
     assert how_to_install("spark") in str(error.value)
     with pytest.raises(ModuleNotFoundError, match="nobody_has") as other, needing("spark"):
         raise ModuleNotFoundError("No module named 'nobody_has'", name="nobody_has")

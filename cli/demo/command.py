@@ -25,7 +25,7 @@ from ..options import OutputFile, write_text
 from ..processes import free_ports, poll
 from . import scenario
 from .proof import consume_all
-from .report import DemoReport, print_table, write_chart
+from .report import DemoReport, print_table, write_page
 
 SIZE_BYTES_MIN = 32 << 20
 MOTO_START_TIMEOUT_S = 60.0
@@ -56,7 +56,7 @@ def size(value: str | int) -> int:
     type=OutputFile(),
     default="demo-report.html",
     show_default=True,
-    help="Write the chart here.",
+    help="Write the page here.",
 )
 @click.option("--policy", "policies", multiple=True, type=click.Choice(scenario.POLICIES), help="Only these policies.")
 @click.option("--secure", is_flag=True, help="TLS on every connection, SCRAM for clients, ACLs that deny by default.")
@@ -87,7 +87,7 @@ def demo(
     report = DemoReport(bytes_produced=size_bytes // scenario.VALUE_BYTES * scenario.VALUE_BYTES, tier=tier)
     with needing("demo"):
         import confluent_kafka  # noqa: F401 - missing ones are better said before anything is started
-        import plotly  # noqa: F401
+        import matplotlib  # noqa: F401
     try:
         with workspace(keep) as base, tier_settings(tier, base) as settings:
             security = secured(base) if secure else None
@@ -95,8 +95,8 @@ def demo(
     except (NodeFailedError, TimeoutError) as error:
         raise click.ClickException(str(error)) from None
     print_table(report, console)
-    write_chart(report, html_path)
-    console.print(f"Chart: {html_path}")
+    write_page(report, html_path)
+    console.print(f"Report: {html_path}")
     if json_path is not None:
         write_text(json_path, report.model_dump_json(indent=1) + "\n")
     if not report.passed:

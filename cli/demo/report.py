@@ -1,15 +1,30 @@
-"""What the demo found: the JSON document, the table on the terminal, the chart as one HTML file."""
+"""What the demo found: the JSON document, the table on the terminal, the page."""
 
 from __future__ import annotations
 
-import html
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, Field
 from rich.console import Console
 from rich.table import Table
 
+from ...pages import (
+    LOOKS,
+    Bars,
+    Made,
+    Markup,
+    Series,
+    chart,
+    mark,
+    page,
+    policy_look,
+    quiet,
+    rows_height,
+    section,
+    table,
+    verdict,
+)
 from ..options import write_text
 
 MIB = 1 << 20
@@ -67,46 +82,81 @@ def print_table(report: DemoReport, console: Console) -> None:
     console.print(f"A consumer reads everything from offset 0: {verdict}")
 
 
-def write_chart(report: DemoReport, path: Path) -> None:
-    """Two bar charts side by side: seconds to ISR and data from the leader, a row for each policy."""
-    from plotly.graph_objects import Bar, Figure
-    from plotly.subplots import make_subplots
+def write_page(report: DemoReport, path: Path) -> None:
+    write_text(path, demo_page(report, Made.now()))
 
-    names = [result.policy for result in report.policies]
-    figure: Figure = make_subplots(
-        rows=1,
-        cols=2,
-        shared_yaxes=True,
-        horizontal_spacing=0.06,
-        subplot_titles=("Seconds until back in the ISR", "Copied from the leader (MiB)"),
-    )
-    columns = (
-        ("first fetch to ISR", "#72b7b2", [result.first_fetch_to_isr_s for result in report.policies], 1, "%{x:.2f} s"),
-        ("process start to ISR", "#4c78a8", [result.start_to_isr_s for result in report.policies], 1, "%{x:.2f} s"),
-        ("from the leader", "#f58518", [result.bytes_from_leader / MIB for result in report.policies], 2, "%{x:,.1f}"),
-    )
-    for name, color, values, column, text in columns:
-        bar = Bar(
-            name=name,
-            y=names,
-            x=values,
-            orientation="h",
-            marker_color=color,
-            texttemplate=text,
-            textposition="outside",
-            cliponaxis=False,
-        )
-        figure.add_trace(bar, row=1, col=column)
+
+def demo_page(report: DemoReport, made: Made) -> str:
+    """Return the whole document: what the checks say, the times and the bytes of each policy."""
+    results = report.policies
     title = f"Replacing a wiped follower: {report.bytes_produced / MIB:,.0f} MiB produced, tier {report.tier}"
-    figure.update_layout(
-        title=html.escape(title),
-        template="plotly_white",
-        font={"size": 15},
-        bargap=0.25,
-        height=560,
-        legend={"orientation": "h", "y": -0.1, "traceorder": "reversed"},
-        margin={"t": 100, "r": 90},
+    parts = [_times(results), _copied(results)] if results else []
+    return page(title, _verdict(report), quiet(_LEAD), [*parts, _checks(results)], made)
+
+
+_LEAD: Final = (
+    "For each bootstrap policy the follower is killed, wiped and started again. It is back when it is in the ISR of "
+    "every partition."
+)
+
+
+def _verdict(report: DemoReport) -> Markup:
+    if not report.passed:
+        wrong = [result.policy for result in report.policies if not result.identical]
+        said = [f"replicas differ from their leaders under {', '.join(wrong)}"] if wrong else []
+        said += [] if report.consumer_ok else ["a consumer does not read everything from offset 0"]
+        return verdict(f"A check failed: {'; '.join(said) or 'no policy was tried'}.", "bad")
+    fastest = min(report.policies, key=lambda result: result.start_to_isr_s)
+    least = min(report.policies, key=lambda result: result.bytes_from_leader)
+    return verdict(
+        f"{fastest.policy} is back in the ISR first, {fastest.start_to_isr_s:.2f} s after its process started.",
+        "good",
+        f"{least.policy} copies least from the leader: {least.bytes_from_leader / MIB:,.1f} MiB. "
+        "Every replica equals its leader, byte by byte, and a consumer reads everything from offset 0.",
     )
-    figure.update_xaxes(rangemode="tozero")
-    figure.update_yaxes(autorange="reversed", ticksuffix="  ")
-    write_text(path, figure.to_html(include_plotlyjs=True, full_html=True))
+
+
+def _times(results: list[PolicyResult]) -> Markup:
+    series = [
+        Series("first fetch to ISR", LOOKS[2], [result.first_fetch_to_isr_s for result in results]),
+        Series("process start to ISR", LOOKS[0], [result.start_to_isr_s for result in results]),
+    ]
+    rows = [(each.policy, f"{each.first_fetch_to_isr_s:.2f} s", f"{each.start_to_isr_s:.2f} s") for each in results]
+    picture = chart(
+        "Seconds until the follower is back in the ISR",
+        f"Two bars for each of {len(results)} policies: from the first fetch and from the start of the process",
+        Bars([result.policy for result in results], series, "seconds", lambda value: f"{value:.4g}"),
+        table(("policy", *(one.name for one in series)), rows),
+        height=rows_height(len(results), 2),
+    )
+    return section("How long it takes", picture)
+
+
+def _copied(results: list[PolicyResult]) -> Markup:
+    copied = Series("from the leader", LOOKS[0], [result.bytes_from_leader / MIB for result in results])
+    rows = [
+        (each.policy, f"{each.bytes_from_leader / MIB:,.1f} MiB", f"{each.bytes_from_tier / 1024:,.1f} KiB")
+        for each in results
+    ]
+    picture = chart(
+        "MiB copied from the leader",
+        f"A bar for each of {len(results)} policies",
+        Bars(
+            [result.policy for result in results],
+            [copied],
+            "MiB",
+            lambda value: f"{value:,.4g}",
+            row_looks=[policy_look(result.policy) for result in results],
+        ),
+        table(("policy", "from the leader", "from the tier"), rows),
+        height=rows_height(len(results)),
+    )
+    return section("What is copied", picture)
+
+
+def _checks(results: list[PolicyResult]) -> Markup:
+    rows = [
+        (each.policy, each.first_local_offset, mark("yes", "good") if each.identical else mark("NO", "bad"))
+        for each in results
+    ]
+    return section("Checks", table(("policy", "first local offset", "same bytes as the leader"), rows))

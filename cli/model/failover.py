@@ -8,12 +8,14 @@ from pydantic import BaseModel, Field
 from rich.console import Console
 from rich.table import Table
 
+from ...extras import needing
 from ...model import Bools, Calibration, ClusterArrays, Death, Policy, predict_failover, unavailable_s
+from ...pages import Made, Tile, quiet, section, tiles, verdict
 from ..options import table_console, write_text
 from .charts import load_chart
 from .document import BrokerLoad, ClusterSummary, cluster_summary, finite
 from .inputs import Inputs, brokers_of
-from .page import chart, paragraphs, section, tiles, whole_page
+from .page import whole_page
 from .quantities import clause, duration, share
 
 BROKERS_SHOWN = 12
@@ -47,7 +49,7 @@ def show_failover(inputs: Inputs, brokers: tuple[int, ...], death: str, *, is_ka
     calibration = inputs.calibrations.of(Policy.KAFKA if is_kafka else Policy.TIER_FIRST)
     document = _document(inputs, dead, calibration, Death(death))
     if inputs.html_path is not None:
-        write_text(inputs.html_path, _page(document))
+        write_text(inputs.html_path, failover_page(document, Made.now()))
     if inputs.as_json:
         click.echo(document.model_dump_json(indent=1))
         return
@@ -168,21 +170,25 @@ def _load(leaders: int, nic_share: float, headroom: float | None) -> tuple[str, 
     return f"{leaders:,}", share(nic_share), share(headroom)
 
 
-def _page(document: FailoverDocument) -> str:
-    values = [
-        (
-            "partitions that lost their leader",
+def failover_page(document: FailoverDocument, made: Made) -> str:
+    """Return the whole file. MissingExtraError."""
+    figures = [
+        Tile(
             f"{document.lost_leader:,}",
-            f"for {duration(document.unavailable_s)}: death of the {document.death.value}",
+            f"partitions that lost their leader, for {duration(document.unavailable_s)}: death of the "
+            f"{document.death.value}",
         ),
-        ("without a leader", f"{document.leaderless:,}", "until a replica comes back"),
-        ("refuse producers", f"{document.below_min_isr:,}", "below min.insync.replicas"),
-        ("under-replicated", f"{document.under_replicated:,}", f"of {document.cluster.partitions:,} partitions"),
+        Tile(f"{document.leaderless:,}", "without a leader, until a replica comes back"),
+        Tile(f"{document.below_min_isr:,}", "refuse producers: below min.insync.replicas"),
+        Tile(f"{document.under_replicated:,}", f"under-replicated, of {document.cluster.partitions:,} partitions"),
     ]
-    load = chart(load_chart(document.brokers), "load", with_library=True)
     text = (
         "What producers, consumers, replication and tiering take of each broker's network card, in its fuller "
         "direction, before and after. At the dotted line it is full."
     )
-    parts = [paragraphs(_sentences(document)), tiles(values), section("Who carries the load", text, load)]
-    return whole_page(document.scenario, document.command, document.cluster, parts, document.warnings)
+    with needing("model"):
+        load = section("Who carries the load", quiet(text), load_chart(document.brokers))
+    first, *more = _sentences(document)
+    is_bad = document.leaderless or document.below_min_isr
+    answer = verdict(first, "bad" if is_bad else "good", *more)
+    return whole_page(document.scenario, answer, document.cluster, [tiles(figures), load], document.warnings, made)

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Final
 
 from ...byte_text import size
+from ...extras import needing
+from ...pages import (
+    Cell,
+    Made,
+    Markup,
+    Tile,
+    bullets,
+    folded,
+    glossary,
+    mark,
+    paragraph,
+    quiet,
+    section,
+    table,
+    tiles,
+    verdict,
+)
 from ..options import write_text
 from . import charts
 from .document import ModelDocument, MoveRow, Outcome
-from .page import Tile, chart, section, tiles, whole_page
+from .page import whole_page
 from .quantities import NEVER, count, duration, share
 from .tables import MOVE_HEADINGS, move_cells
 
 MOVES_SHOWN: Final = 15
-MOVES_MAX: Final = 2_000
+MOVES_MAX: Final = 500
 """The most moves on a page, folded ones included; a page with more would be too large."""
 
 _POLICIES: Final = {
@@ -39,86 +55,123 @@ _ASSUMPTIONS: Final = (
 
 
 def write_report(document: ModelDocument, path: Path) -> None:
-    write_text(path, page(document))
+    write_text(path, report_page(document, Made.now()))
 
 
-def page(document: ModelDocument) -> str:
-    """The whole file. The first outcome is the one asked for, the others stand beside it."""
+def report_page(document: ModelDocument, made: Made) -> str:
+    """Return the whole file. The first outcome is the one asked for, the others stand beside it. MissingExtraError.
+
+    `compare` answers which policy is best, and begins with all of them; the others begin with what was asked for.
+    """
     outcome = document.outcomes[0]
-    parts = [_answer(outcome), tiles(_tiles(outcome))]
-    if outcome.moves:
-        parts += _sections(document, outcome)
-    parts.append(_assumptions(outcome))
-    return whole_page(document.scenario, document.command, document.cluster, parts, document.warnings)
+    is_comparison = document.command == "compare" and outcome.moves > 0
+    answer = _comparison(document) if is_comparison else _answer(outcome)
+    with needing("model"):
+        sections = _sections(document, outcome) if outcome.moves else []
+        policies = [_policies(document)] if outcome.moves and len(document.outcomes) > 1 else []
+    figures = _figures(outcome)
+    parts = [*policies, figures, *sections] if is_comparison else [figures, *sections[:1], *policies, *sections[1:]]
+    return whole_page(
+        document.scenario, answer, document.cluster, [*parts, _assumptions(outcome)], document.warnings, made
+    )
 
 
-def _sections(document: ModelDocument, outcome: Outcome) -> list[str]:
-    sections = [
+def _sections(document: ModelDocument, outcome: Outcome) -> list[Markup]:
+    return [
         section(
             "How it goes",
-            "Each line falls by one when a partition has its replica back (or a moved replica is in sync). "
-            f"The thick line is the policy that was asked for, <b>{escape(outcome.policy)}</b>.",
-            chart(charts.progress_chart(document), "progress", with_library=True),
-        )
-    ]
-    if len(document.outcomes) > 1:
-        sections.append(
-            section(
-                "What the bootstrap policy changes",
-                "A bootstrap policy decides where a new, empty replica begins to copy. The less it takes from the "
-                "leader, the sooner it is in sync.",
-                chart(charts.policies_chart(document), "policies") + _policies(document),
-            )
-        )
-    sections += [
+            quiet(
+                "Each line falls by one when a partition has its replica back (or a moved replica is in sync). "
+                f"The thick line is the policy that was asked for, {outcome.policy}."
+            ),
+            charts.progress_chart(document),
+        ),
         section(
             "Network traffic of the moves",
-            "Mean rates of copying, without what clients do. " + _others(document),
-            chart(charts.traffic_chart(document), "traffic"),
+            quiet(f"Mean rates of copying under {outcome.policy}, without what clients do. " + _others(document)),
+            *charts.traffic_charts(document),
         ),
         section(
             "What gets full",
-            "Each resource at the moment when copying took most of it. At the dotted line it is saturated: from there "
-            "on producers and consumers compete with the copy. A replication throttle keeps them apart.",
-            chart(charts.resources_chart(document), "resources"),
+            quiet(
+                "Each resource at the moment when copying took most of it. At the dotted line it is saturated: from "
+                "there on producers and consumers compete with the copy. A replication throttle keeps them apart."
+            ),
+            charts.resources_chart(document),
         ),
-        section("Last replicas to join", "Where the time goes: these decide when it is over.", _slowest(document)),
+        section(
+            "Last replicas to join", quiet("Where the time goes: these decide when it is over."), *_slowest(document)
+        ),
     ]
-    return sections
 
 
-def _answer(outcome: Outcome) -> str:
+def _policies(document: ModelDocument) -> Markup:
+    text = (
+        "A bootstrap policy decides where a new, empty replica begins to copy. The less it takes from the leader, the "
+        "sooner it is in sync."
+    )
+    words = [(outcome.policy, _POLICIES[outcome.policy]) for outcome in document.outcomes]
+    pictures = (charts.times_chart(document), charts.copied_chart(document))
+    return section("What the bootstrap policy changes", quiet(text), *pictures, glossary(words))
+
+
+def _comparison(document: ModelDocument) -> Markup:
+    """Which policy is in sync first, and how the others compare with it."""
+    able = sorted((each for each in document.outcomes if not each.never_join), key=lambda each: each.duration_s or 0.0)
+    if not able:
+        return verdict("Under no policy do all replicas join.", "bad", _obstacles(document.outcomes[0]))
+    best, slowest = able[0], able[-1]
+    said = [f"{best.policy} is in sync first, after {duration(best.duration_s)}. {_copied(best)}"]
+    if slowest is not best and best.duration_s and slowest.duration_s:
+        times = slowest.duration_s / best.duration_s
+        said.append(
+            f"{slowest.policy} takes {duration(slowest.duration_s)}, {times:,.1f} times as long. {_copied(slowest)}"
+        )
+    stuck = [each.policy for each in document.outcomes if each.never_join]
+    if stuck:
+        said.append(f"Some replicas never join under {', '.join(stuck)}.")
+    return verdict(said[0], "warn" if stuck else "good", *said[1:])
+
+
+def _copied(outcome: Outcome) -> str:
+    return f"{size(outcome.leader_bytes)} are copied from leaders."
+
+
+def _answer(outcome: Outcome) -> Markup:
     if outcome.moves == 0:
-        return '<p class="answer">Nothing moves.</p>'
-    copied = f"{size(outcome.leader_bytes)} are copied from leaders."
+        return verdict("Nothing moves.", "plain")
     if outcome.never_join == 0 and outcome.moves == 1:
-        return f'<p class="answer">The replica is in sync after <b>{duration(outcome.duration_s)}</b>. {copied}</p>'
+        return verdict(f"The replica is in sync after {duration(outcome.duration_s)}. {_copied(outcome)}", "good")
     replicas = count(outcome.moves, "replica")
     if outcome.never_join == 0:
-        return (
-            f'<p class="answer">All {replicas} are in sync after <b>{duration(outcome.duration_s)}</b>; half of them '
-            f"after {duration(outcome.median_join_s)}. {copied}</p>"
-        )
-    why = "; ".join(f"{number:,}: {escape(text)}" for text, number in outcome.obstacles.items())
+        text = f"All {replicas} are in sync after {duration(outcome.duration_s)}"
+        return verdict(f"{text}; half of them after {duration(outcome.median_join_s)}. {_copied(outcome)}", "good")
     join = "joins" if outcome.never_join == 1 else "join"
-    return f'<p class="answer bad"><b>{outcome.never_join:,} of {replicas} never {join}</b> ({why}).</p>'
+    return verdict(f"{outcome.never_join:,} of {replicas} never {join}.", "bad", _obstacles(outcome))
 
 
-def _tiles(outcome: Outcome) -> list[Tile]:
+def _obstacles(outcome: Outcome) -> str:
+    return "; ".join(f"{number:,}: {text}" for text, number in outcome.obstacles.items()) + "."
+
+
+def _figures(outcome: Outcome) -> Markup:
     minutes = f"{NEVER} ends" if outcome.urp_minutes is None else f"{outcome.urp_minutes:,.1f}"
+    cost = f"{outcome.request_cost + outcome.egress_cost:,.4f}"
     found = [
-        ("until every replica is in sync", duration(outcome.duration_s), f"95 %: {duration(outcome.p95_join_s)}"),
-        ("copied from leaders", size(outcome.leader_bytes), f"{size(outcome.catch_up_bytes)} of it written meanwhile"),
-        ("URP-minutes", minutes, "partitions under-replicated times minutes"),
-        ("below min ISR", duration(outcome.below_min_isr_longest_s), "the longest of any partition"),
-        ("requests to the tier", f"{outcome.tier_gets:,}", f"{size(outcome.tier_bytes)} read"),
-        ("cost of requests and egress", f"{outcome.request_cost + outcome.egress_cost:,.4f}", "inventory's currency"),
-        ("only in the tier afterwards", size(outcome.thin_bytes), _warmer_note(outcome)),
+        Tile(duration(outcome.duration_s), f"until every replica is in sync; 95 %: {duration(outcome.p95_join_s)}"),
+        Tile(
+            size(outcome.leader_bytes), f"copied from leaders, {size(outcome.catch_up_bytes)} of it written meanwhile"
+        ),
+        Tile(minutes, "URP-minutes: partitions under-replicated times minutes"),
+        Tile(duration(outcome.below_min_isr_longest_s), "below min ISR, the longest of any partition"),
+        Tile(f"{outcome.tier_gets:,}", f"requests to the tier, {size(outcome.tier_bytes)} read"),
+        Tile(cost, "cost of requests and egress, in the inventory's currency"),
+        Tile(size(outcome.thin_bytes), f"only in the tier afterwards: {_warmer_note(outcome)}"),
     ]
     if outcome.headroom is not None:
         note = f"broker {outcome.headroom.broker} at the worst moment; before: {share(outcome.headroom.before)}"
-        found.append(("producers may grow by", share(outcome.headroom.during), note))
-    return found
+        found.append(Tile(share(outcome.headroom.during), f"producers may grow by, {note}"))
+    return section(f"Figures of {outcome.policy}", tiles(found))
 
 
 def _warmer_note(outcome: Outcome) -> str:
@@ -133,35 +186,26 @@ def _others(document: ModelDocument) -> str:
     return f"The {shown} busiest brokers; {more:,} more take part." if more else ""
 
 
-def _policies(document: ModelDocument) -> str:
-    rows = [(outcome.policy, escape(_POLICIES[outcome.policy])) for outcome in document.outcomes]
-    return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{text}</dd>" for name, text in rows) + "</dl>"
-
-
-def _slowest(document: ModelDocument) -> str:
+def _slowest(document: ModelDocument) -> list[Markup]:
+    first = _replicas(document.moves[:MOVES_SHOWN])
     rest = document.moves[MOVES_SHOWN:MOVES_MAX]
     if not rest:
-        return _replicas(document.moves)
+        return [first]
     left_out = len(document.moves) - MOVES_MAX
-    note = f"<p>{left_out:,} more, which joined before these, are in --json only.</p>" if left_out > 0 else ""
-    more = f"<details><summary>{len(rest):,} more</summary>{_replicas(rest)}{note}</details>"
-    return _replicas(document.moves[:MOVES_SHOWN]) + more
+    note = [paragraph(f"{left_out:,} more, which joined before these, are in --json only.")] if left_out > 0 else []
+    return [first, folded(f"{len(rest):,} more", _replicas(rest), *note)]
 
 
-def _replicas(moves: Sequence[MoveRow]) -> str:
-    head = "".join(f"<th>{heading}</th>" for heading in MOVE_HEADINGS)
-    return f"<table><tr>{head}</tr>{''.join(map(_row, moves))}</table>"
+def _replicas(moves: Sequence[MoveRow]) -> Markup:
+    rows: list[list[Cell]] = []
+    for row in moves:
+        cells: list[str] = list(move_cells(row))
+        rows.append([mark(cells[0], "bad") if row.joined_s is None else cells[0], *cells[1:]])
+    return table(tuple(MOVE_HEADINGS), rows)
 
 
-def _row(row: MoveRow) -> str:
-    kind = ' class="bad"' if row.joined_s is None else ""
-    return f"<tr{kind}>" + "".join(f"<td>{escape(cell)}</td>" for cell in move_cells(row)) + "</tr>"
-
-
-def _assumptions(outcome: Outcome) -> str:
-    rows = [*_ASSUMPTIONS, f"Fixed times and rates of {outcome.system}: {outcome.calibration}."]
-    return (
-        "<section><h2>What the figures rest on</h2><ul>"
-        + "".join(f"<li>{escape(text)}</li>" for text in rows)
-        + "</ul></section>"
+def _assumptions(outcome: Outcome) -> Markup:
+    return section(
+        "What the figures rest on",
+        bullets([*_ASSUMPTIONS, f"Fixed times and rates of {outcome.system}: {outcome.calibration}."]),
     )

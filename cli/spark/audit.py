@@ -64,7 +64,7 @@ def audit_tier(
         found = audit(session, options, read_ledgers=(lambda: _ledgers(brokers)) if brokers else None)
         if parquet is not None:
             save_parquet(session, found, parquet)
-        write_page(html_path, lambda: audit_page(found))
+        write_page(html_path, lambda made: audit_page(found, made))
     if as_json:
         click.echo(found.model_dump_json(indent=1))
     else:

@@ -92,11 +92,11 @@ def show(session: SparkSession, tier: Path, export: Path, html_dir: Path, consol
     with _step(console, "the audit: every byte of every object"):
         found = audit(session, options)
         print_audit(found, console)
-        write_page(html_dir / "audit.html", lambda: audit_page(found))
+        write_page(html_dir / "audit.html", lambda made: audit_page(found, made))
     with _step(console, "the profile: rates, codecs, skew, compaction potential"):
         profiled = profile(session, options)
         print_profile(profiled, console)
-        write_page(html_dir / "profile.html", lambda: profile_page(profiled))
+        write_page(html_dir / "profile.html", lambda made: profile_page(profiled, made))
     for title in ("export to Parquet, by topic and day", "again"):
         with _step(console, title):
             print_export(compact_to(session, options, str(export)), console)

@@ -39,7 +39,7 @@ def profile_tier(
         from ...pipeline.jobs import profile, profile_page
 
         found = profile(session, options, keys=keys)
-        write_page(html_path, lambda: profile_page(found))
+        write_page(html_path, lambda made: profile_page(found, made))
     if as_json:
         click.echo(found.model_dump_json(indent=1))
     else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 import click
 
+from ...pages import Made
 from ...pipeline import local_session
 from ...protocol import OUTSIDE, OperatorError
 from ..options import OutputFile, json_option, pairs, write_text
@@ -112,9 +113,9 @@ def report_options(*, has_html: bool = True) -> Callable[[Command], Command]:
     return decorate
 
 
-def write_page(path: Path | None, render: Callable[[], str]) -> None:
+def write_page(path: Path | None, render: Callable[[Made], str]) -> None:
     if path is not None:
-        write_text(path, render())
+        write_text(path, render(Made.now()))
         click.echo(f"Report: {path}", err=True)
 
 

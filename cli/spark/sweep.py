@@ -70,7 +70,7 @@ def sweep_model(
         if html_path is not None:
             from .sweep_page import sweep_page
 
-            write_page(html_path, lambda: sweep_page(found))
+            write_page(html_path, lambda made: sweep_page(found, made))
     if as_json:
         click.echo(found.model_dump_json(indent=1))
     else:

@@ -2,62 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from ...pipeline.pages import (
-    COLORS,
+from ...extras import needing
+from ...pages import (
+    LOOKS,
+    Boxes,
     Cell,
+    Lines,
+    Made,
     Markup,
+    Points,
+    Series,
     Tile,
-    charts,
+    chart,
     page,
     paragraph,
     percent,
+    policy_look,
+    quiet,
     section,
-    styled,
     table,
     tiles,
     verdict,
 )
 from .sweep_report import CLAIM_HIGH, CLAIM_LOW, Group, SweepReport
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
-_BAND = "rgba(84, 162, 75, 0.18)"
+POINTS_TABLED: Final = (0.1, 0.25, 0.5, 0.75, 0.9)
+"""Shares of the clusters whose ratios are listed beside the curves."""
 
 
-def sweep_page(found: SweepReport) -> str:
+def sweep_page(found: SweepReport, made: Made) -> str:
     """The whole HTML document. MissingExtraError."""
-    times, ratios, scatter = charts([_times(found), _ratios(found), _scatter(found)])
+    with needing("spark"):
+        times, ratios, points = _times(found), _ratios(found), _points(found)
     lead = (
         f"{found.whole.clusters:,} random clusters (seed {found.seed}), one or two brokers of each replaced in the "
         f"model: without the last-tiered offset ({found.before_policy}) and with it ({found.after_policy})."
     )
     return page(
         "Broker replacement with and without KIP-1023",
-        lead,
+        _verdict(found),
+        quiet(lead),
         [
-            _verdict(found),
             section("The claim", paragraph(f"“{found.claim}” ({found.claim_source})")),
             _tiles(found),
             section("How long a replacement takes", paragraph(_TIMES), times, _by_size(found)),
             section("How much is saved", paragraph(_RATIOS), ratios),
-            section("Does time follow data?", paragraph(_follows(found)), scatter),
+            section("Does time follow data?", paragraph(_follows(found)), points),
             section("When the claim does not hold", paragraph(_WHEN), _by_factor(found)),
             section("What this is, and what it is not", paragraph(_LIMITS)),
         ],
+        made,
     )
 
 
 _TIMES = (
     "From the start of the new broker until its last replica is in the ISR. The box holds the middle half of the "
-    "clusters of that size, its line the median; the scale is logarithmic."
+    "clusters of that size, its line the median, the whiskers all; the scale is"
+    " logarithmic."
 )
 _RATIOS = (
     "Each cluster's run with the last-tiered offset by its run without: data that leaders send, and time. A curve "
-    "shows which share of the clusters is at or below a ratio; the green band is the claim."
+    "shows which share of the clusters is at or below a ratio; the grey band is the claim."
 )
 _WHEN = (
     "The same clusters, split by one property at a time. What is not tiered is copied whole in both runs; what "
@@ -153,82 +161,85 @@ def _row(group: Group) -> Sequence[Cell]:
     )
 
 
-def _times(found: SweepReport) -> Figure:
-    from plotly.graph_objects import Box, Figure
+def _times(found: SweepReport) -> Markup:
+    sizes = sorted({pair.brokers for pair in found.pairs})
+    runs: tuple[tuple[str, str, list[float | None]], ...] = (
+        ("without", found.before_policy, [pair.before_s for pair in found.pairs]),
+        ("with", found.after_policy, [pair.after_s for pair in found.pairs]),
+    )
+    series = [
+        (f"{name} ({policy})", policy_look(policy), [_of_size(found, times, brokers) for brokers in sizes])
+        for name, policy, times in runs
+    ]
+    rows = [
+        (f"{brokers:,}", *(_middle(groups[at], duration) for _, _, groups in series))
+        for at, brokers in enumerate(sizes)
+    ]
+    return chart(
+        "Time until the last replica is in sync, by brokers of the cluster",
+        "Boxes of the times without and with the last-tiered offset, for each size of cluster",
+        Boxes([f"{brokers:,}" for brokers in sizes], series, "brokers of the cluster", "time", duration),
+        table(("brokers", "without, median", "with, median"), rows),
+        height=400,
+    )
 
-    figure = Figure()
-    for name, seconds, color in (
-        (f"without ({found.before_policy})", [pair.before_s for pair in found.pairs], COLORS[1]),
-        (f"with ({found.after_policy})", [pair.after_s for pair in found.pairs], COLORS[0]),
-    ):
-        figure.add_trace(
-            Box(
-                name=name,
-                x=[f"{pair.brokers:,}" for pair in found.pairs],
-                y=[None if value is None else value / 60 for value in seconds],
-                marker_color=color,
-                boxpoints=False,
-            )
-        )
-    sizes = [f"{size:,}" for size in sorted({pair.brokers for pair in found.pairs})]
-    figure.update_layout(boxmode="group")
-    figure.update_yaxes(type="log", dtick=1)
-    figure.update_xaxes(type="category", categoryorder="array", categoryarray=sizes)
-    return styled(figure, height=460, x_title="brokers of the cluster", y_title="minutes until in sync")
+
+def _of_size(found: SweepReport, times: Sequence[float | None], brokers: int) -> list[float]:
+    return [time for pair, time in zip(found.pairs, times, strict=True) if pair.brokers == brokers and time is not None]
 
 
-def _ratios(found: SweepReport) -> Figure:
-    from plotly.graph_objects import Figure, Scatter
-
-    figure = Figure()
-    for name, ratios, color in (
-        ("data", [pair.data_ratio for pair in found.pairs], COLORS[0]),
-        ("time", [pair.time_ratio for pair in found.pairs], COLORS[4]),
+def _ratios(found: SweepReport) -> Markup:
+    series = []
+    for name, ratios, look in (
+        ("data", [pair.data_ratio for pair in found.pairs], LOOKS[0]),
+        ("time", [pair.time_ratio for pair in found.pairs], LOOKS[1]),
     ):
         known = sorted(ratio for ratio in ratios if ratio is not None)
         shares = [(index + 1) / len(known) for index in range(len(known))]
-        line = {"color": color, "width": 3, "shape": "hv"}
-        figure.add_trace(Scatter(name=name, x=known, y=shares, mode="lines", line=line))
-    figure.add_vrect(x0=CLAIM_LOW, x1=CLAIM_HIGH, fillcolor=_BAND, line_width=0, annotation_text="claim")
-    figure.update_xaxes(range=[0, 1.05], tickformat=".0%")
-    figure.update_yaxes(range=[0, 1.02], tickformat=".0%")
-    return styled(figure, height=420, x_title="with, by without", y_title="share of clusters")
+        series.append(Series(name, look, shares, known))
+    rows = [
+        (percent(share), *(percent(one.xs[int(share * (len(one.xs) - 1))]) if one.xs else "–" for one in series))
+        for share in POINTS_TABLED
+    ]
+    return chart(
+        "Ratio of the run with the last-tiered offset to the run without",
+        "Two curves: the share of clusters at or below each ratio, of data and of time; a band marks the claim",
+        Lines(
+            series,
+            "with, by without",
+            "share of clusters",
+            percent,
+            percent,
+            x_range=(0, 1.05),
+            band=(CLAIM_LOW, CLAIM_HIGH),
+        ),
+        table(("share of clusters", "data at most", "time at most"), rows),
+        height=380,
+    )
 
 
-def _scatter(found: SweepReport) -> Figure:
-    from plotly.graph_objects import Figure, Scatter
-
-    figure = Figure()
-    shares = sorted({pair.tiered_share for pair in found.pairs}, reverse=True)
-    for share, color in zip(shares, COLORS, strict=False):
+def _points(found: SweepReport) -> Markup:
+    series, rows = [], []
+    for share, look in zip(sorted({pair.tiered_share for pair in found.pairs}, reverse=True), LOOKS, strict=False):
         some = [
-            pair
+            (pair.data_ratio, pair.time_ratio)
             for pair in found.pairs
             if pair.tiered_share == share and pair.data_ratio is not None and pair.time_ratio is not None
         ]
-        figure.add_trace(
-            Scatter(
-                name=f"{share:.0%} of the partitions tiered",
-                x=[pair.data_ratio for pair in some],
-                y=[pair.time_ratio for pair in some],
-                mode="markers",
-                marker={"color": color, "size": 7, "opacity": 0.6},
-                text=[f"{pair.brokers} brokers, {pair.partitions:,} partitions" for pair in some],
-            )
-        )
-    figure.add_shape(type="line", x0=0, y0=0, x1=1, y1=1, line={"dash": "dot", "color": "#59636e"})
-    figure.add_shape(
-        type="rect",
-        x0=CLAIM_LOW,
-        x1=CLAIM_HIGH,
-        y0=CLAIM_LOW,
-        y1=CLAIM_HIGH,
-        fillcolor=_BAND,
-        line={"color": "#54a24b"},
+        data, times = [one for one, _ in some], [other for _, other in some]
+        series.append(Series(f"{share:.0%} tiered", look, times, data))
+        rows.append((f"{share:.0%}", len(some), _middle(data, percent), _middle(times, percent)))
+    return chart(
+        "Time by data, a point for each cluster",
+        "Points: the ratio of data and of time of each cluster; the dotted diagonal is where both are the same",
+        Points(series, "data, with by without", "time, with by without", percent, (CLAIM_LOW, CLAIM_HIGH)),
+        table(("partitions tiered", "clusters", "data, median", "time, median"), rows),
+        height=460,
     )
-    figure.update_xaxes(range=[0, 1.05], tickformat=".0%")
-    figure.update_yaxes(range=[0, 1.05], tickformat=".0%")
-    return styled(figure, height=520, x_title="data, with by without", y_title="time, with by without")
+
+
+def _middle(values: Sequence[float], text: Callable[[float], str]) -> str:
+    return text(sorted(values)[len(values) // 2]) if values else "–"
 
 
 def duration(seconds: float) -> str:

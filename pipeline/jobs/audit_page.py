@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ...byte_text import size
-from ..pages import Markup, Tile, Tone, mark, moment, page, paragraph, section, table, tiles, verdict
+from ...pages import Made, Markup, Tile, Tone, mark, moment, page, paragraph, quiet, section, table, tiles, verdict
 from .audit_report import AuditedPartition, AuditedSegment, AuditFinding, TierAudit
 
 PARTITIONS_SHOWN_MAX: Final = 500
@@ -28,20 +28,20 @@ MEANINGS: Final = {
 }
 _WIDTH: Final = 1000
 _HEIGHT: Final = 22
-_GREEN: Final = "#2da44e"
-_RED: Final = "#cf222e"
+_SOUND: Final = 'class="sound"'
+_DAMAGED: Final = 'class="damaged"'
 
 
-def audit_page(found: TierAudit) -> str:
+def audit_page(found: TierAudit, made: Made) -> str:
     """The whole HTML document."""
     how = "compared with the remote log metadata" if found.by_metadata else "by its objects alone"
     lead = f"Every byte read, {how}; ended {moment(found.finished_at_ms)}."
-    parts = [_verdict(found), _tiles(found)]
+    parts = [_tiles(found)]
     if found.not_checked:
         parts.append(paragraph(f"Not checked, without the remote log metadata: {'; '.join(found.not_checked)}."))
     if found.findings:
         parts += [_meanings(found), _findings(found)]
-    return page(f"Audit of {found.tier}", lead, [*parts, _partitions(found)])
+    return page(f"Audit of {found.tier}", _verdict(found), quiet(lead), [*parts, _partitions(found)], made)
 
 
 def _verdict(found: TierAudit) -> Markup:
@@ -114,16 +114,17 @@ def _strip(partition: AuditedPartition) -> Markup:
     scale = _WIDTH / (end - first)
     blocks = "".join(
         f'<rect x="{(start - first) * scale:.1f}" y="3" width="{max(2.0, (last + 1 - start) * scale - 1):.1f}" '
-        f'height="{_HEIGHT - 6}" fill="{_GREEN if is_sound else _RED}"><title>{start:,} – {last:,}</title></rect>'
+        f'height="{_HEIGHT - 6}" {_SOUND if is_sound else _DAMAGED}>'
+        f"<title>{start:,} – {last:,}{'' if is_sound else ', damaged'}</title></rect>"
         for start, last, is_sound in sorted(_blocks(partition.segments, end - first), key=lambda block: not block[2])
     )
+    damaged = sum(not segment.is_sound for segment in partition.segments)
     # The background of the blocks: what shows through is a gap.
-    ground = (
-        f'<rect x="0" y="3" width="{_WIDTH}" height="{_HEIGHT - 6}" fill="#ffebe9" stroke="{_RED}" stroke-width=".5"/>'
-    )
+    ground = f'<rect x="0" y="3" width="{_WIDTH}" height="{_HEIGHT - 6}" class="gap"/>'
     return Markup(
-        f'<div style="min-width:16rem"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" '
-        f'style="height:{_HEIGHT}px">{ground}{blocks}</svg></div>'
+        f'<div style="min-width:16rem"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img" '
+        f'aria-label="{len(partition.segments):,} segments, {damaged:,} damaged" style="height:{_HEIGHT}px">'
+        f"{ground}{blocks}</svg></div>"
     )
 
 

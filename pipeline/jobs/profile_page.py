@@ -3,61 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from ...byte_text import rate, size
-from ..pages import (
-    COLORS,
+from ...extras import needing
+from ...pages import (
+    LOOKS,
+    REST,
+    Bars,
+    Look,
+    Made,
     Markup,
+    Series,
     Tile,
-    charts,
+    chart,
     moment,
     page,
     paragraph,
     percent,
-    row_height,
+    quiet,
+    rows_height,
     section,
-    styled,
     table,
     tiles,
+    topic_looks,
     verdict,
 )
 from .profile_report import RateBucket, TierProfile, TopicProfile
 
 TOPICS_CHARTED_MAX: Final = 9
 """The largest; the others are charted as one."""
+BUCKETS_CHARTED_MAX: Final = 16
+"""Rows of the chart of data over time; of more, neighbours are drawn as one."""
 OTHERS: Final = "all others"
+CODEC_LOOKS: Final[dict[str, Look]] = dict(zip(("zstd", "none", "lz4", "snappy", "gzip"), LOOKS, strict=False))
+ADVICE_MAX: Final = 5
 BATCH_BYTES_SMALL: Final = 4096
 KEY_SHARE_LARGE: Final = 0.2
 MIB: Final = 1 << 20
 
 
-def profile_page(found: TierProfile) -> str:
+def profile_page(found: TierProfile, made: Made) -> str:
     """The whole HTML document. MissingExtraError."""
-    sections = [
-        (
-            "Data over time",
-            f"Bytes of the batches that came in each {_duration(found.bucket_ms)}, by their timestamps, as stored.",
-            _rates(found),
-        ),
-        ("Codecs", "How the batches of each topic are compressed, by bytes as stored.", _codecs(found)),
-        (
-            "Skew of partitions",
-            "The largest partition by the mean of all: 1 is even; 2 means that one partition has twice its share, and "
-            "so do its leader, its followers and their replacements.",
-            _skew(found),
-        ),
-    ]
-    if found.has_keys:
-        text = (
-            "Of keys and values as clients see them: what would stay if each key kept its last record alone, and what "
-            "compaction would remove. Records without a key cannot be compacted and count as kept."
-        )
-        sections.append(("Compaction potential", text, _compaction(found)))
-    drawn = charts([figure for _, _, figure in sections])
-    parts = [section(name, paragraph(text), chart) for (name, text, _), chart in zip(sections, drawn, strict=True)]
-    return page(f"Profile of {found.tier}", _lead(found), [_tiles(found), *_advice(found), _table(found), *parts])
+    with needing("spark"):
+        charts = [_rates(found), _codecs(found), _skew(found)]
+        if found.has_keys:
+            charts.append(_compaction(found))
+    parts = [_tiles(found), _table(found), *(part for part in charts if part is not None)]
+    return page(f"Profile of {found.tier}", _advice(found), quiet(_lead(found)), parts, made)
 
 
 def _lead(found: TierProfile) -> str:
@@ -82,10 +75,13 @@ def _tiles(found: TierProfile) -> Markup:
     )
 
 
-def _advice(found: TierProfile) -> list[Markup]:
+def _advice(found: TierProfile) -> Markup:
     """What an operator may want to act on, in one box."""
     said = [f"{topic.topic}: {text}" for topic in found.topics for text in _worth_a_look(topic)]
-    return [verdict(said[0], "warn", *said[1:])] if said else []
+    if said:
+        rest = [f"And {len(said) - ADVICE_MAX:,} more like these."] if len(said) > ADVICE_MAX else []
+        return verdict(said[0], "warn", *said[1:ADVICE_MAX], *rest)
+    return verdict("Nothing stands out: batches are well filled, keys and partitions are even.", "good")
 
 
 def _worth_a_look(topic: TopicProfile) -> Iterator[str]:
@@ -133,28 +129,48 @@ def _key_cells(topic: TopicProfile) -> list[str | int]:
     return [keys.distinct_keys, keys.tombstones, largest, removable]
 
 
-def _rates(found: TierProfile) -> Any:
-    from plotly.graph_objects import Bar, Figure
+def _largest(found: TierProfile, most: int) -> list[TopicProfile]:
+    return sorted(found.topics, key=lambda topic: -topic.size_bytes)[:most]
 
-    ordered = sorted(found.topics, key=lambda topic: -topic.size_bytes)
-    shown = [(topic.topic, topic.rates) for topic in ordered[:TOPICS_CHARTED_MAX]]
+
+def _mib(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:,.3g}"
+
+
+def _rates(found: TierProfile) -> Markup | None:
+    ordered = _largest(found, len(found.topics))
+    looks = topic_looks(topic.topic for topic in ordered[:TOPICS_CHARTED_MAX])
+    shown = [(topic.topic, looks[topic.topic], topic.rates) for topic in ordered[:TOPICS_CHARTED_MAX]]
     if others := ordered[TOPICS_CHARTED_MAX:]:
-        shown.append((OTHERS, _merged([bucket for topic in others for bucket in topic.rates])))
-    figure = Figure()
-    for (name, rates), color in zip(shown, COLORS, strict=False):
-        figure.add_trace(
-            Bar(
-                name=name,
-                x=[datetime.fromtimestamp(bucket.start_ms / 1000, UTC) for bucket in rates],
-                y=[bucket.size_bytes / MIB for bucket in rates],
-                width=found.bucket_ms * 0.95,
-                offset=0,
-                marker_color=color,
-                hovertemplate="%{x}: %{y:,.2f} MiB",
-            )
-        )
-    figure.update_layout(barmode="stack", showlegend=True)
-    return styled(figure, height=380, x_title="time (UTC)", y_title=f"MiB in each {_duration(found.bucket_ms)}")
+        shown.append((OTHERS, REST, _merged([bucket for topic in others for bucket in topic.rates])))
+    starts = sorted({bucket.start_ms for _, _, rates in shown for bucket in rates})
+    if not starts:
+        return None
+    width = -(-len(starts) // BUCKETS_CHARTED_MAX)
+    spans = [starts[at : at + width] for at in range(0, len(starts), width)]
+    series = [Series(name, look, _summed(rates, spans)) for name, look, rates in shown]
+    sums = [sum(one.values[at] for one in series) for at in range(len(spans))]
+    rows = [
+        (moment(span[0]), *(size(one.values[at] * MIB) for one in series), size(sums[at] * MIB))
+        for at, span in enumerate(spans)
+    ]
+    each = f"each {_duration(found.bucket_ms)}" if width == 1 else f"each {width} buckets that have data"
+    text = f"Bytes of the batches that came in {each}, by their timestamps, as stored. From each beginning, in UTC."
+    names = [moment(span[0])[: 16 if found.bucket_ms >= 60_000 else 19] for span in spans]
+    picture = chart(
+        f"MiB stored in {each}",
+        f"Stacked bars of the MiB that each topic stored, {names[0]} to {names[-1]}",
+        Bars(names, series, "MiB", _mib, is_stacked=True),
+        table(("from", *(one.name for one in series), "all"), rows),
+        height=rows_height(len(rows)) + 16 * len(series),
+    )
+    return section("Data over time", paragraph(text), picture)
+
+
+def _summed(rates: list[RateBucket], spans: list[list[int]]) -> list[float]:
+    """Return the MiB of each span of buckets."""
+    by_start = {bucket.start_ms: bucket.size_bytes for bucket in rates}
+    return [sum(by_start.get(start_ms, 0) for start_ms in span) / MIB for span in spans]
 
 
 def _merged(buckets: list[RateBucket]) -> list[RateBucket]:
@@ -173,69 +189,77 @@ def _merged(buckets: list[RateBucket]) -> list[RateBucket]:
     return [sums[start_ms] for start_ms in sorted(sums)]
 
 
-def _codecs(found: TierProfile) -> Any:
-    from plotly.graph_objects import Bar, Figure
-
-    topics = sorted(found.topics, key=lambda topic: topic.size_bytes)[-2 * TOPICS_CHARTED_MAX :]
+def _codecs(found: TierProfile) -> Markup:
+    topics = _largest(found, 2 * TOPICS_CHARTED_MAX)
     names = sorted({name for topic in topics for name in topic.codecs})
-    figure = Figure()
-    for name, color in zip(names, COLORS, strict=False):
-        sizes = [topic.codecs[name].size_bytes / MIB if name in topic.codecs else 0 for topic in topics]
-        figure.add_trace(
-            Bar(
-                name=name,
-                y=[topic.topic for topic in topics],
-                x=sizes,
-                orientation="h",
-                marker_color=color,
-                hovertemplate="%{y}: %{x:,.2f} MiB",
-            )
-        )
-    figure.update_layout(barmode="stack", showlegend=True)
-    return styled(figure, height=row_height(len(topics)), x_title="MiB, stored")
-
-
-def _skew(found: TierProfile) -> Any:
-    from plotly.graph_objects import Bar, Figure
-
-    topics = sorted(found.topics, key=lambda topic: topic.partition_skew)[-2 * TOPICS_CHARTED_MAX :]
-    skews = [topic.partition_skew for topic in topics]
-    colors = [COLORS[4] if skew >= 2 else COLORS[0] for skew in skews]
-    bar = Bar(
-        y=[topic.topic for topic in topics],
-        x=skews,
-        orientation="h",
-        marker_color=colors,
-        texttemplate="%{x:.2f}",
-        hovertemplate="%{y}: %{x:.2f}",
+    sizes = {name: [topic.codecs[name].size_bytes if name in topic.codecs else 0 for topic in topics] for name in names}
+    series = [
+        Series(name, CODEC_LOOKS.get(name, LOOKS[5]), [value / MIB for value in values])
+        for name, values in sizes.items()
+    ]
+    rows = [(topic.topic, *(size(sizes[name][at]) for name in names)) for at, topic in enumerate(topics)]
+    picture = chart(
+        "MiB as stored, by codec",
+        f"Stacked bars: the MiB of each codec in {len(topics)} topics",
+        Bars([topic.topic for topic in topics], series, "MiB", _mib, is_stacked=True),
+        table(("topic", *names), rows),
+        height=rows_height(len(topics)),
     )
-    figure = styled(Figure([bar]), height=row_height(len(topics)), x_title="largest partition by the mean")
-    figure.add_vline(x=1, line_dash="dot", line_color="#59636e")
-    figure.update_xaxes(rangemode="tozero")
-    return figure
+    return section("Codecs", paragraph("How the batches of each topic are compressed, by bytes as stored."), picture)
 
 
-def _compaction(found: TierProfile) -> Any:
-    from plotly.graph_objects import Bar, Figure
+def _skew(found: TierProfile) -> Markup:
+    topics = sorted(found.topics, key=lambda topic: -topic.partition_skew)[: 2 * TOPICS_CHARTED_MAX]
+    looks = topic_looks(topic.topic for topic in topics)
+    text = (
+        "The largest partition by the mean of all: 1 is even; 2 means that one partition has twice its share, and "
+        "so do its leader, its followers and their replacements."
+    )
+    skews = Series("skew", LOOKS[0], [topic.partition_skew for topic in topics])
+    picture = chart(
+        "Largest partition by the mean",
+        f"A bar for each of {len(topics)} topics; the dotted line at 1 is an even topic",
+        Bars(
+            [topic.topic for topic in topics],
+            [skews],
+            "times its share",
+            lambda value: f"{value:,.4g}",
+            row_looks=[looks[topic.topic] for topic in topics],
+            labels=[f"{topic.partition_skew:.2f}" for topic in topics],
+            limit=1.0,
+        ),
+        table(
+            ("topic", "partitions", "skew"),
+            [(topic.topic, len(topic.partitions), f"{topic.partition_skew:.2f}") for topic in topics],
+        ),
+        height=rows_height(len(topics)),
+    )
+    return section("Skew of partitions", paragraph(text), picture)
 
+
+def _compaction(found: TierProfile) -> Markup:
     counted = [(topic.topic, topic.keys) for topic in found.topics if topic.keys is not None]
-    shown = sorted(counted, key=lambda pair: pair[1].payload_bytes)[-2 * TOPICS_CHARTED_MAX :]
-    kept = [keys.kept_bytes / MIB for _, keys in shown]
-    gone = [(keys.payload_bytes - keys.kept_bytes) / MIB for _, keys in shown]
-    figure = Figure()
-    for label, values, color in (("kept", kept, COLORS[0]), ("removed by compaction", gone, COLORS[1])):
-        figure.add_trace(
-            Bar(
-                name=label,
-                y=[name for name, _ in shown],
-                x=values,
-                orientation="h",
-                marker_color=color,
-                hovertemplate="%{y}: %{x:,.2f} MiB",
-            )
-        )
-    figure.update_layout(barmode="stack", showlegend=True)
-    return styled(figure, height=row_height(len(shown)), x_title="MiB of keys and values")
+    shown = sorted(counted, key=lambda pair: -pair[1].payload_bytes)[: 2 * TOPICS_CHARTED_MAX]
+    gone = [keys.payload_bytes - keys.kept_bytes for _, keys in shown]
+    series = [
+        Series("kept", LOOKS[0], [keys.kept_bytes / MIB for _, keys in shown]),
+        Series("removed by compaction", LOOKS[1], [value / MIB for value in gone]),
+    ]
+    text = (
+        "Of keys and values as clients see them: what would stay if each key kept its last record alone, and what "
+        "compaction would remove. Records without a key cannot be compacted and count as kept."
+    )
+    picture = chart(
+        "MiB of keys and values",
+        f"Stacked bars: kept and removed by compaction, for each of {len(shown)} topics",
+        Bars([name for name, _ in shown], series, "MiB", _mib, is_stacked=True),
+        table(
+            ("topic", "kept", "removed by compaction"),
+            [(name, size(keys.kept_bytes), size(less)) for (name, keys), less in zip(shown, gone, strict=True)],
+        ),
+        height=rows_height(len(shown)),
+    )
+    return section("Compaction potential", paragraph(text), picture)
 
 
 def _duration(ms: int) -> str:

@@ -179,8 +179,9 @@ def test_a_report_is_one_file_that_explains_itself(tmp_path: Path, arguments, he
     assert all(f"<h2>{heading}</h2>" in text for heading in headings)
     assert "&lt;b&gt;shop&lt;/b&gt; &amp; co" in text
     assert "<b>shop</b>" not in text
-    assert text.count("<script") >= 2
-    assert 'src="http' not in text
+    assert "<script" not in text
+    assert not re.search(r'(src|href)="(?!#)', text)
+    assert len(text.encode()) < 300_000
 
 
 HOSTILE = """version: 1
@@ -227,7 +228,7 @@ def test_a_single_replica_without_a_leader(tmp_path: Path) -> None:
     result = run("replace", "--cluster", cluster, "--broker", "1", "--html", tmp_path / "r.html")
     assert result.exit_code == 0, result.output
     assert "1 of 1 replica never joins the ISR (1: the partition has no leader" in result.stdout
-    assert "<b>1 of 1 replica never joins</b>" in (tmp_path / "r.html").read_text()
+    assert "<p>1 of 1 replica never joins.</p>" in (tmp_path / "r.html").read_text()
     failed = run("failover", "--cluster", cluster, "--broker", "1").stdout
     assert "1 partition has no replica in sync left, and no leader until one comes back: t-0." in failed
 
@@ -247,7 +248,7 @@ def test_all_replicas_are_on_the_page_and_the_cost_is_told(tmp_path: Path) -> No
     document = ModelDocument.model_validate_json(model_on_example("rebalance", "--add", "2", "--json").stdout)
     text = page.read_text()
     assert len(document.moves) > 15
-    assert all(f"<td>{row.name}</td>" in text for row in document.moves)
+    assert all(f">{row.name}</td>" in text for row in document.moves)
     assert f"<summary>{len(document.moves) - 15} more</summary>" in text
     assert "cost of requests and egress" in text
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
+from tierfetch.pages import Made, moment, table
 from tierfetch.pipeline.jobs.audit_page import MEANINGS, audit_page
 from tierfetch.pipeline.jobs.audit_report import AuditedPartition, AuditedSegment, AuditFinding, TierAudit
-from tierfetch.pipeline.pages import moment, table
 from tierfetch.remote.core import FindingKind
+
+MADE = Made(datetime(2026, 1, 2, tzinfo=UTC), "0.1.0", "tierfetch spark audit tier")
 
 
 def segment(start: int, end: int, *, is_sound: bool = True) -> AuditedSegment:
@@ -38,7 +41,7 @@ def test_every_kind_of_finding_is_explained() -> None:
 def test_damage_comes_first_and_is_escaped() -> None:
     leftover = AuditFinding(kind="foreign", subject="<script>alert(1)</script>", message="7 bytes", is_damage=False)
     damage = AuditFinding(kind="corrupt", subject="orders-0:id-10", message="CRC & all", is_damage=True)
-    page = audit_page(audited(leftover, damage))
+    page = audit_page(audited(leftover, damage), MADE)
     assert "<script" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "Damaged: 1 finding about data" in page
@@ -48,18 +51,18 @@ def test_damage_comes_first_and_is_escaped() -> None:
 
 def test_leftovers_are_no_damage_and_nothing_is_all_right() -> None:
     leftover = AuditFinding(kind="orphan", subject="k", message="m", is_damage=False)
-    assert "Sound, with 1 leftover that nothing reads" in audit_page(audited(leftover))
-    assert "Sound: every batch, index and snapshot" in audit_page(audited())
+    assert "Sound, with 1 leftover that nothing reads" in audit_page(audited(leftover), MADE)
+    assert "Sound: every batch, index and snapshot" in audit_page(audited(), MADE)
 
 
 def test_a_page_needs_nothing_else() -> None:
-    assert not re.search(r"(src|href)=|url\(|@import", audit_page(audited()))
+    assert not re.search(r"(src|href)=|url\(|@import", audit_page(audited(), MADE))
 
 
 def test_figures_stand_right_with_their_units_and_texts_do_not() -> None:
     cells = ("6 brokers", "12.7 MiB", "94%", "4 objects without a log", "2.5", "2026")
     written = table(("name", "size", "share", "what", "mean", "topic"), [cells]).html
-    assert re.findall(r"<th( class=\"right\")?>(\w+)", written) == [
+    assert re.findall(r"<th scope=\"col\"( class=\"right\")?>(\w+)", written) == [
         ("", "name"),
         (' class="right"', "size"),
         (' class="right"', "share"),
@@ -70,7 +73,7 @@ def test_figures_stand_right_with_their_units_and_texts_do_not() -> None:
 
 
 def test_neighbours_of_many_segments_are_drawn_as_one() -> None:
-    page = audit_page(audited(segments=20_000))
+    page = audit_page(audited(segments=20_000), MADE)
     assert page.count("<rect") < 1000
 
 

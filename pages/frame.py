@@ -1,7 +1,7 @@
 """A report as one HTML file that needs nothing else: no network, no second file; made to be printed too.
 
-A page is a title, a verdict, figures in tiles and sections; what comes from a tier is escaped here and nowhere else.
-`Markup` is what has been made here and is not escaped again.
+A page is a title, the verdict, how it was made, figures in tiles and sections. What comes from outside is escaped here
+and in `charts`, nowhere else. `Markup` is what has been made here and is not escaped again.
 """
 
 from __future__ import annotations
@@ -13,37 +13,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from .made import Made
+from .style import STYLE
+
 _SHORT_MAX: Final = 32
 """Characters of a text that stands on one line."""
 _FIGURE: Final = re.compile(r"[\d,]+(?:\.\d+)?(?:%| (?:B|[KMGT]iB|s|min|h|days)(?:/s)?)|[\d,]+\.\d+")
 """12.7 MiB, 94%, 55 B/s, 2.5; what else begins with a digit may be a name."""
 Tone = Literal["good", "bad", "warn", "plain"]
-
-_STYLE: Final = """
-:root { color-scheme: light; --text: #1b1f24; --quiet: #59636e; --line: #d1d9e0; --soft: #f6f8fa; --good: #1a7f37;
-  --bad: #cf222e; --warn: #9a6700; --accent: #0969da; }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 80rem; padding: 2rem 1.5rem 4rem; color: var(--text); background: #fff;
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif; }
-h1 { font-size: 1.7rem; margin: 0 0 .2rem; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .5rem; }
-p { margin: .4rem 0; max-width: 60rem; } .quiet { color: var(--quiet); }
-.verdict { border-left: .4rem solid var(--tone); background: var(--soft); padding: .8rem 1rem; margin: 1.2rem 0;
-  font-size: 1.1rem; }
-.verdict p { margin: 0; } .good { --tone: var(--good); } .bad { --tone: var(--bad); } .warn { --tone: var(--warn); }
-.plain { --tone: var(--accent); }
-.tiles { display: flex; flex-wrap: wrap; gap: .8rem; margin: 1rem 0; }
-.tile { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem; min-width: 8.5rem; }
-.tile b { display: block; font-size: 1.45rem; font-weight: 600; } .tile span { color: var(--quiet); font-size: .9rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .88rem; }
-th { text-align: left; color: var(--quiet); font-weight: 600; border-bottom: 2px solid var(--line); }
-td { border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
-th, td { padding: .35rem .55rem; } td.short, td.right { white-space: nowrap; } td:first-child { min-width: 8rem; }
-.right { text-align: right; font-variant-numeric: tabular-nums; }
-.mark { color: var(--tone); font-weight: 600; white-space: nowrap; }
-svg { display: block; width: 100%; height: auto; } code { font-size: .9em; }
-@media print { body { max-width: none; padding: 0; } h2 { break-after: avoid; } tr, .tile { break-inside: avoid; } }
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +41,17 @@ class Tile:
     label: str
 
 
-def page(title: str, lead: str, parts: Iterable[Markup]) -> str:
-    """The whole document."""
+def page(title: str, answer: Markup, lead: Markup, parts: Iterable[Markup], made: Made) -> str:
+    """Return the whole document: title, answer, lead, how it was made, the parts."""
     body = "\n".join(part.html for part in parts)
+    when = made.at.astimezone(UTC)
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{_text(title)}</title>\n'
-        f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{_text(title)}</h1>\n"
-        f'<p class="quiet">{_text(lead)}</p>\n{body}\n</body>\n</html>\n'
+        f"<style>{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>{_text(title)}</h1>\n{answer.html}\n{lead.html}\n"
+        f'<p class="quiet made"><time datetime="{when:%Y-%m-%dT%H:%M:%SZ}">{when:%Y-%m-%d %H:%M} UTC</time> · '
+        f"tierfetch {_text(made.version)} · <code>{_text(made.command)}</code></p>\n</header>\n"
+        f"<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
 
@@ -89,11 +69,33 @@ def tiles(found: Iterable[Tile]) -> Markup:
 
 
 def section(heading: str, *parts: Markup) -> Markup:
-    return Markup(f"<h2>{_text(heading)}</h2>\n" + "\n".join(part.html for part in parts))
+    inner = "\n".join(part.html for part in parts)
+    return Markup(f"<section>\n<h2>{_text(heading)}</h2>\n{inner}\n</section>")
 
 
 def paragraph(text: str) -> Markup:
     return Markup(f"<p>{_text(text)}</p>")
+
+
+def quiet(text: str) -> Markup:
+    """A paragraph that stands back."""
+    return Markup(f'<p class="quiet">{_text(text)}</p>')
+
+
+def bullets(texts: Iterable[str]) -> Markup:
+    return Markup("<ul>" + "".join(f"<li>{_text(text)}</li>" for text in texts) + "</ul>")
+
+
+def glossary(words: Iterable[tuple[str, str]]) -> Markup:
+    """Words, each with its meaning."""
+    inner = "".join(f"<dt>{_text(word)}</dt><dd>{_text(text)}</dd>" for word, text in words)
+    return Markup(f"<dl>{inner}</dl>")
+
+
+def folded(summary: str, *parts: Markup) -> Markup:
+    """What is shown when its summary is opened."""
+    inner = "".join(part.html for part in parts)
+    return Markup(f"<details><summary>{_text(summary)}</summary>{inner}</details>")
 
 
 def mark(text: str, tone: Tone) -> Markup:
@@ -101,15 +103,25 @@ def mark(text: str, tone: Tone) -> Markup:
     return Markup(f'<span class="mark {tone}">{_text(text)}</span>')
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Markup:
-    """Numbers are grouped; they stand right, with or without a unit, and so does all of their columns."""
+def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, caption: str = "") -> Markup:
+    """Numbers are grouped; they stand right, with or without a unit, and so does all of their columns.
+
+    A table that is wider than the page scrolls, with the keyboard too.
+    """
     listed = [list(row) for row in rows]
     numeric = [any(_is_number(row[index]) for row in listed) for index in range(len(headings))]
-    head = "".join(f"<th{_right(flag)}>{_text(name)}</th>" for name, flag in zip(headings, numeric, strict=True))
+    head = "".join(
+        f'<th scope="col"{_right(flag)}>{_text(name)}</th>' for name, flag in zip(headings, numeric, strict=True)
+    )
     body = "\n".join(
         "<tr>" + "".join(_cell(cell, flag) for cell, flag in zip(row, numeric, strict=True)) + "</tr>" for row in listed
     )
-    return Markup(f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>')
+    label = _text(caption or f"Table: {', '.join(filter(None, headings))}")
+    title = f"<caption>{_text(caption)}</caption>" if caption else ""
+    return Markup(
+        f'<div class="wide" role="region" tabindex="0" aria-label="{label}"><table>{title}<thead><tr>{head}</tr>'
+        f"</thead><tbody>\n{body}\n</tbody></table></div>"
+    )
 
 
 def percent(share: float) -> str:

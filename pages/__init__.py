@@ -1,0 +1,68 @@
+"""Pages that commands write: one HTML file each, that needs nothing else; the same look everywhere.
+
+style    has the stylesheet, and the colours of policies and topics.
+made     says when, by which version and by which command line a page was made, without secrets.
+frame    makes a document of a title, a verdict, tiles, sections and tables, and escapes what comes from outside.
+charts   draws a chart as SVG beside its table.
+shapes   draws bars, lines, boxes and points.
+"""
+
+from .charts import chart, rows_height
+from .frame import (
+    Cell,
+    Markup,
+    Tile,
+    Tone,
+    bullets,
+    folded,
+    glossary,
+    mark,
+    moment,
+    page,
+    paragraph,
+    percent,
+    quiet,
+    section,
+    table,
+    tiles,
+    verdict,
+)
+from .made import Made, redacted
+from .shapes import Bars, Boxes, Lines, Points, Series
+from .style import AFTER, BEFORE, LOOKS, REST, Look, policy_look, topic_looks
+
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "LOOKS",
+    "REST",
+    "Bars",
+    "Boxes",
+    "Cell",
+    "Lines",
+    "Look",
+    "Made",
+    "Markup",
+    "Points",
+    "Series",
+    "Tile",
+    "Tone",
+    "bullets",
+    "chart",
+    "folded",
+    "glossary",
+    "mark",
+    "moment",
+    "page",
+    "paragraph",
+    "percent",
+    "policy_look",
+    "quiet",
+    "redacted",
+    "rows_height",
+    "section",
+    "table",
+    "tiles",
+    "topic_looks",
+    "verdict",
+]
