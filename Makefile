@@ -20,7 +20,7 @@ FUZZ_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers wheel test-faults test-secure test-abuse fuzz test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench release clean
+.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers docs wheel test-faults test-secure test-abuse fuzz test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -31,11 +31,11 @@ $(STAMP): pyproject.toml constraints.txt __init__.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "tierfetch needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 ifneq ($(UV),)
 	$(UV) venv -q --allow-existing --python $(PYTHON) $(VENV)
-	$(UV) pip install -q --python $(BIN)/python -c constraints.txt --group dev -e '.[demo]'
+	$(UV) pip install -q --python $(BIN)/python -c constraints.txt --group dev -e '.[demo,docs]'
 else
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
-	PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --group dev -e '.[demo]'
+	PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --group dev -e '.[demo,docs]'
 endif
 	@mkdir -p .types && ln -sfn .. .types/tierfetch
 	@touch $(STAMP)
@@ -95,7 +95,7 @@ test-exhaustive: install ## The quorum's core, every run of the largest bounds t
 search-planted: install ## Look for the seed that finds each planted bug, known ones first; writes docs/planted-bugs.md
 	$(BIN)/python -m tierfetch.tests.sim.planted.search --again --jobs 2
 
-check: lint types layers wheel ## ruff, mypy --strict, lint-imports, the wheel smoke-tested outside the checkout
+check: lint types layers docs wheel ## ruff, mypy --strict, lint-imports, the docs, the wheel smoke-tested outside the checkout
 
 lint: install
 	$(BIN)/ruff check .
@@ -106,6 +106,9 @@ types: install
 
 layers: install
 	$(BIN)/lint-imports
+
+docs: install ## The docs as a site, in build/site; a broken link fails it (seconds)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 wheel: install ## The wheel in fresh environments: plain, and with each extra but spark (smoke_wheel --extra spark)
 	$(BIN)/python -m tierfetch.tests.smoke_wheel

@@ -20,6 +20,9 @@ sim         runs the production code on virtual time, under faults, and judges i
 console     shows a cluster as a web page.
 testing     runs a cluster in the process of a test, and holds the conformance suites that a plugin author runs.
 cli         is the `tierfetch` command.
+
+Three of its modules stand above no folder: `byte_text` formats quantities of bytes, `errors` declares the families of
+errors, `doors` imports what a folder exports when it is asked for.
 """
 
 __version__ = "0.1.0.dev0"

@@ -13,6 +13,7 @@ from typing import Final
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "client": ("confluent_kafka",),
     "demo": ("confluent_kafka", "moto", "plotly"),
+    "docs": ("material", "mkdocs"),
     "encryption": ("Cryptodome",),
     "jks": ("jks",),
     "model": ("numpy", "plotly"),

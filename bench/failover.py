@@ -26,7 +26,7 @@ from tierfetch.protocol.messages.brokers import (
     BrokerRegistrationRequestListener,
 )
 from tierfetch.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.protocol.net import Address, KafkaClient
 
 from .measure import Results
 from .systems import TIERFETCH, System

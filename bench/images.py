@@ -21,7 +21,7 @@ from tierfetch.controller import ControllerConfig
 from tierfetch.controller.core.broker_heartbeat import fence
 from tierfetch.controller.core.machine import ControllerCore
 from tierfetch.controller.records import MetadataRecord, PartitionChangeRecord, decode_record, encode_record
-from tierfetch.protocol.wire.stepping import Steps
+from tierfetch.protocol.wire import Steps
 
 from .controller import REPLICATION_FACTOR, cluster_records
 from .measure import Results

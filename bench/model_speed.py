@@ -18,11 +18,17 @@ from typing import Final
 
 import numpy as np
 
-from tierfetch.model import Calibrations, Policy
-from tierfetch.model.arrays import ClusterArrays, Ints
-from tierfetch.model.engine import simulate
-from tierfetch.model.growth import with_new_brokers
-from tierfetch.model.moves import Moves, moves_between, replacement_moves
+from tierfetch.model import (
+    Calibrations,
+    ClusterArrays,
+    Ints,
+    Moves,
+    Policy,
+    moves_between,
+    replacement_moves,
+    simulate,
+    with_new_brokers,
+)
 from tierfetch.model.synthetic import Shape, synthetic_cluster
 
 from .measure import Results

@@ -17,11 +17,8 @@ from typing import Final
 
 import numpy as np
 
-from tierfetch.model import Broker, Inventory, Partition, Topic
-from tierfetch.model.arrays import ClusterArrays
-from tierfetch.planning import Goal, PlanFile
-from tierfetch.planning.plan_arrays import plan_file, planned_replicas
-from tierfetch.planning.planner import plan_replicas
+from tierfetch.model import Broker, ClusterArrays, Inventory, Partition, Topic
+from tierfetch.planning import Goal, PlanFile, plan_file_of, plan_replicas, planned_replicas
 
 from .measure import Results
 from .systems import TIERFETCH, System
@@ -62,9 +59,9 @@ def _measure(results: Results, case: str, arrays: ClusterArrays, goal: Goal, run
     add("moves too many, at most", plan.bound.moves_gap * 100, "%")
     add("bytes too many, at most", plan.bound.bytes_gap * 100, "%")
     add("waves", plan.wave_count, "waves")
-    file = plan_file(arrays, plan)
+    file = plan_file_of(arrays, plan)
     text = file.to_text()
-    add("write JSON", _cpu_s(lambda: plan_file(arrays, plan).to_text()) * 1000, "CPU ms")
+    add("write JSON", _cpu_s(lambda: plan_file_of(arrays, plan).to_text()) * 1000, "CPU ms")
     add("read JSON", _cpu_s(lambda: planned_replicas(arrays, PlanFile.parse(text, case))) * 1000, "CPU ms")
 
 

@@ -31,7 +31,7 @@ from tierfetch.protocol.messages.topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.protocol.net import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches
 from tierfetch.quorum import QuorumNode
 from tierfetch.sim.judges.core.history import ACKS_ALL

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from ..controller import ControllerService, open_controller
 from ..plugin_registry import REPLICA_PLACEMENT
-from ..protocol.start_waits import StartWaits
+from ..protocol import StartWaits
 from ..quorum import CONTROLLER_KEYS, ControllerConfig, QuorumListener, parse_controller_config
 from ..quorum.storage import identify
 from ..security.core import is_security_key

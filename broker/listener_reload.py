@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from ..protocol.net.server import Server
+from ..protocol.net import Server
 from ..security.core import SecurityConfigError, is_dynamic_key, listener_settings
 from .cluster.view import ClusterImage
 from .config.broker_config import BrokerConfig

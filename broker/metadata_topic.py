@@ -16,15 +16,11 @@ from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from ..fetcher.core import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
-from ..protocol.fetch.messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
-from ..protocol.net.batch_reading import reading_batch
-from ..protocol.net.client import Address, KafkaClient
-from ..protocol.records import Record, build_batch, iter_batches
-from ..protocol.records.budget import DECOMPRESSED_BYTES_MIN
-from ..protocol.requests import offsets_of
-from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicPartition
-from ..protocol.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest, ProduceTopic
+from ..protocol import REMOTE_LOG_METADATA_TOPIC, CorruptRecordError, ErrorCode, KafkaError, TopicPartition, offsets_of
+from ..protocol.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
+from ..protocol.net import Address, KafkaClient, reading_batch
+from ..protocol.records import DECOMPRESSED_BYTES_MIN, Record, build_batch, iter_batches
+from ..protocol.wire import ACKS_ALL, ProducePartition, ProduceRequest, ProduceTopic
 from ..remote import NO_EPOCH, MetadataBatch, MetadataTopicSettings, RemoteLogMetadataError
 from .cluster.view import ClusterImage, ClusterView, NewTopic, TopicImage
 from .replicas.leadership import WallClock

@@ -22,11 +22,9 @@ from prometheus_client.process_collector import ProcessCollector
 from ..fetcher import FollowedReplica, ReplicaProgress, ReplicaState
 from ..fetcher.core import LeaderReplicas
 from ..log.keeper import LogManager
-from ..protocol.api import ApiKey
-from ..protocol.messages.base import Message
-from ..protocol.net.dispatch import Handler, RequestContext
-from ..protocol.net.server import Server
-from ..protocol.topics import TopicIdPartition
+from ..protocol import ApiKey, TopicIdPartition
+from ..protocol.messages import Message
+from ..protocol.net import Handler, RequestContext, Server
 from ..rlm import CopyLag, RemoteLogCounters
 from .environment import NodeDisk
 from .groups.coordinator import GroupCoordinator

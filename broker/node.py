@@ -37,16 +37,9 @@ from prometheus_client.metrics_core import Metric
 from ..fetcher import load_bootstrap_policy
 from ..log.cleaner import CleanerSettings
 from ..log.keeper import LogManager, LogServices, UpkeepSettings
-from ..protocol.api import ApiKey
-from ..protocol.authorization.gate import for_brokers_only, guarded
-from ..protocol.errors import OUTSIDE, OperatorError
-from ..protocol.net.client import Address, KafkaClient
-from ..protocol.net.clock import monotonic_ms
-from ..protocol.net.dispatch import Handlers
-from ..protocol.net.server import Server, ServerLimits
-from ..protocol.net.service import cancelled
-from ..protocol.start_waits import StartWaits
-from ..protocol.topics import TopicPartition
+from ..protocol import OUTSIDE, ApiKey, OperatorError, StartWaits, TopicPartition
+from ..protocol.authorization import for_brokers_only, guarded
+from ..protocol.net import Address, Handlers, KafkaClient, Server, ServerLimits, cancelled, monotonic_ms
 from ..security import Authorizer, StandardAuthorizer, open_client, open_listener
 from .cluster.lifecycle import LifecycleTimes
 from .cluster.quorum_view import QuorumClusterView, QuorumViewConfig
@@ -376,6 +369,7 @@ class _Composition:
             warming=dict if warmer is None else (lambda: warmer.progress),
             warm_in_ms=self._thin.warm_in_ms,
             out_of_service=self._hosted.out_of_service,
+            tier_errors=dict if tier is None else tier.manager.errors,
             move=self._moves.request,
         )
         services = HandlerServices(

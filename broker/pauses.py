@@ -30,7 +30,7 @@ from typing import Final
 from prometheus_client import Histogram, disable_created_metrics
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
-from ..protocol.net.service import cancelled
+from ..protocol.net import cancelled
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each histogram, which nobody reads
 

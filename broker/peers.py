@@ -14,9 +14,9 @@ from ..fetcher import (
     FetcherConfig,
     ReplicaFetcher,
 )
-from ..protocol.fetch.messages import HIGH_WATERMARK_UNKNOWN, LOCAL_LOG_START_UNKNOWN
-from ..protocol.net.client import Address, BrokerUnavailableError, KafkaClient
-from ..protocol.topics import TopicIdPartition
+from ..protocol import TopicIdPartition
+from ..protocol.fetch import HIGH_WATERMARK_UNKNOWN, LOCAL_LOG_START_UNKNOWN
+from ..protocol.net import Address, BrokerUnavailableError, KafkaClient
 from ..security import ClientIdentity
 from .cluster.topic_config import TopicConfigs
 from .cluster.view import ClusterImage, ClusterView

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..broker.config import BrokerConfig, load_broker_config
-from ..protocol.start_waits import StartWaits
+from ..protocol import StartWaits
 from .running import StopError, looking_at, node_options, run_node, serving, stop_signals, until_stopped
 
 _log = logging.getLogger(__name__)

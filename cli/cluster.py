@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..log.core import META_PROPERTIES, CorruptFileError
-from ..protocol.net.service import closing
+from ..protocol.net import closing
 from ..quorum.storage import METADATA_PARTITION
 from ..remote import PluginError, RemoteStorageError, RemoteStorageRefusedError, load_remote_storage, look_at_tier
 from .local_cluster import BrokerFailedError, LocalCluster, TierSettings

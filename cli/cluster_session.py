@@ -12,16 +12,24 @@ from uuid import UUID
 
 import click
 
-from ..protocol import OUTSIDE, ApiKey, ErrorCode, KafkaError, OperatorError
-from ..protocol.messages.base import Request, ResponseT
+from ..protocol import OUTSIDE, ApiKey, ErrorCode, KafkaError, OperatorError, metadata_of
+from ..protocol.messages import Request, ResponseT, WithError, WithErrorMessage
 from ..protocol.messages.cluster import MetadataResponsePartition
-from ..protocol.messages.errors import WithError, WithErrorMessage
-from ..protocol.net.client import Address, BrokerUnavailableError
-from ..protocol.requests import metadata_of
+from ..protocol.net import Address, BrokerUnavailableError
 from ..security import read_client_file
 from .command_config import command_config_option, has_identity, make_client, use_identity
 from .options import addresses
-from .profiles import DEFAULT_ORIGIN, ORDER, Given, choose_cluster, read_profiles, running_clusters
+from .profiles import (
+    DEFAULT_ORIGIN,
+    ORDER,
+    Chosen,
+    Given,
+    choose_cluster,
+    explicit_cluster,
+    named_cluster,
+    read_profiles,
+    running_clusters,
+)
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -121,14 +129,24 @@ def check(answer: object, what: str) -> None:
 
 def bootstrap_option(command: Command) -> Command:
     """Add the options that say which cluster, and how to connect to it."""
-    option = click.option(
-        "--bootstrap",
-        multiple=True,
-        metavar="HOST:PORT",
-        callback=_choose,
-        help=f"A broker of the cluster; repeatable. Without it, in this order: {ORDER}.",
-    )
-    return option(profile_option(command_config_option(command)))
+    said = f"A broker of the cluster; repeatable. Without it, in this order: {ORDER}."
+    return _cluster_options(cluster_servers, said)(command)
+
+
+def explicit_bootstrap_option(what_for: str) -> Callable[[Command], Command]:
+    """Add the same options to a command that can do without a cluster: `bootstrap` is empty unless the command line or
+    the environment names one.
+    """
+    said = f"{what_for} A broker; repeatable. Without it: --profile, TIERFETCH_BOOTSTRAP, TIERFETCH_PROFILE, or none."
+    return _cluster_options(explicit_servers, said)
+
+
+def _cluster_options(choose: Callable[[tuple[str, ...]], tuple[str, ...]], said: str) -> Callable[[Command], Command]:
+    def callback(context: click.Context, _: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+        return () if context.resilient_parsing else choose(given)
+
+    option = click.option("--bootstrap", multiple=True, metavar="HOST:PORT", callback=callback, help=said)
+    return lambda command: option(profile_option(command_config_option(command)))
 
 
 def profile_option(command: Command) -> Command:
@@ -147,10 +165,6 @@ def _note_profile(context: click.Context, _: click.Parameter, name: str | None) 
     context.meta[_PROFILE] = name
 
 
-def _choose(context: click.Context, _: click.Parameter, bootstrap: tuple[str, ...]) -> tuple[str, ...]:
-    return () if context.resilient_parsing else cluster_servers(bootstrap)
-
-
 def is_cluster_named() -> bool:
     """Return whether the running command was given a profile on its command line."""
     return click.get_current_context().meta.get(_PROFILE) is not None
@@ -160,6 +174,20 @@ def cluster_servers(bootstrap: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return the servers of the cluster that the running command means, and have it connect as their profile says.
     ClickException if nothing says which it is.
     """
+    return _servers(bootstrap, lambda given: choose_cluster(given, read_profiles, running_clusters))
+
+
+def named_servers(bootstrap: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the same where the command line, the environment or the profile in use names a cluster, else nothing."""
+    return _servers(bootstrap, lambda given: named_cluster(given, read_profiles))
+
+
+def explicit_servers(bootstrap: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the same where the command line or the environment names a cluster, else nothing."""
+    return _servers(bootstrap, lambda given: explicit_cluster(given, read_profiles))
+
+
+def _servers(bootstrap: tuple[str, ...], choose: Callable[[Given], Chosen | None]) -> tuple[str, ...]:
     given = Given(
         bootstrap=bootstrap,
         profile=click.get_current_context().meta.get(_PROFILE),
@@ -167,7 +195,9 @@ def cluster_servers(bootstrap: tuple[str, ...] = ()) -> tuple[str, ...]:
         environment_profile=os.environ.get("TIERFETCH_PROFILE"),
     )
     try:
-        chosen = choose_cluster(given, read_profiles, running_clusters)
+        chosen = choose(given)
+        if chosen is None:
+            return ()
         if chosen.command_config is not None and not has_identity():
             use_identity(read_client_file(chosen.command_config, chosen.origin))
         addresses(chosen.servers, chosen.origin)

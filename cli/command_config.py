@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from ..protocol.net.client import KafkaClient
+from ..protocol.net import KafkaClient
 from ..security import COMMAND_CONFIG, ClientIdentity, read_client_file
 from ..security.core import SecurityConfigError
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 
 from ..protocol import uuid_to_text
-from ..protocol.records import Record
-from ..protocol.records.control import ControlType, control_type, parse_end_transaction_marker
-from ..protocol.records.quorum_records import (
+from ..protocol.records import (
     WRITTEN_VERSION,
+    ControlType,
     KRaftVersion,
     LeaderChange,
     QuorumRecord,
+    Record,
     SnapshotFooter,
     SnapshotHeader,
     Voter,
     Voters,
+    control_type,
+    parse_end_transaction_marker,
     parse_quorum_record,
 )
 from ..quorum import NO_DIRECTORY_ID

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ..protocol.start_waits import StartWaits
+from ..protocol import StartWaits
 from ..quorum import ControllerConfig, load_controller_config
 from .running import StopError, node_options, reporting, run_node, serving, stop_signals, until_stopped
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from ..protocol.net.client import Address
-from ..protocol.requests import metadata_of
+from ..protocol import metadata_of
+from ..protocol.net import Address
 from .command_config import make_client
 from .local_nodes import START_TIMEOUT_S, LocalNodes, NodeFailedError
 from .local_quorum import LocalQuorum

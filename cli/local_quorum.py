@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..log.core import META_PROPERTIES, decode_meta_properties
-from ..protocol.net.client import Address
+from ..protocol.net import Address
 from ..quorum import load_controller_config
 from .format import format_order, run_format
 from .local_nodes import TIERFETCH, LocalNodes, NodeFailedError

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from ..protocol import ErrorCode, KafkaError
-from ..protocol.net.client import Address
-from ..protocol.requests import offsets_of
+from ..protocol import ErrorCode, KafkaError, offsets_of
+from ..protocol.net import Address
 from .command_config import make_client
 
 TIMEOUT_S = 10.0

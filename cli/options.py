@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
 from ..model import Bytes, Capacity, complaint
-from ..protocol.net.client import Address
+from ..protocol.net import Address
 
 Command = TypeVar("Command", bound=Callable[..., object])
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 
 from ..log.core import ConfigError, read_properties
-from ..protocol import OUTSIDE, OperatorError
-from ..protocol.net.service import cancelled
-from ..protocol.start_waits import StartWaits
+from ..protocol import OUTSIDE, OperatorError, StartWaits
+from ..protocol.net import cancelled
 from ..remote import RemoteStorageRefusedError, look_at_tier
 from ..security import secrets_readable
 

@@ -11,8 +11,7 @@ import click
 from ..broker import CombinedConfig, open_combined, parse_combined
 from ..broker.config import BrokerConfig, load_broker_config
 from ..log.core import ConfigError, read_properties
-from ..protocol import OUTSIDE, OperatorError
-from ..protocol.start_waits import StartWaits
+from ..protocol import OUTSIDE, OperatorError, StartWaits
 from ..quorum import ControllerConfig, load_controller_config
 from . import broker, controller
 from .running import StopError, looking_at, node_options, reporting, run_node, serving, stop_signals, until_stopped

@@ -13,6 +13,7 @@ method that could change something, a request that another site's page makes.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -185,7 +186,7 @@ def _document(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
 
     async def handle(request: Request) -> Response:
         view = await answer(request)
-        document = document_of(view)
+        document = document_of(replace(view, overview=replace(view.overview, partitions=(), groups=None)))
         assert isinstance(document, dict)
         overview = document["overview"]
         assert isinstance(overview, dict)

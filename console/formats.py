@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from ..protocol.byte_text import size
+from ..byte_text import size
 from .core.replicas import PartKind, ReplicaBar, Sign
 
 UNKNOWN: Final = "?"
@@ -22,7 +22,7 @@ GLYPHS: Final[Mapping[Sign, str]] = {
     Sign.BOOTSTRAPPING: "↻",
     Sign.CATCHING_UP: "↗",
     Sign.FAILED: "✗",
-    Sign.AWAY: "∅",
+    Sign.OFFLINE: "∅",
 }
 PARTS: Final[Mapping[PartKind, str]] = {
     PartKind.REMOTE: "in the tier only",
@@ -71,7 +71,7 @@ def bar_text(bar: ReplicaBar) -> str:
     for part in bar.parts:
         shares[part.kind] = shares.get(part.kind, 0.0) + part.width
     if not shares:
-        return f"broker {bar.broker}: nothing to draw"
+        return f"broker {bar.broker}: not known"
     words = ", ".join(f"{PARTS[kind]} {percent(share)}" for kind, share in shares.items())
     return f"broker {bar.broker}: {'about ' if bar.is_estimate else ''}{words}"
 

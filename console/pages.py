@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
@@ -23,20 +23,24 @@ PREDICTION_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
-    """A partition with its offsets and the bars of its replicas."""
+    """A partition with its offsets, its leader's last error in the tier, and the bars of its replicas."""
 
     partition: Partition
     offsets: Offsets | None
+    tier_error: str | None
     bars: tuple[ReplicaBar, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A page's values. Those that the page does not show are None. `problems` of this page come before the look's."""
+    """A page's values. Those that the page does not show are None. `hurt` counts partitions without a leader or with a
+    replica outside the ISR; `problems` of this page come before the look's.
+    """
 
     overview: Overview
     query: Query = field(default_factory=Query)
     problems: tuple[Problem, ...] = ()
+    hurt: int | None = None
     topics: Page[Topic] | None = None
     partitions: Page[PartitionRow] | None = None
     groups: Page[Group] | None = None
@@ -68,7 +72,8 @@ class Pages:
     async def overview(self) -> View:
         """Brokers, the quorum, reassignments."""
         view, _ = await self._begin()
-        return replace(view, topics=paged(await in_thread(topics_of, view.overview.partitions), 1))
+        hurt, topics = await in_thread(_counted, view.overview.partitions)
+        return replace(view, hurt=hurt, topics=paged(topics, 1))
 
     async def topics(self, query: Query) -> View:
         view, _ = await self._begin(query)
@@ -89,6 +94,7 @@ class Pages:
             PartitionRow(
                 part,
                 offsets := (seen.value or {}).get(part.key),
+                _tier_error(part, look),
                 replica_bars(part, offsets, look.disks, alive, adding.get(part.key, ())),
             )
             for part in found.rows
@@ -143,6 +149,16 @@ class Pages:
         look = Look(Overview(taken_at_s=0)) if seen.value is None else seen.value
         problems = (*_problem("cluster", seen), *look.overview.problems)
         return View(overview=look.overview, query=query or Query(), problems=problems), look
+
+
+def _counted(partitions: Sequence[Partition]) -> tuple[int, list[Topic]]:
+    """Return how many partitions are hurt, and the topics."""
+    return sum(part.is_hurt for part in partitions), topics_of(partitions)
+
+
+def _tier_error(part: Partition, look: Look) -> str | None:
+    held = look.disks.get(part.leader, {}).get(part.key)
+    return None if held is None else held.tier_error
 
 
 def _problem(what: str, seen: Seen[T]) -> tuple[Problem, ...]:

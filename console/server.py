@@ -60,4 +60,9 @@ async def serve(app: ASGIApp, listening: socket.socket) -> None:
         ws="none",
     )
     logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
-    await _Server(config).serve(sockets=[listening])
+    server = _Server(config)
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        for connection in tuple(server.server_state.connections):
+            connection.transport.abort()

@@ -11,20 +11,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from ipaddress import ip_address
 
-from ..protocol import ErrorCode
-from ..protocol.codec import (
+from ..protocol import (
+    ErrorCode,
     UnsupportedVersionError,
+    envelope_principal,
+    joined_parts,
     read_request_header,
     response_steps,
 )
-from ..protocol.envelope import joined, principal_of
 from ..protocol.messages.brokers import EnvelopeRequest, EnvelopeResponse
-from ..protocol.net.dispatch import Handler, RequestContext
-from ..protocol.net.gates import body_steps
-from ..protocol.net.pace import exhausted
-from ..protocol.net.slicing import answered
-from ..protocol.wire.framing import SIZE_BYTES
-from ..protocol.wire.primitives import MalformedMessageError
+from ..protocol.net import Handler, RequestContext, answered, body_steps, exhausted
+from ..protocol.wire import SIZE_BYTES, MalformedMessageError
 from .core.refusals import is_from_another
 
 
@@ -38,7 +35,7 @@ async def unwrap(
     Envelope above all.
     """
     try:
-        principal = principal_of(envelope.request_principal)
+        principal = envelope_principal(envelope.request_principal)
     except MalformedMessageError:
         return refused(ErrorCode.principal_deserialization_failure)
     try:
@@ -66,7 +63,7 @@ async def unwrap(
         return refused(ErrorCode.not_controller)
     assert response is not None, header
     parts = await exhausted(response_steps(header.api, header.api_version, header.correlation_id, response))
-    return EnvelopeResponse(response_data=joined(parts)[SIZE_BYTES:])
+    return EnvelopeResponse(response_data=joined_parts(parts)[SIZE_BYTES:])
 
 
 def refused(code: ErrorCode) -> EnvelopeResponse:

@@ -30,15 +30,15 @@ from random import Random
 from typing import Final, cast
 
 from ..protocol import ErrorCode, KafkaError
-from ..protocol.messages.base import Request, ResponseT
+from ..protocol.messages import Request, ResponseT
 from ..protocol.messages.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
-from ..protocol.net.clock import monotonic_ms
-from ..protocol.wire.stepping import Steps
+from ..protocol.net import monotonic_ms
+from ..protocol.wire import Steps
 from ..quorum import (
     RECORDS_PER_STEP,
     BufferFullError,

@@ -20,8 +20,7 @@ from uuid import UUID
 from ..errors import OperatorError
 from ..protocol import OUTSIDE
 from ..protocol.messages.cluster import ApiVersionsRequest
-from ..protocol.net.client import Address, KafkaClient
-from ..protocol.net.dialing import connect, resolve
+from ..protocol.net import Address, KafkaClient, connect, resolve
 from ..security import ClientIdentity, SecurityProtocol
 from .core.fast_failover import Verdict
 from .image.image import MetadataImage

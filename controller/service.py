@@ -22,9 +22,9 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from ..protocol import OUTSIDE, ApiKey, ErrorCode
-from ..protocol.authorization.gate import guarded
-from ..protocol.messages.base import Request, ResponseT
+from ..protocol import OUTSIDE, ApiKey, ErrorCode, listed_reasons
+from ..protocol.authorization import guarded
+from ..protocol.messages import Request, ResponseT
 from ..protocol.messages.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -42,17 +42,17 @@ from ..protocol.messages.cluster import (
 )
 from ..protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from ..protocol.messages.security import DescribeAclsRequest, DescribeAclsResponse
-from ..protocol.net.client import Address, KafkaClient
-from ..protocol.net.dispatch import (
+from ..protocol.net import (
+    Address,
     FinalizedFeatures,
     Handler,
+    KafkaClient,
     RequestContext,
     SupportedFeature,
     api_versions_error,
     api_versions_response,
+    cancelled,
 )
-from ..protocol.net.service import cancelled
-from ..protocol.start_waits import listed
 from ..quorum import ControllerConfig as ProcessConfig
 from ..quorum import Machine, QuorumGate, QuorumHandlers, QuorumListener, QuorumNode, QuorumService, open_quorum
 from ..quorum.storage import read_bootstrap
@@ -131,7 +131,7 @@ class ControllerService:
         if node.has_leader_responded:
             return None
         voters = ", ".join(str(voter.id) for voter in node.status.voters.voters)
-        why = listed(node.unanswered.reasons()) or "no election was won yet"
+        why = listed_reasons(node.unanswered.reasons()) or "no election was won yet"
         return f"waiting for a majority of the voters {voters or '(none is known)'} to elect a controller: {why}"
 
 

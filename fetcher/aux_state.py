@@ -34,8 +34,7 @@ from itertools import takewhile
 
 from ..log.core import CorruptFileError, EpochEntry, LeaderEpochCache, ProducerStateManager, decode_leader_epochs
 from ..log.keeper import AdoptedState
-from ..protocol.errors import RetriableError
-from ..protocol.topics import TopicIdPartition
+from ..protocol import RetriableError, TopicIdPartition
 from ..remote import (
     IndexType,
     RemoteLogMetadataManager,

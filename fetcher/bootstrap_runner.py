@@ -14,8 +14,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.topics import TopicIdPartition
+from ..protocol import ErrorCode, KafkaError, TopicIdPartition
 from ..remote import RemoteStorageError
 from ..remote.core import OffsetAndEpoch
 from .all_done import all_done

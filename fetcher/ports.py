@@ -12,7 +12,7 @@ from typing import Protocol
 from ..log.core import EpochEnd, LeaderEpochCache
 from ..log.keeper import AdoptedState
 from ..log.replica import LogOffsets
-from ..protocol.topics import TopicIdPartition
+from ..protocol import TopicIdPartition
 from ..remote.core import OffsetAndEpoch
 from .core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
 

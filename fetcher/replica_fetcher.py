@@ -32,8 +32,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from ..protocol.errors import OUTSIDE, describe
-from ..protocol.topics import TopicIdPartition
+from ..protocol import OUTSIDE, TopicIdPartition, describe_error
 from ..remote import RemoteLogMetadataError, RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .aux_state import LedgerBehindError
 from .bootstrap_runner import Attempt, Bootstrapper, ReadyToAdopt
@@ -460,8 +459,8 @@ class ReplicaFetcher:
         except OUTSIDE as error:
             replica.tier_failures += isinstance(error, TIER_FAILURES)
             if _is_of_tier(error):
-                self._report_tier_outage(replica, describe(error))
-            self._back_off(replica, describe(error), resume)
+                self._report_tier_outage(replica, describe_error(error))
+            self._back_off(replica, describe_error(error), resume)
         except Exception as error:  # noqa: BLE001 - the supervisor of this replica's work
             replica.fail(f"{type(error).__name__}: {error}")
             key = replica.partition.topic_id_partition

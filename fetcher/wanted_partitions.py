@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from ..protocol.topics import TopicIdPartition
+from ..protocol import TopicIdPartition
 from .core.partition_fetch import PartitionToFetch
 from .core.replication_quota import FollowerThrottle
 from .followed_replica import FollowedReplica, ReplicaState

@@ -21,9 +21,8 @@ from random import SystemRandom
 from typing import Final
 from uuid import uuid4
 
-from ..protocol.errors import CorruptRecordError, OperatorError
+from ..protocol import CorruptRecordError, OperatorError, TopicPartition
 from ..protocol.records import Record, build_batch, check_batch, iter_batches, iter_records
-from ..protocol.topics import TopicPartition
 from .core.checkpoints import META_PROPERTIES, decode_meta_properties
 from .core.config import LogConfig
 from .core.file_names import LOG_SUFFIX, parse_offset_file

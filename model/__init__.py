@@ -23,32 +23,97 @@ growth       adds brokers to a cluster.
 synthetic    generates clusters from a few figures.
 sweep        runs one case of a sweep: one cluster, one failure, one policy.
 
-Other folders import the names below: the cluster, the constants, and their errors. What computes needs numpy, and is
-imported from its module: `arrays`, `moves`, `engine`, `failures`, `growth`, `synthetic`, `sweep`.
+Other folders import what is exported here: the cluster, the constants, and their errors at once. What
+computes needs numpy, and is imported when it is asked for.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..doors import lazy_door
 from .calibration import Calibration, CalibrationError, Calibrations, MachineRates, System
 from .complaints import complaint, located
 from .inventory import Inventory, InventoryError
 from .inventory_parts import Broker, Partition, Policy, Topic
 from .units import Bytes, Capacity
 
+if TYPE_CHECKING:
+    from .arrays import NO_BROKER, Bools, ClusterArrays, Floats, Ints, sums
+    from .bootstraps import Bootstraps, bootstraps_of
+    from .engine import simulate
+    from .failures import Death, predict_failover, unavailable_s
+    from .growth import with_new_brokers
+    from .moves import Moves, moves_between, replacement_moves
+    from .results import ModelResult, Obstacle
+    from .sweep import RESULT_FIELDS, run_case, sweep_cases
+    from .synthetic import total_by_broker
+
 __all__ = [
+    "NO_BROKER",
+    "RESULT_FIELDS",
+    "Bools",
+    "Bootstraps",
     "Broker",
     "Bytes",
     "Calibration",
     "CalibrationError",
     "Calibrations",
     "Capacity",
+    "ClusterArrays",
+    "Death",
+    "Floats",
+    "Ints",
     "Inventory",
     "InventoryError",
     "MachineRates",
+    "ModelResult",
+    "Moves",
+    "Obstacle",
     "Partition",
     "Policy",
     "System",
     "Topic",
+    "bootstraps_of",
     "complaint",
     "located",
+    "moves_between",
+    "predict_failover",
+    "replacement_moves",
+    "run_case",
+    "simulate",
+    "sums",
+    "sweep_cases",
+    "total_by_broker",
+    "unavailable_s",
+    "with_new_brokers",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "Bools": "arrays",
+            "Bootstraps": "bootstraps",
+            "ClusterArrays": "arrays",
+            "Death": "failures",
+            "Floats": "arrays",
+            "Ints": "arrays",
+            "ModelResult": "results",
+            "Moves": "moves",
+            "NO_BROKER": "arrays",
+            "Obstacle": "results",
+            "RESULT_FIELDS": "sweep",
+            "bootstraps_of": "bootstraps",
+            "moves_between": "moves",
+            "predict_failover": "failures",
+            "replacement_moves": "moves",
+            "run_case": "sweep",
+            "simulate": "engine",
+            "sums": "arrays",
+            "sweep_cases": "sweep",
+            "total_by_broker": "synthetic",
+            "unavailable_s": "failures",
+            "with_new_brokers": "growth",
+        },
+    )

@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.signedinteger[Any]]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-NONE = -1
+NO_BROKER = -1
 """No broker: an empty replica slot, a partition without a leader."""
 
 
@@ -84,7 +84,7 @@ class ClusterArrays:
     @cached_property
     def replica_counts(self) -> Ints:
         """[B], replicas that each broker holds."""
-        held = self.replicas[self.replicas != NONE]
+        held = self.replicas[self.replicas != NO_BROKER]
         return np.bincount(held, minlength=self.broker_count).astype(np.int32)
 
     def broker_index(self, broker_id: int) -> int:
@@ -157,13 +157,13 @@ class ClusterArrays:
         ]
 
     def _partition(self, number: int) -> Partition:
-        slots = np.flatnonzero(self.replicas[number] != NONE)
+        slots = np.flatnonzero(self.replicas[number] != NO_BROKER)
         brokers = self.replicas[number, slots]
         leader = int(self.leader[number])
         return Partition(
             index=int(self.index[number]),
             replicas=self._ids(brokers),
-            leader=int(self.broker_ids[leader]) if leader >= 0 else NONE,
+            leader=int(self.broker_ids[leader]) if leader >= 0 else NO_BROKER,
             isr=self._ids(brokers[self.in_sync[number, slots]]),
             size_bytes=float(self.size_bytes[number]),
             local_bytes=float(self.local_bytes[number]),
@@ -231,10 +231,10 @@ def _broker_fields(inventory: Inventory) -> dict[str, Any]:
 
 def _partition_fields(inventory: Inventory) -> dict[str, Any]:
     place = {broker.id: number for number, broker in enumerate(inventory.brokers)}
-    place[NONE] = NONE
+    place[NO_BROKER] = NO_BROKER
     rows = [each for topic in inventory.topics for each in topic.partitions]
     width = max((len(each.replicas) for each in rows), default=1)
-    replicas = np.full((len(rows), width), NONE, dtype=np.int32)
+    replicas = np.full((len(rows), width), NO_BROKER, dtype=np.int32)
     in_sync = np.zeros((len(rows), width), dtype=np.bool_)
     for number, each in enumerate(rows):
         replicas[number, : len(each.replicas)] = [place[broker] for broker in each.replicas]

@@ -45,7 +45,7 @@ class Bootstraps:
     obstacle: npt.NDArray[np.int8]
 
 
-def bootstraps(arrays: ClusterArrays, partitions: Ints, at_s: Floats, policy: Policy) -> Bootstraps:
+def bootstraps_of(arrays: ClusterArrays, partitions: Ints, at_s: Floats, policy: Policy) -> Bootstraps:
     """What replicas of these partitions come to that decide where to begin at these times."""
     pending = pending_at(arrays, partitions, at_s)
     grown = arrays.produce[partitions] * at_s

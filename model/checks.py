@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Final
 
-from ..protocol.byte_text import rate, size
+from ..byte_text import rate, size
 from .inventory_parts import BYTES_TOLERANCE, Broker, Cluster, Partition, Topic
 
 LINES_MAX: Final = 20

@@ -21,8 +21,8 @@ from typing import Final
 
 import numpy as np
 
-from .arrays import NONE, Bools, ClusterArrays, Floats, Ints, sums
-from .bootstraps import bootstraps
+from .arrays import NO_BROKER, Bools, ClusterArrays, Floats, Ints, sums
+from .bootstraps import bootstraps_of
 from .calibration import Calibration
 from .connections import Connections
 from .failures import fail_over
@@ -80,7 +80,7 @@ class _Run:
         self.recorder = Recorder(len(self.resources.capacity), arrays.broker_count)
         self._produce = arrays.produce[moves.partition]
         leader = arrays.leader[moves.partition]
-        source = np.where(leader == NONE, moves.target, leader)
+        source = np.where(leader == NO_BROKER, moves.target, leader)
         self._connections = Connections(arrays, self.resources, calibration, source, moves.target, self._produce)
         self._remaining = np.zeros(len(moves))
         self._is_started = np.zeros(arrays.broker_count, dtype=np.bool_)
@@ -125,7 +125,7 @@ class _Run:
         starts = self._moves.is_replacement[members] & ~self._is_started[target]
         asks_s[starts] += self._down_s + self._calibration.start_s
         self._is_started[target] = True
-        found = bootstraps(self._arrays, self._moves.partition[members], asks_s, self._policy)
+        found = bootstraps_of(self._arrays, self._moves.partition[members], asks_s, self._policy)
         self.course.obstacle[members] = found.obstacle
         can_join = found.obstacle == Obstacle.NONE
         members, target, asks_s = members[can_join], target[can_join], asks_s[can_join]
@@ -227,7 +227,7 @@ class _Run:
         follows = self._moves.target[replicas]
         leader = self._arrays.leader[self._moves.partition[replicas]]
         goes = self._moves.source[replicas]
-        leaves = (goes != NONE) & (goes != follows) & (goes != leader)
+        leaves = (goes != NO_BROKER) & (goes != follows) & (goes != leader)
         self._need(follows, leader, self._produce[replicas])
         self._need(goes[leaves], leader[leaves], -self._produce[replicas][leaves])
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from .arrays import NONE, Bools, ClusterArrays, Floats, Ints
+from .arrays import NO_BROKER, Bools, ClusterArrays, Floats, Ints
 from .calibration import Calibration
 from .measures import headroom_of
 from .resources import Kind, resources_of
@@ -70,7 +70,7 @@ def fail_over(arrays: ClusterArrays, brokers: Collection[int]) -> ClusterArrays:
     lost = np.isin(arrays.leader, list(brokers))
     first = np.argmax(in_sync, axis=1)
     rows = np.arange(arrays.partition_count)
-    elected = np.where(in_sync.any(axis=1), arrays.replicas[rows, first], NONE)
+    elected = np.where(in_sync.any(axis=1), arrays.replicas[rows, first], NO_BROKER)
     return replace(arrays, in_sync=in_sync, leader=np.where(lost, elected, arrays.leader).astype(np.int32))
 
 
@@ -87,7 +87,7 @@ def predict_failover(
     return FailoverResult(
         unavailable_s=unavailable_s(death, calibration),
         lost_leader=lost,
-        is_leaderless=lost & (after.leader == NONE),
+        is_leaderless=lost & (after.leader == NO_BROKER),
         below_min_isr=(after.in_sync.sum(axis=1) < least) & ~was_below,
         under_replicated=np.asarray(np.isin(arrays.replicas, list(brokers)).any(axis=1)),
         leaders_before=_leaders(arrays),
@@ -100,7 +100,7 @@ def predict_failover(
 
 
 def _leaders(arrays: ClusterArrays) -> Ints:
-    led = arrays.leader[arrays.leader != NONE]
+    led = arrays.leader[arrays.leader != NO_BROKER]
     return np.bincount(led, minlength=arrays.broker_count).astype(np.int32)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import NONE, Bools, ClusterArrays, Ints
+from .arrays import NO_BROKER, Bools, ClusterArrays, Ints
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -47,14 +47,14 @@ def moves_between(arrays: ClusterArrays, replicas: Ints) -> Moves:
     order do not move.
     """
     old, new = arrays.replicas, replicas
-    comes = (new != NONE) & ~(new[:, :, None] == old[:, None, :]).any(axis=2)
-    goes = (old != NONE) & ~(old[:, :, None] == new[:, None, :]).any(axis=2)
+    comes = (new != NO_BROKER) & ~(new[:, :, None] == old[:, None, :]).any(axis=2)
+    goes = (old != NO_BROKER) & ~(old[:, :, None] == new[:, None, :]).any(axis=2)
     partition, column = np.nonzero(comes)
     rank = (np.cumsum(comes, axis=1) - 1)[partition, column]
     order = np.argsort(~goes, axis=1, kind="stable")
     has_source = rank < goes.sum(axis=1)[partition]
     slot_of_source = order[partition, np.minimum(rank, order.shape[1] - 1)]
-    source = np.where(has_source, old[partition, slot_of_source], NONE)
+    source = np.where(has_source, old[partition, slot_of_source], NO_BROKER)
     slot = np.where(has_source, slot_of_source, column)
     return Moves(
         partition.astype(np.int32),

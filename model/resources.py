@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from .arrays import NONE, ClusterArrays, Floats, Ints, sums
+from .arrays import NO_BROKER, ClusterArrays, Floats, Ints, sums
 from .calibration import Calibration
 
 MOVES_SHARE_MIN: Final = 0.05
@@ -116,7 +116,7 @@ def resources_of(arrays: ClusterArrays, calibration: Calibration) -> Resources:
 def _foreground(arrays: ClusterArrays, leader_cpu: float, follower_cpu: float) -> Floats:
     """What is needed without any move, [resources]. A throttle holds back moves only."""
     count = arrays.broker_count
-    led = np.flatnonzero(arrays.leader != NONE)
+    led = np.flatnonzero(arrays.leader != NO_BROKER)
     leader, produce = arrays.leader[led], arrays.produce[led]
     follows = arrays.in_sync[led] & (arrays.replicas[led] != leader[:, None])
     rows, slots = np.nonzero(follows)

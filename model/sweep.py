@@ -1,6 +1,6 @@
 """One cluster, one failure, one policy: a case. Thousands of them, anywhere: plain values in, plain values out.
 
-    for case in cases(1000, seed=7):
+    for case in sweep_cases(1000, seed=7):
         row = run_case(case)
 
 `run_case` is a pure function of its case, picklable and without I/O, so that any engine may spread it over machines.
@@ -106,7 +106,7 @@ def run_case(case: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def cases(count: int, *, seed: int = 1, policies: Sequence[str] = POLICIES) -> Iterator[dict[str, Any]]:
+def sweep_cases(count: int, *, seed: int = 1, policies: Sequence[str] = POLICIES) -> Iterator[dict[str, Any]]:
     """`count` random clusters and failures, each once for each policy; the same for the same seed."""
     case_id = 0
     for cluster_id in range(count):

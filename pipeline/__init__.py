@@ -7,6 +7,7 @@ core/      chooses bytes by offset and decodes them to Arrow columns.
 access/    opens the stores and the brokers.
 layouts/   knows how segments are laid out in a store.
 jobs/      audits, exports and profiles a tier on Spark.
+pages/     frames the reports of the jobs as HTML.
 
 A script that uses the table needs the two names below; one that runs jobs, those of `jobs`.
 """

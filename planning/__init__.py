@@ -29,12 +29,14 @@ directories    decides what to ask of brokers about the log directories of repli
 throttling     computes the throttle configs of one wave (KIP-73).
 neighbours     detects other plans on the same brokers or topics.
 
-Other folders import the names below, which need no numpy. `planner`, `plan_arrays` and `bounds` do, so a command
-imports them where it plans.
+Other folders import what is exported here. What needs numpy is imported when it is asked for.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..doors import lazy_door
 from .cluster_state import ClusterState, PartitionState, Placement, Standing, standing
 from .directories import DirectoryMove, is_complete, replicas_of, to_stop
 from .execution import (
@@ -72,6 +74,10 @@ from .plan_file import PlanFile, PlanFileError
 from .preflight import directories_of, entries_of
 from .throttling import config_keys
 
+if TYPE_CHECKING:
+    from .plan_arrays import plan_file_of, planned_replicas
+    from .planner import ReplicaPlan, plan_replicas
+
 __all__ = [
     "ENDED",
     "Action",
@@ -98,6 +104,7 @@ __all__ = [
     "PlanFileError",
     "PlanOptions",
     "Reassign",
+    "ReplicaPlan",
     "Roll",
     "SetConfigs",
     "Standing",
@@ -111,9 +118,23 @@ __all__ = [
     "next_step",
     "parse_event",
     "parse_journal",
+    "plan_file_of",
+    "plan_replicas",
+    "planned_replicas",
     "replicas_of",
     "signs_of_others",
     "standing",
     "to_stop",
     "what_is_left",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "ReplicaPlan": "planner",
+            "plan_file_of": "plan_arrays",
+            "plan_replicas": "planner",
+            "planned_replicas": "plan_arrays",
+        },
+    )

@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from ..model.arrays import Bools, Floats, Ints
+from ..model import Bools, Floats, Ints
 from .goals import Goal
 from .handing import hand_out
 from .placement import Placement, level_fill, water_fill

@@ -23,7 +23,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..model.arrays import Bools, Floats
+from ..model import Bools, Floats
 from .balancing import Band
 from .placement import Indexes, Placement, any_slot, order_by_broker
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from ..model.arrays import Floats
+from ..model import Floats
 from .placement import Indexes
 
 SAMPLE_MAX: Final = 2_048

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ..model.arrays import Bools, Floats
+from ..model import Bools, Floats
 from .balancing import Band, cost_class, givers, takers
 from .goals import Goal
 from .placement import Candidates, Indexes, Placement, any_slot

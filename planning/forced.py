@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..model.arrays import Floats
+from ..model import Floats
 from .goals import PlanError
 from .placement import Candidates, Indexes, Placement, RackRule, first_of_each, spread, water_fill
 

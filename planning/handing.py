@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model.arrays import Floats, Ints
+from ..model import Floats, Ints
 from .choice import chosen
 from .placement import Candidates, Indexes, Placement, order_by_broker, spread
 

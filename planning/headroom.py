@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..model.arrays import NONE, ClusterArrays, Floats, Ints
-from ..protocol import byte_text
+from .. import byte_text
+from ..model import NO_BROKER, ClusterArrays, Floats, Ints
 from .goals import PlanError
 
 
 def foreground(arrays: ClusterArrays) -> tuple[Floats, Floats]:
     """[B] each, bytes for each second into and out of every broker: produce, replication, consume, tiering."""
     brokers = arrays.broker_count
-    is_led = arrays.leader != NONE
+    is_led = arrays.leader != NO_BROKER
     leader = arrays.leader.clip(0)
     rate = np.where(is_led, arrays.produce, 0.0)
     into = np.bincount(leader, weights=rate, minlength=brokers).astype(np.float64)

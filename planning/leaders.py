@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ..model.arrays import NONE, Bools, Floats, Ints
+from ..model import NO_BROKER, Bools, Floats, Ints
 from .placement import Indexes
 
 PASSES: Final = 2
@@ -22,7 +22,7 @@ PASSES: Final = 2
 def leader_counts(replicas: Ints, broker_count: int) -> Floats:
     """[B], partitions that each is the preferred leader of."""
     first = replicas[:, 0]
-    counts: Floats = np.bincount(first[first != NONE], minlength=broker_count).astype(np.float64)
+    counts: Floats = np.bincount(first[first != NO_BROKER], minlength=broker_count).astype(np.float64)
     return counts
 
 
@@ -82,7 +82,7 @@ def _rank_of_each(values: Ints) -> Indexes:
 
 def thin_last(before: Ints, after: Ints, is_thin: Bools) -> Ints:
     """[N, R], the new order `after`, but replicas that are not in `before` come last where they are thin; [N] each."""
-    is_new = (after != NONE) & ~(after[:, :, None] == before[:, None, :]).any(axis=2)
-    key = np.where(after == NONE, 2, (is_new & is_thin[:, None]).astype(np.int32))
+    is_new = (after != NO_BROKER) & ~(after[:, :, None] == before[:, None, :]).any(axis=2)
+    key = np.where(after == NO_BROKER, 2, (is_new & is_thin[:, None]).astype(np.int32))
     ordered: Ints = np.take_along_axis(after, np.argsort(key, axis=1, kind="stable"), axis=1)
     return ordered

@@ -11,7 +11,7 @@ from enum import Enum, auto
 import numpy as np
 import numpy.typing as npt
 
-from ..model.arrays import NONE, Bools, ClusterArrays, Floats, Ints
+from ..model import NO_BROKER, Bools, ClusterArrays, Floats, Ints
 from .goals import Goal
 
 NEARLY_ALL = 0.95
@@ -37,7 +37,7 @@ class Placement:
         self.cost = cost
         self.weight = arrays.local_bytes
         self.racks = arrays.racks
-        self._rack_of = np.append(arrays.racks, NONE).astype(np.int32)  # the last one is an empty slot's
+        self._rack_of = np.append(arrays.racks, NO_BROKER).astype(np.int32)  # the last one is an empty slot's
         self.stays = np.ones(brokers, dtype=np.bool_)
         self.stays[list(goal.leaving)] = False
         self.is_open = self.stays.copy()
@@ -55,7 +55,7 @@ class Placement:
         return self.arrays.broker_count
 
     def rack_of(self, brokers: Ints) -> Ints:
-        """Return the rack of each broker; NONE for an empty slot."""
+        """Return the rack of each broker; NO_BROKER for an empty slot."""
         racks: Ints = self._rack_of[brokers]
         return racks
 
@@ -109,11 +109,11 @@ class Placement:
         racks = self.rack_of(self.replicas)
         shared = np.zeros(racks.shape, dtype=np.bool_)
         for slot in range(1, racks.shape[1]):
-            shared[:, slot] = any_slot(racks[:, :slot] == racks[:, slot, None]) & (racks[:, slot] != NONE)
+            shared[:, slot] = any_slot(racks[:, :slot] == racks[:, slot, None]) & (racks[:, slot] != NO_BROKER)
         available = self.available_racks
         if not shared.any() or available == 1:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        in_use = (racks != NONE).sum(axis=1) - shared.sum(axis=1)
+        in_use = (racks != NO_BROKER).sum(axis=1) - shared.sum(axis=1)
         shared[in_use >= available] = False
         partitions, slots = np.nonzero(shared)
         return partitions, slots

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..model.arrays import NONE, ClusterArrays, Ints
+from ..model import NO_BROKER, ClusterArrays, Ints
 from .goals import PlanError
 from .plan_file import PROBLEMS_MAX, PlanDetails, PlanFile, PlannedPartition, Roll
 from .planner import ReplicaPlan
 
 
-def plan_file(arrays: ClusterArrays, plan: ReplicaPlan) -> PlanFile:
+def plan_file_of(arrays: ClusterArrays, plan: ReplicaPlan) -> PlanFile:
     """The plan, for partitions in the order of their names; it must not be empty."""
     assert len(plan.changed), "an empty plan has no file"
     order = np.lexsort((arrays.index[plan.changed], arrays.topic[plan.changed]))
@@ -41,13 +41,13 @@ def plan_file(arrays: ClusterArrays, plan: ReplicaPlan) -> PlanFile:
 
 
 def _entries(arrays: ClusterArrays, partitions: Ints, replicas: Ints) -> tuple[PlannedPartition, ...]:
-    ids = np.append(arrays.broker_ids, NONE)[replicas].tolist()
+    ids = np.append(arrays.broker_ids, NO_BROKER)[replicas].tolist()
     topics, indexes = arrays.topic[partitions].tolist(), arrays.index[partitions].tolist()
     return tuple(
         PlannedPartition.model_construct(
             topic=arrays.topic_names[topic],
             partition=index,
-            replicas=tuple(broker for broker in row if broker != NONE),
+            replicas=tuple(broker for broker in row if broker != NO_BROKER),
             log_dirs=None,
         )
         for topic, index, row in zip(topics, indexes, ids, strict=True)
@@ -64,11 +64,11 @@ def planned_replicas(arrays: ClusterArrays, plan: PlanFile) -> Ints:
         more = [f"... and {len(problems) - PROBLEMS_MAX} more"] if len(problems) > PROBLEMS_MAX else []
         raise PlanError("\n".join([*problems[:PROBLEMS_MAX], *more]))
     width = max(arrays.replicas.shape[1], *(len(each.replicas) for each in final.values()))
-    replicas = np.full((arrays.partition_count, width), NONE, dtype=np.int32)
+    replicas = np.full((arrays.partition_count, width), NO_BROKER, dtype=np.int32)
     replicas[:, : arrays.replicas.shape[1]] = arrays.replicas
     for each in final.values():
         row = rows[places[each.topic], each.partition]
-        replicas[row] = NONE
+        replicas[row] = NO_BROKER
         replicas[row, : len(each.replicas)] = [brokers[broker] for broker in each.replicas]
     return replicas
 

@@ -18,12 +18,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..model import Policy
-from ..model.arrays import NONE, ClusterArrays, Floats, Ints
-from ..model.bootstraps import Bootstraps, bootstraps
-from ..model.moves import Moves, moves_between
-from ..model.results import Obstacle
-from ..protocol import byte_text
+from .. import byte_text
+from ..model import (
+    NO_BROKER,
+    Bootstraps,
+    ClusterArrays,
+    Floats,
+    Ints,
+    Moves,
+    Obstacle,
+    Policy,
+    bootstraps_of,
+    moves_between,
+)
 from .balancing import Band, disk_band, even_numbers, replica_band
 from .bounds import Bound, bound
 from .disks import even_disks
@@ -122,7 +129,7 @@ def _force(placement: Placement, goal: Goal, options: PlanOptions) -> Indexes:
     hand_over(placement, goal.successors, RackRule.FREE if options.repairs_racks else RackRule.NO_WORSE)
     leaves = ~placement.stays
     if leaves.any():
-        place(placement, *np.nonzero((placement.replicas != NONE) & leaves[placement.replicas]))
+        place(placement, *np.nonzero((placement.replicas != NO_BROKER) & leaves[placement.replicas]))
     if options.repairs_racks:
         stuck = place_apart(placement, *placement.shared_racks())
         needed = _without(needed, stuck)
@@ -139,9 +146,9 @@ def _without(partitions: Indexes, less: Indexes) -> Indexes:
 def _repairs_needed(placement: Placement) -> Indexes:
     """Partitions, once for each replica that could stay and has to move for lack of racks, whatever the plan."""
     stays = np.append(placement.stays, False)[placement.replicas]
-    racks = np.where(stays, placement.rack_of(placement.replicas), NONE)
+    racks = np.where(stays, placement.rack_of(placement.replicas), NO_BROKER)
     distinct = sum((racks == rack).any(axis=1).astype(np.int64) for rack in np.unique(placement.racks))
-    held = (placement.replicas != NONE).sum(axis=1)
+    held = (placement.replicas != NO_BROKER).sum(axis=1)
     wanted = np.minimum(held, placement.available_racks)
     lacking = wanted - distinct - (held - stays.sum(axis=1))
     return np.repeat(np.arange(len(held)), np.clip(lacking, 0, None))
@@ -168,7 +175,7 @@ def _throttle(arrays: ClusterArrays, moves: Moves, options: PlanOptions) -> floa
     if options.throttle_bytes_per_s is not None:
         return options.throttle_bytes_per_s
     leaders = arrays.leader[moves.partition]
-    sources, targets = (_present(each, arrays.broker_count) for each in (leaders[leaders != NONE], moves.target))
+    sources, targets = (_present(each, arrays.broker_count) for each in (leaders[leaders != NO_BROKER], moves.target))
     spare = safe_throttle(arrays, sources, targets, options.headroom)
     return min(spare, arrays.throttle_bytes_per_s)
 
@@ -243,4 +250,4 @@ def _named(arrays: ClusterArrays, partitions: Ints | Indexes) -> str:
 def _new_replicas(arrays: ClusterArrays, policy: Policy) -> Bootstraps:
     """Return what a new replica of each partition would copy if it began now, [P]."""
     partitions = np.arange(arrays.partition_count, dtype=np.int32)
-    return bootstraps(arrays, partitions, np.zeros(arrays.partition_count), policy)
+    return bootstraps_of(arrays, partitions, np.zeros(arrays.partition_count), policy)

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from ..model.arrays import Bools, Floats, Ints, sums
+from ..model import Bools, Floats, Ints, sums
 from .choice import mixture, picked
 from .placement import Placement, level_fill, water_fill
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model import Policy
-from ..model.arrays import ClusterArrays, Floats, Ints
+from ..model import ClusterArrays, Floats, Ints, Policy
 
 _ADOPTS = frozenset({Policy.TIER_FIRST, Policy.EARLIEST_PENDING_UPLOAD, Policy.KAFKA_LAST_TIERED})
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from ..security import AclOperation
 
-NOT_ASKED: Final = -(2**31)
+OPERATIONS_NOT_ASKED: Final = -(2**31)
 """In the place of the bits, where the request does not ask for them."""
 
 
@@ -20,9 +20,9 @@ def _bits(operations: Iterable[AclOperation]) -> int:
 
 
 _CONFIGS: Final = (AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
-OF_GROUP: Final = _bits((AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE, *_CONFIGS))
-OF_TOPIC: Final = OF_GROUP | _bits((AclOperation.WRITE, AclOperation.CREATE, AclOperation.ALTER))
-OF_CLUSTER: Final = _bits(
+GROUP_OPERATIONS: Final = _bits((AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE, *_CONFIGS))
+TOPIC_OPERATIONS: Final = GROUP_OPERATIONS | _bits((AclOperation.WRITE, AclOperation.CREATE, AclOperation.ALTER))
+CLUSTER_OPERATIONS: Final = _bits(
     (
         AclOperation.CREATE,
         AclOperation.ALTER,

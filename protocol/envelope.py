@@ -33,17 +33,17 @@ class EnvelopeError(KafkaError):
     """The forwarding itself failed, not the request."""
 
 
-def wrapped(request: Request[ResponseT], version: int, client: RequestContext) -> EnvelopeRequest:
+def wrapped_in_envelope(request: Request[ResponseT], version: int, client: RequestContext) -> EnvelopeRequest:
     """Return the Envelope of a client's request, in a version that the controller knows."""
     header = RequestHeader(ApiKey(request.api_key), version, _CORRELATION_ID, client.client_id)
     return EnvelopeRequest(
-        request_data=joined(write_request(header, request))[SIZE_BYTES:],
+        request_data=joined_parts(write_request(header, request))[SIZE_BYTES:],
         request_principal=principal_bytes(client.principal),
         client_host_address=_address_bytes(client.client_host),
     )
 
 
-def unwrapped(request: Request[ResponseT], version: int, response: EnvelopeResponse) -> ResponseT:
+def response_in_envelope(request: Request[ResponseT], version: int, response: EnvelopeResponse) -> ResponseT:
     """Return the response for the client. EnvelopeError has the code of the forwarding itself."""
     if response.error_code is not ErrorCode.none:
         raise EnvelopeError(response.error_code, f"the controller answers an Envelope with {response.error_code.name}")
@@ -59,10 +59,10 @@ def principal_bytes(principal: KafkaPrincipal) -> bytes:
     writer = Writer(_PRINCIPAL_VERSION, flexible=True)
     writer.string(principal.principal_type)
     writer.string(principal.name)
-    return joined(writer.finish()) + _NO_TOKEN_NO_TAGS
+    return joined_parts(writer.finish()) + _NO_TOKEN_NO_TAGS
 
 
-def principal_of(data: bytes | None) -> KafkaPrincipal:
+def envelope_principal(data: bytes | None) -> KafkaPrincipal:
     """Return the principal in an Envelope. MalformedMessageError if there is none, or it cannot be read."""
     if data is None or data[: len(_PRINCIPAL_VERSION)] != _PRINCIPAL_VERSION:
         raise MalformedMessageError("an Envelope without a principal of version 0")
@@ -75,7 +75,7 @@ def principal_of(data: bytes | None) -> KafkaPrincipal:
     return KafkaPrincipal(kind, name)
 
 
-def joined(parts: Iterable[Part]) -> bytes:
+def joined_parts(parts: Iterable[Part]) -> bytes:
     """Return the bytes of a message without records."""
     return b"".join(bytes(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
 

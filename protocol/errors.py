@@ -26,7 +26,7 @@ __all__ = [
     "OperatorError",
     "PeerError",
     "RetriableError",
-    "describe",
+    "describe_error",
 ]
 
 
@@ -68,6 +68,6 @@ OUTSIDE: Final = (RetriableError, KafkaError, OSError)
 """
 
 
-def describe(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return the error's message, or its class where it has none: a deadline's error has none."""
     return str(error) or type(error).__name__

@@ -9,6 +9,7 @@
 | the same | 10001 | warming_bytes_per_second | 0 |
 | the same | 10002 | warm_in_ms: until the replica, which is thin, counts as warm at the latest | it is full |
 | the same | 10003 | is_out_of_service: its log does not let it serve | it serves |
+| the same | 10004 | tier_error: why the last copy or upkeep in the tier failed, until one succeeds | none failed |
 | ApiVersions v3 and v4, answer of a broker | 10000 | incarnation_id: of its process, as registered | it gives none |
 
 Tags from 10000 up are ours; Kafka counts its own from 0. An extended message is a subclass of kio's entity; Fetch has a
@@ -75,12 +76,14 @@ def _with_replica_states(schema: type[EntityT]) -> type[EntityT]:
     pace = field(metadata={"kafka_type": "int64", "tag": FIRST_TAG + 1}, default=0)
     warm_in = field(metadata={"kafka_type": "int64", "tag": FIRST_TAG + 2}, default=NOT_THIN)
     is_out = field(metadata={"kafka_type": "bool", "tag": FIRST_TAG + 3}, default=False)
+    tier_error = field(metadata={"kafka_type": "string", "tag": FIRST_TAG + 4}, default="")
 
     def extend(partition: type[Entity]) -> type[Entity]:
         warming = _subclass(
             _subclass(partition, "warming_bytes_left", int, left), "warming_bytes_per_second", int, pace
         )
-        return _subclass(_subclass(warming, "warm_in_ms", int, warm_in), "is_out_of_service", bool, is_out)
+        thin = _subclass(warming, "warm_in_ms", int, warm_in)
+        return _subclass(_subclass(thin, "is_out_of_service", bool, is_out), "tier_error", str, tier_error)
 
     return _within(schema, ("results", "topics", "partitions"), extend)
 

@@ -19,7 +19,7 @@ ADDRESSES_SHOWN_MAX: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class WaitLimit:
     """When a wait is given up, by the event loop's clock, and which setting says so."""
 
     deadline_s: float
@@ -35,7 +35,7 @@ class StartWait:
 
     what: str
     why: Callable[[], str]
-    limit: Limit | None
+    limit: WaitLimit | None
 
     def line(self, now_s: float) -> str:
         why = self.why()
@@ -57,7 +57,7 @@ class StartWaits:
 
     @contextmanager
     def waiting(
-        self, what: str, why: Callable[[], str] = _nothing_known, limit: Limit | None = None
+        self, what: str, why: Callable[[], str] = _nothing_known, limit: WaitLimit | None = None
     ) -> Iterator[StartWait]:
         wait = StartWait(what, why, limit)
         self._current.append(wait)
@@ -94,7 +94,7 @@ class Unanswered:
         return list(self._reasons.values())
 
 
-def listed(reasons: list[str]) -> str:
+def listed_reasons(reasons: list[str]) -> str:
     """Each reason once, the first few of them."""
     distinct = list(dict.fromkeys(reasons))
     more = len(distinct) - ADDRESSES_SHOWN_MAX

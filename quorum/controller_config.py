@@ -40,8 +40,8 @@ from ..log.core import (
     validated,
 )
 from ..plugin_registry import REPLICA_PLACEMENT
-from ..protocol.net.server_limits import UNLIMITED
-from ..protocol.wire.config_resources import ConfigType
+from ..protocol.net import UNLIMITED
+from ..protocol.wire import ConfigType
 from ..security.core import AuthorizerSettings, NodeSecurity, authorizer_settings, controller_security, is_security_key
 from .core.config import MetadataLogConfig, RaftConfig, ReplicaConfig
 from .core.state import Endpoint, ReplicaKey

@@ -22,10 +22,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ..protocol import OUTSIDE, KafkaError, PeerError
-from ..protocol.net.pace import pace
-from ..protocol.records import Record, iter_batches, iter_records
-from ..protocol.records.quorum_records import parse_quorum_record
-from ..protocol.wire.stepping import Steps
+from ..protocol.net import pace
+from ..protocol.records import Record, iter_batches, iter_records, parse_quorum_record
+from ..protocol.wire import Steps
 from .core.state import LeaderAndEpoch
 from .core.voters import VotersAt
 from .listener import RECORDS_PER_STEP, CommittedBatch, QuorumListener, SnapshotContent

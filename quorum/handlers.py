@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from ..protocol import ApiKey, ErrorCode, KafkaError
-from ..protocol.fetch.messages import FetchRequest as WireFetchRequest
-from ..protocol.fetch.messages import FetchResponse as WireFetchResponse
-from ..protocol.fetch.messages import SnapshotId
+from ..protocol import CONTROLLER_ENDPOINTS, ApiKey, ErrorCode, KafkaError
+from ..protocol.fetch import FetchRequest as WireFetchRequest
+from ..protocol.fetch import FetchResponse as WireFetchResponse
+from ..protocol.fetch import SnapshotId
 from ..protocol.messages import quorum as kafka
 from ..protocol.messages.cluster import (
     ApiVersionsRequest,
@@ -25,9 +25,8 @@ from ..protocol.messages.cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ..protocol.net.dispatch import Handler, RequestContext, SupportedFeature, api_versions_error, api_versions_response
-from ..protocol.requests import CONTROLLER_ENDPOINTS
-from ..protocol.wire.primitives import Part
+from ..protocol.net import Handler, RequestContext, SupportedFeature, api_versions_error, api_versions_response
+from ..protocol.wire import Part
 from .core.errors import QuorumFailedError
 from .core.messages import (
     AddVoterRequest,

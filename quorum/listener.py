@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from ..protocol.wire.stepping import Steps
+from ..protocol.wire import Steps
 from .core.state import LeaderAndEpoch
 
 RECORDS_PER_STEP: Final = 250

@@ -26,7 +26,7 @@ from typing import Final
 
 from ..log.core import CorruptFileError
 from ..protocol import OUTSIDE
-from ..protocol.fetch.messages import SnapshotId
+from ..protocol.fetch import SnapshotId
 from .core.effects import AppendFetched, AppendRecords, Flush, InstallSnapshot, LogEffect, SnapshotChunkAppend, Truncate
 from .core.errors import QuorumFailedError
 from .core.events import (

@@ -35,11 +35,9 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from ..log.disk import LogDirectoryLockedError
-from ..protocol import OUTSIDE
-from ..protocol.fetch.messages import SnapshotId
-from ..protocol.net.client import Address
-from ..protocol.net.service import cancelled
-from ..protocol.start_waits import Unanswered
+from ..protocol import OUTSIDE, Unanswered
+from ..protocol.fetch import SnapshotId
+from ..protocol.net import Address, cancelled
 from ..security import ClientIdentity
 from .core.config import RaftConfig, ReplicaConfig
 from .core.effects import (

@@ -18,11 +18,9 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Final
 
-from ..protocol import OUTSIDE, ApiKey, ErrorCode
+from ..protocol import OUTSIDE, ApiKey, ErrorCode, Unanswered
 from ..protocol.messages.cluster import ApiVersionsRequest
-from ..protocol.net.client import Address, BrokerUnavailableError, ClientLimits, KafkaClient
-from ..protocol.net.dialing import connect
-from ..protocol.start_waits import Unanswered
+from ..protocol.net import Address, BrokerUnavailableError, ClientLimits, KafkaClient, connect
 from ..security import ClientIdentity
 from .core.effects import Send
 from .core.events import ConnectionLost, RequestFailed, ResponseReceived

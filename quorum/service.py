@@ -18,10 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..protocol import ApiKey
-from ..protocol.authorization.access import TopicName
-from ..protocol.authorization.gate import guarded
-from ..protocol.net.dispatch import Handler
-from ..protocol.net.server import Server, ServerLimits
+from ..protocol.authorization import TopicName, guarded
+from ..protocol.net import Handler, Server, ServerLimits
 from ..security import Authorizer, open_client, open_listener
 from ..security.core import ScramCredentials
 from .controller_config import ControllerConfig

@@ -11,9 +11,8 @@ from __future__ import annotations
 from contextlib import aclosing
 
 from ..log.core import CorruptFileError, decode_snapshot
-from ..protocol.errors import CorruptRecordError
-from ..protocol.records import CONTROL_BYTES_MAX, skim_records
-from ..protocol.records.control import ControlType, control_type
+from ..protocol import CorruptRecordError
+from ..protocol.records import CONTROL_BYTES_MAX, ControlType, control_type, skim_records
 from .core.segment import RemoteLogSegmentMetadata
 from .segment_scan import ScannedBatch, scan
 from .storage import IndexType, ReadsSegments, RemoteResourceNotFoundError, RemoteStorageCorruptError

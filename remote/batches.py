@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..protocol.errors import CorruptRecordError
+from ..protocol import CorruptRecordError
 from ..protocol.records import BATCH_HEADER_SIZE, BatchHeader, Buffer, iter_batches, parse_header
 from .core.segment import RemoteLogSegmentMetadata
 

@@ -28,7 +28,7 @@ from ..log.core import (
     decode_leader_epochs,
     decode_snapshot,
 )
-from ..protocol.errors import CorruptRecordError
+from ..protocol import CorruptRecordError
 from ..protocol.records import BatchHeader, iter_batches
 from .aborts import fetch_transaction_index
 from .batches import check_place

@@ -41,9 +41,9 @@ from uuid import UUID
 
 from ..log.core import AbortedTransaction, CorruptFileError, OffsetIndex, TimeIndex, TransactionIndex
 from ..log.disk import Disk
-from ..protocol.net.pace import SLICE_ELEMENTS, pace
+from ..protocol import uuid_from_text, uuid_to_text
+from ..protocol.net import SLICE_ELEMENTS, pace
 from ..protocol.records import BATCH_HEADER_SIZE
-from ..protocol.topics import uuid_from_text, uuid_to_text
 from .aborts import fetch_transaction_index, first_open_offset, has_abort_marker
 from .core.byte_lru import ByteLru
 from .core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata

@@ -13,7 +13,7 @@ or one with shifted positions, fails at its first use. Pure.
 from __future__ import annotations
 
 from ..log.core import OffsetPosition, TimestampOffset
-from ..protocol.errors import CorruptRecordError
+from ..protocol import CorruptRecordError
 from ..protocol.records import Buffer, iter_batches, parse_header
 from .batches import check_place
 from .core.segment import RemoteLogSegmentMetadata

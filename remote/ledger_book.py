@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..protocol.topics import TopicIdPartition
+from ..protocol import TopicIdPartition
 from .core.ledger import IllegalTransitionError, RemoteLogLedger
 from .core.segment import RemoteLogEvent, RemotePartitionDeleteMetadata
 from .metadata import RemoteLogMetadataError

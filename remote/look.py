@@ -15,7 +15,7 @@ import asyncio
 from typing import Final
 from uuid import UUID
 
-from ..protocol.topics import TopicIdPartition
+from ..protocol import TopicIdPartition
 from .storage import RemoteStorageError, RemoteStorageManager, RemoteStorageTimeoutError
 
 LOOK_TIMEOUT_S: Final = 10.0

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from ..protocol.errors import OperatorError, RetriableError
-from ..protocol.topics import TopicIdPartition
+from ..protocol import OperatorError, RetriableError, TopicIdPartition
 from .core.ledger import RemoteLogLedger
 from .core.segment import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate, RemotePartitionDeleteMetadata
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import Final, Protocol
 from uuid import UUID
 
-from ..protocol.topics import TopicIdPartition
+from ..protocol import TopicIdPartition
 from .snapshot_files import SnapshotFiles
 
 NO_EPOCH: Final = -1

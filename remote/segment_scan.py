@@ -6,10 +6,9 @@ from collections.abc import AsyncGenerator
 from typing import Final, NamedTuple
 
 from ..log.core import SegmentIndexes
-from ..protocol.errors import CorruptRecordError
-from ..protocol.net.pace import pace
-from ..protocol.records import iter_batches
-from ..protocol.records.batch_header import BatchHeader
+from ..protocol import CorruptRecordError
+from ..protocol.net import pace
+from ..protocol.records import BatchHeader, iter_batches
 from .batches import check_place
 from .core.segment import RemoteLogSegmentMetadata
 from .storage import ReadsSegments, RemoteStorageCorruptError

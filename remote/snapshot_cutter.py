@@ -29,8 +29,7 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
-from ..protocol.errors import ErrorCode, KafkaError
-from ..protocol.topics import TopicIdPartition
+from ..protocol import ErrorCode, KafkaError, TopicIdPartition
 from .core.ledger import IllegalTransitionError, RemoteLogLedger
 from .core.records import MetadataRecordError, decode_event
 from .core.snapshot import SnapshotError, SnapshotHeader

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from ..log.disk import Disk, DiskFile
-from ..protocol.topics import TopicIdPartition
+from ..protocol import TopicIdPartition
 from .core.ledger import RemoteLogLedger
 from .core.snapshot import (
     FRAME_SIZE,

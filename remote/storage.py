@@ -20,8 +20,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from ..protocol.errors import RetriableError
-from ..protocol.topics import TopicIdPartition
+from ..protocol import RetriableError, TopicIdPartition
 from .core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 
 

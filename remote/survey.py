@@ -33,9 +33,8 @@ from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from ..log.core import CorruptFileError, EpochEntry, LeaderEpochCache, OffsetIndex, TimeIndex, decode_leader_epochs
-from ..protocol.errors import CorruptRecordError
+from ..protocol import CorruptRecordError, TopicIdPartition
 from ..protocol.records import BATCH_HEADER_SIZE, parse_header
-from ..protocol.topics import TopicIdPartition
 from .core.findings import Finding, FindingKind
 from .core.ledger import RemoteLogLedger
 from .core.segment import (

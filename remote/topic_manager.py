@@ -29,8 +29,7 @@ from random import Random
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..protocol.errors import OUTSIDE, describe
-from ..protocol.topics import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
+from ..protocol import OUTSIDE, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, describe_error
 from .backoff import Backoff
 from .core.ledger import RemoteLogLedger
 from .core.records import encode_event
@@ -193,7 +192,7 @@ class TopicBasedRemoteLogMetadataManager:
                 self._give_up(f"remote log metadata is unusable: {error}")
                 return
             except OUTSIDE as error:
-                _log.warning("cannot reach the remote log metadata topic, retrying: %s", describe(error))
+                _log.warning("cannot reach the remote log metadata topic, retrying: %s", describe_error(error))
             except Exception:  # noqa: BLE001 the supervisor of this task
                 _log.exception("internal error while looking up the remote log metadata topic; retrying")
             if self._partition_count is None:
@@ -243,5 +242,5 @@ class TopicBasedRemoteLogMetadataManager:
                     await self._topic.append(number, value)
                 return
             except OUTSIDE as error:
-                _log.warning("cannot write to metadata partition %d, retrying: %s", number, describe(error))
+                _log.warning("cannot write to metadata partition %d, retrying: %s", number, describe_error(error))
             await asyncio.wait([arrival], timeout=backoff.next_delay_ms() / 1000)

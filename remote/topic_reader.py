@@ -23,8 +23,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 
-from ..protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
-from ..protocol.topics import TopicIdPartition
+from ..protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, describe_error
 from .backoff import Backoff
 from .core.records import MetadataRecordError, decode_event, decode_partition
 from .ledger_book import LedgerBook
@@ -118,7 +117,7 @@ class MetadataPartitionReader:
                 await step()
                 backoff.reset()
             except OUTSIDE as error:
-                _log.warning("cannot read metadata partition %d, retrying: %s", self._partition, describe(error))
+                _log.warning("cannot read metadata partition %d, retrying: %s", self._partition, describe_error(error))
                 if isinstance(error, KafkaError) and error.code is ErrorCode.offset_out_of_range:
                     self._begin_again()
                 await self._pause(backoff, asked)

@@ -13,7 +13,7 @@ import errno
 from pathlib import Path
 from typing import Final
 
-from ..protocol.errors import CorruptRecordError
+from ..protocol import CorruptRecordError
 from ..protocol.records import BATCH_HEADER_SIZE, iter_batches, parse_header
 from ..remote import SegmentSource
 

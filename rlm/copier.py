@@ -29,7 +29,7 @@ from typing import Final
 from ..log import PartitionLog
 from ..log.core import LeaderEpochCache
 from ..log.segment import LogSegment
-from ..protocol.errors import OUTSIDE
+from ..protocol import OUTSIDE
 from ..remote import (
     IndexType,
     LogSegmentData,

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from ..protocol.topics import TopicIdPartition
+from ..protocol import TopicIdPartition
 from ..remote import (
     IndexType,
     LogSegmentData,

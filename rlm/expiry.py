@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from ..log import PartitionLog
-from ..protocol.topics import TopicIdPartition
+from ..protocol import TopicIdPartition
 from ..remote import RemoteStorageManager
 from ..remote.core import (
     IllegalTransitionError,

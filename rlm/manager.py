@@ -25,8 +25,7 @@ from random import Random
 from typing import Final
 
 from ..log import PartitionLog
-from ..protocol.errors import OUTSIDE
-from ..protocol.topics import TopicIdPartition
+from ..protocol import OUTSIDE, TopicIdPartition, TopicPartition
 from ..remote import RemoteLogMetadataManager, RemoteStorageManager
 from ..remote.core import RemoteLogLedger
 from .config import RemoteLogManagerConfig
@@ -181,6 +180,14 @@ class RemoteLogManager:
         """As of the last time that the partition was looked at; nothing on a follower."""
         hosted = self._hosted.get(partition)
         return hosted.task.lag if hosted is not None and hosted.task is not None else CopyLag()
+
+    def errors(self) -> dict[TopicPartition, str]:
+        """Return why work in the tier failed last, of the partitions where it has not succeeded since."""
+        return {
+            partition.topic_partition: "; ".join(f"{what}: {error}" for what, error in hosted.task.errors.items())
+            for partition, hosted in self._hosted.items()
+            if hosted.task is not None and hosted.task.errors
+        }
 
     def _host(self, partition: TopicIdPartition, log: PartitionLog, leadership: Leadership | None) -> None:
         before = self._hosted.get(partition)

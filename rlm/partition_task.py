@@ -34,8 +34,7 @@ from uuid import UUID
 
 from ..log import PartitionLog
 from ..log.segment import LogSegment
-from ..protocol.errors import OUTSIDE
-from ..protocol.topics import TopicIdPartition
+from ..protocol import OUTSIDE, TopicIdPartition
 from ..remote import IndexType, RemoteLogMetadataManager
 from ..remote.core import Bounds, RemoteLogLedger, RemoteLogSegmentId, RemoteLogSegmentMetadata, UsableSegments
 from .checked_source import DamagedSegmentError
@@ -58,6 +57,8 @@ from .metrics import CopyLag, RemoteLogCounters
 
 SEGMENTS_PER_SLICE = 512
 """Remote segments that one slice looks at before the event loop gets its turn: two to four milliseconds."""
+ENDING_WORK = frozenset({"copy", "upkeep"})
+"""The repeated work that ends each time, in success or in an error."""
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +94,8 @@ class PartitionTask:
     ) -> None:
         self.partition = partition
         self.lag = CopyLag()
+        self.errors: dict[str, str] = {}
+        """Why the last copy or upkeep failed, by kind of work; a success removes it."""
         self._name = str(partition.topic_partition)
         self._log = log
         self._leadership = leadership
@@ -146,13 +149,16 @@ class PartitionTask:
                 has_more = await step()
             except OUTSIDE as error:
                 delay_ms = backoff.next_delay_ms()
+                self._note(what, str(error))
                 level, is_warned = logging.INFO if is_warned else logging.WARNING, True
                 logger.log(level, "%s: %s failed, retrying in %.0f ms: %s", self._name, what, delay_ms, error)
             except Exception:
                 delay_ms = backoff.next_delay_ms()
+                self._note(what, "internal error, see the broker's log")
                 logger.exception("%s: internal error in %s, retrying in %.0f ms", self._name, what, delay_ms)
             else:
                 backoff.reset()
+                self.errors.pop(what, None)
                 is_warned = False
                 if not has_more:
                     await _wait(wake, self._services.config.task_interval_ms)
@@ -160,6 +166,11 @@ class PartitionTask:
             raise_if_cancelled()
             self._services.counters.errors[what] += 1
             await asyncio.sleep(delay_ms / 1000)
+
+    def _note(self, what: str, error: str) -> None:
+        """Keep the error of a work that ends: to follow the ledger is to wait, and never known to have succeeded."""
+        if what in ENDING_WORK:
+            self.errors[what] = error
 
     async def _follow_ledger(self) -> bool:
         metadata = self._services.metadata

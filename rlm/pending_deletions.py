@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from ..log.disk import Disk
-from ..protocol.topics import TopicIdPartition, check_topic_name, uuid_from_text, uuid_to_text
+from ..protocol import TopicIdPartition, check_topic_name, uuid_from_text, uuid_to_text
 
 PENDING_DELETIONS_FILE: Final = "remote-partition-deletions"
 _VERSION: Final = "0"

@@ -29,8 +29,7 @@ from typing import Final
 
 from ..log import PartitionLog
 from ..log.core import AbortedTransaction, OffsetPosition
-from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
-from ..protocol.topics import TopicIdPartition
+from ..protocol import CorruptRecordError, ErrorCode, KafkaError, TopicIdPartition
 from ..remote import (
     Found,
     RemoteIndexCache,

@@ -16,10 +16,9 @@ from typing import Final
 
 from ..log import PartitionLog, TimestampAndOffset
 from ..log.core import OffsetPosition
-from ..protocol.errors import CorruptRecordError, ErrorCode, KafkaError
-from ..protocol.net.batch_reading import reading_batch
+from ..protocol import CorruptRecordError, ErrorCode, KafkaError, TopicIdPartition
+from ..protocol.net import reading_batch
 from ..protocol.records import Buffer, iter_batches
-from ..protocol.topics import TopicIdPartition
 from ..remote import (
     IndexType,
     ReadOn,

@@ -52,6 +52,7 @@ RUNS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "client": [],
     "console": [],
     "demo": [["demo", "--size", "32M", "--policy", "tier-first"]],
+    "docs": [],
     "encryption": [],
     "jks": [],
     "model": [
@@ -69,6 +70,17 @@ def test_a_cluster(tierfetch_cluster):
     assert [record.value for record in tierfetch_cluster.records("orders")] == [b"one"]
 """
 """A newcomer's first test, in an environment that has nothing but the extra [testing]."""
+
+SERVED: Final = """
+from types import SimpleNamespace
+from tierfetch.console import Pages
+from tierfetch.console.application import HERE, application
+from tierfetch.console.server import serve
+reader = SimpleNamespace(look=None, offsets=None, group_totals=None, group_lag=None)
+application(Pages(reader), hosts=["localhost"], refresh_s=1)
+assert {each.name for each in (HERE / "static").iterdir()} == {"console.css", "console.js"}
+"""
+"""The console's templates, style sheet and script are in the wheel: the application reads them when it is made."""
 
 
 class Environment:
@@ -138,6 +150,9 @@ def check_extra(environment: Environment, extra: str) -> None:
     for command in RUNS[extra]:
         environment.tierfetch(*command)
         said(f"  tierfetch {' '.join(command)}")
+    if extra == "console":
+        environment.python("-c", SERVED)
+        said("  the console has its files")
     if extra == "testing":
         (environment.scratch / "test_first.py").write_text(TESTED)
         environment.python("-m", "pytest", "-q", "test_first.py")

@@ -17,6 +17,7 @@ from tierfetch.tests import command_tree, smoke_wheel
 ROOT = Path(__file__).resolve().parent.parent
 MODULE_NAMES = {
     "confluent_kafka": ["confluent_kafka"],
+    "mkdocs_material": ["material"],
     "pyjks": ["jks"],
     "pycryptodomex": ["Cryptodome"],
     "pyspark": ["py4j", "pyspark"],

@@ -12,11 +12,7 @@ from tierfetch.cli.cluster_session import run as run_admin
 from tierfetch.cli.model.capture import observe
 from tierfetch.cli.model.estimate import capture
 from tierfetch.cli.model.observe import Observer
-from tierfetch.model import Calibrations, Inventory, MachineRates
-from tierfetch.model.arrays import ClusterArrays
-from tierfetch.model.engine import simulate
-from tierfetch.model.moves import replacement_moves
-from tierfetch.model.results import Obstacle
+from tierfetch.model import Calibrations, ClusterArrays, Inventory, MachineRates, Obstacle, replacement_moves, simulate
 
 from .lab import FOLLOWER, Lab
 from .scenario import Scenario

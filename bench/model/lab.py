@@ -25,7 +25,7 @@ from tierfetch.protocol.messages.configs import (
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from tierfetch.protocol.wire.config_resources import ResourceType
+from tierfetch.protocol.wire import ResourceType
 
 from ..lab.jars import kafka_jars
 from ..lab.kafka import CONTROLLER_ID, KafkaCluster

@@ -22,13 +22,18 @@ from random import Random
 from typing import Any, Final
 
 from ...controller import is_from_another
-from ...protocol.api import ApiKey
-from ...protocol.envelope import EnvelopeError, unwrapped, wrapped
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
-from ...protocol.messages.base import Request, ResponseT
-from ...protocol.net.client import Address, KafkaClient
-from ...protocol.net.dispatch import RequestContext
-from ...protocol.start_waits import Unanswered
+from ...protocol import (
+    OUTSIDE,
+    ApiKey,
+    EnvelopeError,
+    ErrorCode,
+    KafkaError,
+    Unanswered,
+    response_in_envelope,
+    wrapped_in_envelope,
+)
+from ...protocol.messages import Request, ResponseT
+from ...protocol.net import Address, KafkaClient, RequestContext
 from ...remote import Backoff
 
 RETRY_MIN_MS: Final = 20
@@ -86,7 +91,9 @@ class ControllerChannel:
             async with asyncio.timeout(attempt_timeout_s):
                 connection = await self._client.connection(address)
                 version = connection.version_of(ApiKey(request.api_key), client.api_version)
-                return unwrapped(request, version, await connection.send(wrapped(request, version, client)))
+                return response_in_envelope(
+                    request, version, await connection.send(wrapped_in_envelope(request, version, client))
+                )
 
         return await self._ask(request, attempt, timeout_s)
 

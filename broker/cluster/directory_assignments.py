@@ -14,14 +14,13 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition
 from ...protocol.messages.brokers import (
     AssignReplicasToDirsRequestDirectoryData,
     AssignReplicasToDirsRequestPartitionData,
     AssignReplicasToDirsRequestTopicData,
     AssignReplicasToDirsResponse,
 )
-from ...protocol.topics import TopicIdPartition
 from ...remote import Backoff
 
 ASSIGNMENTS_PER_REQUEST_MAX: Final = 2250

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition
 from ...protocol.messages.brokers import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -22,7 +22,6 @@ from ...protocol.messages.brokers import (
     AlterPartitionResponsePartitionData,
     BrokerState,
 )
-from ...protocol.topics import TopicIdPartition
 from .controller_channel import ControllerChannel
 from .view import PartitionRegistration
 

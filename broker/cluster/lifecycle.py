@@ -33,7 +33,7 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError, Unanswered
 from ...protocol.messages.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -42,7 +42,6 @@ from ...protocol.messages.brokers import (
     BrokerRegistrationRequestListener,
     ThinReplica,
 )
-from ...protocol.start_waits import Unanswered
 from .controller_channel import ControllerChannel, ControllerUnavailableError
 from .view import EndPoint
 

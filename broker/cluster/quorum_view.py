@@ -39,26 +39,31 @@ from uuid import UUID
 from ...controller import KRAFT_VERSION, registered_features
 from ...log.core import META_PROPERTIES, decode_meta_properties
 from ...log.disk import make_directory_durably
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import (
+    CONTROLLER_ENDPOINTS,
+    ErrorCode,
+    KafkaError,
+    StartWaits,
+    TopicIdPartition,
+    WaitLimit,
+    cluster_of,
+    listed_reasons,
+)
+from ...protocol.messages import WithError, WithErrorMessage
 from ...protocol.messages.brokers import (
     AllocateProducerIdsRequest,
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
     AssignReplicasToDirsResponse,
 )
-from ...protocol.messages.errors import WithError, WithErrorMessage
 from ...protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from ...protocol.net.client import Address, KafkaClient
-from ...protocol.net.service import cancelled
-from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
-from ...protocol.start_waits import Limit, StartWaits, listed
-from ...protocol.topics import TopicIdPartition
-from ...protocol.wire.stepping import Steps
+from ...protocol.net import Address, KafkaClient, cancelled
+from ...protocol.wire import Steps
 from ...quorum import (
     CommittedBatch,
     LeaderAndEpoch,
@@ -125,7 +130,7 @@ class QuorumClusterView:
         self._machine = machine
         self._identity = identity
         self._waits = waits or StartWaits()
-        self._limit: Limit | None = None
+        self._limit: WaitLimit | None = None
         self._listeners: list[ImageListener] = []
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._applied_epoch = -1
@@ -190,7 +195,7 @@ class QuorumClusterView:
 
     async def start(self) -> None:
         """QuorumStartError, LogDirectoryLockedError, OSError without a quorum."""
-        self._limit = limit = Limit(self._now_s() + self._config.times.registration_s, REGISTRATION_TIMEOUT)
+        self._limit = limit = WaitLimit(self._now_s() + self._config.times.registration_s, REGISTRATION_TIMEOUT)
         if not self._is_sharing:
             await self._observe()
         with self._waits.waiting("an active controller", self._in_the_way, limit):
@@ -212,7 +217,7 @@ class QuorumClusterView:
         if self._node is not None:
             reasons += self._node.unanswered.reasons()
         if reasons:
-            return listed(reasons)
+            return listed_reasons(reasons)
         return "the controllers that answer know none" if self._node is not None else ""
 
     def _no_controllers(self) -> ControllerUnavailableError:
@@ -267,13 +272,13 @@ class QuorumClusterView:
             directory_ids=broker.directory_ids,
             features=tuple((name, low, high) for name, (low, high) in sorted(features.items())),
         )
-        limit = self._limit or Limit(self._now_s() + self._config.times.registration_s, REGISTRATION_TIMEOUT)
+        limit = self._limit or WaitLimit(self._now_s() + self._config.times.registration_s, REGISTRATION_TIMEOUT)
         with self._waits.waiting(f"the registration of broker {broker.id}", self._not_registered, limit):
             try:
                 epoch = await self.lifecycle.register(identity, broker.epoch, limit.left_s(self._now_s()))
             except ControllerUnavailableError:
                 raise self._out_of_time(f"broker {broker.id} was not registered", self._not_registered()) from None
-        limit = Limit(self._now_s() + CATCH_UP_TIMEOUT_S, "a fixed limit")
+        limit = WaitLimit(self._now_s() + CATCH_UP_TIMEOUT_S, "a fixed limit")
         with self._waits.waiting("this registration in the metadata log", self._replayed, limit):
             await self._until_image(
                 lambda image: broker.id in image.brokers and image.brokers[broker.id].epoch >= epoch, CATCH_UP_TIMEOUT_S

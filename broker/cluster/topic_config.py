@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ...log.core import DEFAULTS_WITHOUT_EFFECT, INT64_MAX, TOPIC_CONFIG_TYPES, UNLIMITED, LogConfig
+from ...protocol import REMOTE_LOG_METADATA_TOPIC
 from ...protocol.records import TimestampType
-from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC
-from ...protocol.wire.config_resources import ConfigSource, ConfigSynonym, ConfigType, DescribedConfig
+from ...protocol.wire import ConfigSource, ConfigSynonym, ConfigType, DescribedConfig
 from ...security.core import is_dynamic_key, is_secret
 from ..config.broker_config import CONFIG_TYPES, DEFAULT_PROPERTIES, DYNAMIC_KEYS, BrokerConfig, ConfigError
 from ..config.dynamic_configs import OF_CONTROLLERS

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 from uuid import UUID
 
-from ...protocol.topics import TopicIdPartition
+from ...protocol import TopicIdPartition
 from ..core.cluster_image import (
     NO_LEADER,
     BrokerRegistration,

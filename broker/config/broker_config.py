@@ -44,8 +44,8 @@ from ...log.core import (
     validated,
 )
 from ...plugin_registry import BOOTSTRAP_POLICY, REPLICA_SELECTOR, PluginKind, installed_plugins
-from ...protocol.net.server_limits import UNLIMITED, ServerLimits
-from ...protocol.wire.config_resources import ConfigType
+from ...protocol.net import UNLIMITED, ServerLimits
+from ...protocol.wire import ConfigType
 from ...quorum import QuorumKeys
 from ...security.core import (
     AuthorizerSettings,

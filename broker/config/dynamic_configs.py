@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...security.core import is_dynamic_key, is_secret
 from .broker_config import DYNAMIC_KEYS, BrokerConfig, ConfigError, parse_broker_config
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from ...controller import ClientQuotas, directory_of
-from ...protocol.topics import TopicIdPartition, TopicPartition
+from ...protocol import TopicIdPartition, TopicPartition
 from ...security import SecurityProtocol
 from ...security.core import Acls, ScramCredentials
 

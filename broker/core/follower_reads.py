@@ -18,7 +18,7 @@ A client that is refused with OFFSET_OUT_OF_RANGE by a follower asks the leader 
 from __future__ import annotations
 
 from ...fetcher.core import DivergingEpoch, FetchDecision, FetchPosition, LeaderView, Refuse, validate_fetch
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 
 
 def validate_follower_read(view: LeaderView, position: FetchPosition) -> FetchDecision:

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ...protocol.topics import TopicIdPartition
-from ...protocol.wire.stepping import Steps, run_to_end
+from ...protocol import TopicIdPartition
+from ...protocol.wire import Steps, run_to_end
 from .cluster_image import ClusterImage, PartitionRegistration, TopicImage
 
 STEP_PARTITIONS: Final = 1_000

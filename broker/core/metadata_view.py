@@ -29,8 +29,8 @@ from ...controller import (
 from ...controller import BrokerRegistration as RegisteredBroker
 from ...controller import PartitionRegistration as RegisteredPartition
 from ...controller.records import decode_record
-from ...protocol.topics import interned_id
-from ...protocol.wire.stepping import Steps, run_to_end
+from ...protocol import interned_id
+from ...protocol.wire import Steps, run_to_end
 from ...security import SecurityProtocol
 from .cluster_image import BrokerRegistration, ClusterImage, EndPoint, PartitionRegistration, TopicImage
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ...protocol.records import Compression, check_batch, decompressed, parse_header
-from ...protocol.records.compacted import with_codec
+from ...protocol.records import Compression, check_batch, decompressed, parse_header, with_codec
 
 KEEP: Final = "producer"
 CODECS: Final[Mapping[str, Compression]] = {

@@ -23,8 +23,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.topics import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC
+from ...protocol import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, ErrorCode, KafkaError
 
 CLOSED_TOPICS: Final = INTERNAL_TOPICS | {CLUSTER_METADATA_TOPIC}
 METADATA_MANAGER: Final = re.compile(r"tierfetch-broker-\d+|__remote_log_metadata_client.*")

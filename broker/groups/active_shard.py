@@ -20,10 +20,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Final
 
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
-from ...protocol.net.clock import monotonic_ms
-from ...protocol.records import decompressed_bytes_max
-from ...protocol.records.compression import Compression
+from ...protocol import OUTSIDE, ErrorCode, KafkaError
+from ...protocol.net import monotonic_ms
+from ...protocol.records import Compression, decompressed_bytes_max
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
 from .core.events import Answer, Effect, Event, Heartbeat, Join, Now, Reply, SetTimer, Store, Stored, TimerFired, Token

@@ -21,8 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
 
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
-from ...protocol.topics import GROUP_METADATA_TOPIC, TopicPartition
+from ...protocol import GROUP_METADATA_TOPIC, OUTSIDE, ErrorCode, KafkaError, TopicPartition
 from ..cluster.view import BrokerRegistration, ClusterImage, ClusterView, NewTopic
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition

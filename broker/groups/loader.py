@@ -11,10 +11,16 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ...protocol.errors import CorruptRecordError
-from ...protocol.net.batch_reading import reading_batch
-from ...protocol.records import BatchHeader, SkimmedRecord, decompressed_bytes_max, iter_batches
-from ...protocol.records.control import ControlType, control_type
+from ...protocol import CorruptRecordError
+from ...protocol.net import reading_batch
+from ...protocol.records import (
+    BatchHeader,
+    ControlType,
+    SkimmedRecord,
+    control_type,
+    decompressed_bytes_max,
+    iter_batches,
+)
 from ..replicas.partition import Partition
 from .core.records import decode_record
 from .core.shard import Shard

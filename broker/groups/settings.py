@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...protocol.records.compression import Compression
+from ...protocol.records import Compression
 from ..config.broker_config import BrokerConfig
 from .core.group_state import GroupSettings
 

@@ -24,9 +24,8 @@ from itertools import chain
 from typing import Final
 
 from ...log.core import AppendOrigin
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.records import Record, build_batch
-from ...protocol.records.compression import Compression
+from ...protocol import ErrorCode, KafkaError
+from ...protocol.records import Compression, Record, build_batch
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
 from .core.records import GroupRecord

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
-from ...protocol.net.dispatch import RequestContext
-from ...protocol.wire.config_resources import DescribedConfig, ResourceType, describe_configs_response
+from ...protocol.net import RequestContext
+from ...protocol.wire import DescribedConfig, ResourceType, describe_configs_response
 from ..cluster.topic_config import describe_all_brokers, describe_broker, describe_topic
 from ..cluster.view import ClusterView
 from ..config.broker_config import BrokerConfig

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.groups import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from ...protocol.net.dispatch import RequestContext
+from ...protocol.net import RequestContext
 from ..groups.coordinator import GroupCoordinator
 
 GROUP_KEY: Final = 0

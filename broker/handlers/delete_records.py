@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import REMOTE_LOG_METADATA_TOPIC, ErrorCode, KafkaError
 from ...protocol.messages.offsets import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -17,8 +17,7 @@ from ...protocol.messages.offsets import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from ...protocol.net.dispatch import RequestContext
-from ...protocol.topics import REMOTE_LOG_METADATA_TOPIC
+from ...protocol.net import RequestContext
 from ..replicas.delayed import Wakeup
 from ..replicas.hosted_partitions import HostedPartitions
 

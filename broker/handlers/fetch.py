@@ -18,13 +18,17 @@ import asyncio
 from dataclasses import replace
 from typing import Protocol
 
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.fetch.leader_sessions import AskedPartition, FetchContext, FetchSessionCache
-from ...protocol.fetch.messages import HIGH_WATERMARK_UNKNOWN, FetchRequest, FetchResponse
-from ...protocol.fetch.wire import RACK_SINCE
-from ...protocol.net.clock import monotonic_ms
-from ...protocol.net.dispatch import RequestContext
-from ...protocol.net.pace import exhausted
+from ...protocol import ErrorCode, KafkaError
+from ...protocol.fetch import (
+    HIGH_WATERMARK_UNKNOWN,
+    RACK_SINCE,
+    AskedPartition,
+    FetchContext,
+    FetchRequest,
+    FetchResponse,
+    FetchSessionCache,
+)
+from ...protocol.net import RequestContext, exhausted, monotonic_ms
 from ..core.read_replicas import ReplicaSelector, select_leader
 from ..replicas.delayed import Sleepers, Wakeup
 from ..replicas.hosted_partitions import HostedPartitions

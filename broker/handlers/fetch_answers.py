@@ -8,15 +8,15 @@ from typing import Final
 
 from ...fetcher.core import DivergingEpoch, LeaderView, Refuse
 from ...log.core import AbortedTransaction as LoggedTransaction
-from ...protocol.errors import ErrorCode
-from ...protocol.fetch.messages import (
+from ...protocol import ErrorCode
+from ...protocol.fetch import (
     NO_READ_REPLICA,
     AbortedTransaction,
     EpochEndOffset,
     FetchPartition,
     FetchPartitionResponse,
 )
-from ...protocol.wire.primitives import Part
+from ...protocol.wire import Part
 
 _WITH_OFFSETS: Final = frozenset({ErrorCode.offset_out_of_range, ErrorCode.offset_moved_to_tiered_storage})
 

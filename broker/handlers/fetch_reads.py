@@ -46,20 +46,17 @@ from ...fetcher.core import (
     Serve,
 )
 from ...log.segment import LogSlice
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
-from ...protocol.fetch.leader_sessions import AskedPartition
-from ...protocol.fetch.messages import (
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition
+from ...protocol.fetch import (
     LOCAL_LOG_START_UNKNOWN,
     READ_COMMITTED,
+    AskedPartition,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
 )
-from ...protocol.net.dispatch import TopicRights
-from ...protocol.net.pace import SLICE_ELEMENTS, pace
-from ...protocol.topics import TopicIdPartition
-from ...protocol.wire.leader_hints import LeaderIdAndEpoch
-from ...protocol.wire.primitives import part_size
+from ...protocol.net import SLICE_ELEMENTS, TopicRights, pace
+from ...protocol.wire import LeaderIdAndEpoch, part_size
 from ...rlm import RemoteRead
 from ..core.read_replicas import ReplicaSelector, select_leader
 from ..replicas.hosted_partitions import HostedPartitions

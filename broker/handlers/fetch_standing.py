@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...fetcher.core import FetchIsolation
 from ...log.replica import LogOffsets
-from ...protocol.fetch.messages import FetchPartition
+from ...protocol.fetch import FetchPartition
 from ..replicas.leadership import Leadership
 from ..replicas.partition import Partition
 

@@ -10,11 +10,9 @@ import logging
 from typing import Final
 
 from ...controller import refusal
-from ...protocol.api import ApiKey
-from ...protocol.envelope import EnvelopeError
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.base import Request, ResponseT
-from ...protocol.net.dispatch import Handler, RequestContext
+from ...protocol import ApiKey, EnvelopeError, ErrorCode, KafkaError
+from ...protocol.messages import Request, ResponseT
+from ...protocol.net import Handler, RequestContext
 from ..cluster.controller_channel import ControllerChannel, ControllerUnavailableError
 
 _log = logging.getLogger(__name__)

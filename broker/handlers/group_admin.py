@@ -10,8 +10,7 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
-from ...protocol.authorized_operations import OF_GROUP
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import GROUP_OPERATIONS, ErrorCode, KafkaError
 from ...protocol.messages.groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -24,7 +23,7 @@ from ...protocol.messages.groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from ...protocol.net.dispatch import RequestContext
+from ...protocol.net import RequestContext
 from ..groups.coordinator import GroupCoordinator
 from ..groups.core.group import Group
 from ..groups.core.group_state import GroupState
@@ -61,7 +60,7 @@ class GroupAdminHandlers:
         described = [self._describe(group_id, context.api_version) for group_id in request.groups]
         if request.include_authorized_operations:
             described = [
-                replace(group, authorized_operations=OF_GROUP) if group.error_code is ErrorCode.none else group
+                replace(group, authorized_operations=GROUP_OPERATIONS) if group.error_code is ErrorCode.none else group
                 for group in described
             ]
         return DescribeGroupsResponse(groups=tuple(described))

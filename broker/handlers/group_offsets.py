@@ -20,7 +20,7 @@ from itertools import groupby
 from typing import Final, TypeVar
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -40,9 +40,7 @@ from ...protocol.messages.offsets import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from ...protocol.net.dispatch import RequestContext
-from ...protocol.net.slicing import SLICED_ELEMENTS_MIN, Split, answered_in_pieces
-from ...protocol.topics import TopicPartition
+from ...protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Split, answered_in_pieces
 from ..cluster.view import ClusterImage
 from ..groups.active_shard import ActiveShard
 from ..groups.coordinator import GroupCoordinator, check_group_id

@@ -12,7 +12,7 @@ from random import Random
 from typing import Final, TypeVar
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -25,7 +25,7 @@ from ...protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from ...protocol.net.dispatch import RequestContext
+from ...protocol.net import RequestContext
 from ..groups.coordinator import GroupCoordinator
 from ..groups.core.events import (
     Event,

@@ -9,8 +9,7 @@ from typing import Final
 from ...log import PartitionLog
 from ...log.disk import Disk, DiskSpace
 from ...log.keeper import LogDirectory, LogManager
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.extensions import NOT_THIN, NOT_WARMED
+from ...protocol import NOT_THIN, NOT_WARMED, ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.cluster import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -22,11 +21,12 @@ from ...protocol.messages.cluster import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from ...protocol.net.dispatch import RequestContext
-from ...protocol.topics import TopicPartition
+from ...protocol.net import RequestContext
 from ..replicas.warmer import WarmingProgress
 
 INVALID_OFFSET_LAG: Final = -1
+TIER_ERROR_MAX: Final = 200
+"""Characters of a partition's error: all partitions may have one at a time."""
 UNKNOWN_SPACE: Final = DiskSpace(-1, -1)
 """The answer while the disk does not respond."""
 
@@ -43,7 +43,8 @@ class LogDirHandler:
     its distance to the end of the current one.
 
     `warming` returns what is being filled from the tier now, `warm_in_ms` the thin replicas with the longest time until
-    each is warm, and `out_of_service` the replicas whose log does not let them serve.
+    each is warm, `out_of_service` the replicas whose log does not let them serve, and `tier_errors` why work in the
+    tier failed last.
     `move` begins to move a replica to the log directory of a path, and raises KafkaError.
     """
 
@@ -55,6 +56,7 @@ class LogDirHandler:
         warming: Callable[[], Mapping[TopicPartition, WarmingProgress]] = dict,
         warm_in_ms: Callable[[], Mapping[TopicPartition, int]] = dict,
         out_of_service: Callable[[], Collection[TopicPartition]] = tuple,
+        tier_errors: Callable[[], Mapping[TopicPartition, str]] = dict,
         move: Callable[[TopicPartition, str], None] = cannot_move,
     ) -> None:
         self._logs = logs
@@ -62,6 +64,7 @@ class LogDirHandler:
         self._warming = warming
         self._warm_in_ms = warm_in_ms
         self._out_of_service = out_of_service
+        self._tier_errors = tier_errors
         self._move = move
 
     async def alter_replica_log_dirs(
@@ -102,6 +105,7 @@ class LogDirHandler:
     async def _directory(self, directory: LogDirectory, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
         topics: dict[str, list[DescribeLogDirsPartition]] = {}
         warming, warm_in_ms, out_of_service = self._warming(), self._warm_in_ms(), self._out_of_service()
+        tier_errors = self._tier_errors()
         for name in sorted(directory.futures):
             if wanted is None or name in wanted:
                 topics.setdefault(name.topic, []).append(self._future(name, directory.futures[name]))
@@ -118,6 +122,7 @@ class LogDirHandler:
                         warming_bytes_per_second=warming[name].bytes_per_second if name in warming else 0,
                         warm_in_ms=warm_in_ms.get(name, NOT_THIN),
                         is_out_of_service=log is None or name in out_of_service,
+                        tier_error=tier_errors.get(name, "")[:TIER_ERROR_MAX],
                     )
                 )
         for topic, partitions in topics.items():

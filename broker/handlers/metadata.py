@@ -20,8 +20,18 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from ...controller import LOST_DIRECTORY, is_reserved_directory
-from ...protocol.authorized_operations import NOT_ASKED, OF_CLUSTER, OF_TOPIC
-from ...protocol.errors import ErrorCode
+from ...protocol import (
+    BROKER_ENDPOINTS,
+    CLUSTER_OPERATIONS,
+    CONTROLLER_ENDPOINTS,
+    INTERNAL_TOPICS,
+    OPERATIONS_NOT_ASKED,
+    TOPIC_OPERATIONS,
+    ErrorCode,
+    TopicPartition,
+    check_topic_name,
+    is_named_rightly,
+)
 from ...protocol.messages.cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -33,10 +43,7 @@ from ...protocol.messages.cluster import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ...protocol.net.dispatch import RequestContext
-from ...protocol.net.pace import Slices
-from ...protocol.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS, is_named_rightly
-from ...protocol.topics import INTERNAL_TOPICS, TopicPartition, check_topic_name
+from ...protocol.net import RequestContext, Slices
 from ..cluster.view import NO_LEADER, BrokerRegistration, ClusterImage, ClusterView, PartitionRegistration, TopicImage
 
 TOPIC_WEIGHT: Final = 20
@@ -76,7 +83,7 @@ class ClusterHandlers:
         else:
             topics = [self._requested(image, asked, version) for asked in request.topics]
         if request.include_topic_authorized_operations:
-            topics = [replace(topic, topic_authorized_operations=OF_TOPIC) for topic in topics]
+            topics = [replace(topic, topic_authorized_operations=TOPIC_OPERATIONS) for topic in topics]
         return MetadataResponse(
             cluster_authorized_operations=_operations_of_cluster(request),
             cluster_id=image.cluster_id,
@@ -182,7 +189,7 @@ class ClusterHandlers:
 
 
 def _operations_of_cluster(request: MetadataRequest | DescribeClusterRequest) -> int:
-    return OF_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+    return CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED
 
 
 def _partition(

@@ -28,8 +28,8 @@ from ...fetcher.core import (
     special_offset,
 )
 from ...log import PartitionLog, TimestampAndOffset
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.fetch.messages import READ_COMMITTED
+from ...protocol import ErrorCode, KafkaError, TopicIdPartition
+from ...protocol.fetch import READ_COMMITTED
 from ...protocol.messages.offsets import (
     EpochEndOffset,
     ListOffsetsPartition,
@@ -42,8 +42,7 @@ from ...protocol.messages.offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from ...protocol.net.dispatch import RequestContext
-from ...protocol.topics import TopicIdPartition
+from ...protocol.net import RequestContext
 from ...remote.core import RemoteLogLedger
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import Leadership

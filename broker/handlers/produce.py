@@ -30,16 +30,14 @@ from typing import Final
 from uuid import UUID
 
 from ...log.core import AppendOrigin
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.net.dispatch import RequestContext
-from ...protocol.net.pace import Slices
-from ...protocol.net.slicing import SLICED_ELEMENTS_MIN
-from ...protocol.records.batch_header import Buffer, has_transactional_bit, parse_header
-from ...protocol.wire.leader_hints import LeaderIdAndEpoch
-from ...protocol.wire.produce import (
+from ...protocol import ErrorCode, KafkaError
+from ...protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Slices
+from ...protocol.records import Buffer, has_transactional_bit, parse_header
+from ...protocol.wire import (
     ACKS_ALL,
     ACKS_LEADER,
     ACKS_NONE,
+    LeaderIdAndEpoch,
     ProducePartition,
     ProducePartitionResponse,
     ProduceRequest,

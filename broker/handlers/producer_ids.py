@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 
-from ...protocol.errors import OUTSIDE, ErrorCode
+from ...protocol import OUTSIDE, ErrorCode
 from ...protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
-from ...protocol.net.dispatch import RequestContext
+from ...protocol.net import RequestContext
 from ..cluster.view import ClusterView, ProducerIdBlock
 
 NO_PRODUCER_ID = -1

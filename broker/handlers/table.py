@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from ...protocol.api import ApiKey
-from ...protocol.fetch.leader_sessions import FetchSessionCache
-from ...protocol.fetch.session import SESSION_ID_MAX
-from ...protocol.net.dispatch import Handler
+from ...protocol import ApiKey
+from ...protocol.fetch import SESSION_ID_MAX, FetchSessionCache
+from ...protocol.net import Handler
 from ..cluster.controller_channel import ControllerChannel
 from ..cluster.view import ClusterView
 from ..config.broker_config import BrokerConfig

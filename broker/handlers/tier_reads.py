@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ...fetcher.core import LeaderView
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.fetch.leader_sessions import AskedPartition
+from ...protocol import ErrorCode, KafkaError
+from ...protocol.fetch import AskedPartition
 from ...rlm import RemoteRead, RemoteRecords
 
 TIER_READS_MAX: Final = 256

@@ -9,7 +9,7 @@ import asyncio
 from typing import Final
 
 from ...log.core import AppendOrigin
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.producers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -18,8 +18,8 @@ from ...protocol.messages.producers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ...protocol.net.dispatch import RequestContext
-from ...protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from ...protocol.net import RequestContext
+from ...protocol.records import ControlType, EndTransactionMarker, build_end_transaction_batch
 from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import WallClock

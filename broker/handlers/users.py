@@ -12,7 +12,7 @@ from ...protocol.messages.security import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from ...protocol.net.dispatch import RequestContext
+from ...protocol.net import RequestContext
 from ..cluster.view import ClusterView
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from ...controller import KRAFT_VERSION, served_features
 from ...protocol.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
-from ...protocol.net.dispatch import (
+from ...protocol.net import (
     FinalizedFeatures,
     RequestContext,
     SupportedFeature,

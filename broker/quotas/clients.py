@@ -24,14 +24,11 @@ from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar, cast
 
 from ...controller import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, ClientQuotas, QuotaLimit
-from ...protocol.api import ApiKey
-from ...protocol.errors import ErrorCode
-from ...protocol.fetch.messages import FetchRequest
-from ...protocol.messages.base import Message
+from ...protocol import ApiKey, ErrorCode
+from ...protocol.fetch import FetchRequest
+from ...protocol.messages import MESSAGES, Message, response_class
 from ...protocol.messages.producers import WriteTxnMarkersResponse
-from ...protocol.messages.registry import MESSAGES, response_class
-from ...protocol.net.clock import monotonic_ms
-from ...protocol.net.dispatch import Handler, RequestContext
+from ...protocol.net import Handler, RequestContext, monotonic_ms
 from ...security import ANONYMOUS
 from .core.rate import SampledRate
 from .core.sensors import Sensors

@@ -8,7 +8,7 @@ from typing import Final
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from ...protocol.net.clock import monotonic_ms
+from ...protocol.net import monotonic_ms
 from .clients import BrokerQuotas
 
 CLIENTS_MAX: Final = 1_000

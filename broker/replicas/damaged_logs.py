@@ -35,8 +35,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ...log.keeper import LogManager, damage_of, put_damaged_aside
-from ...protocol.errors import KafkaError
-from ...protocol.topics import TopicPartition
+from ...protocol import KafkaError, TopicPartition
 from ..cluster.view import NO_LEADER, PartitionRegistration
 
 LOOK_AGAIN_S: Final = 30.0

@@ -46,8 +46,7 @@ from typing import Final
 from ...log import PartitionLog
 from ...log.core import Restart, future_directory
 from ...log.keeper import LogDirectory, LogManager, advance, create_future, drop_future, pending_step, switch
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
-from ...protocol.topics import TopicIdPartition, TopicPartition
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, TopicPartition, describe_error
 from ..cluster.view import PartitionRegistration
 from ..core.move_throttle import MoveThrottle
 from .hosted_partitions import HostedPartitions
@@ -204,7 +203,7 @@ class DirectoryMoves:
                 "%s is not moved to %s, and stays where it is; check the disk, then request the move again: %s",
                 name,
                 move.destination.path,
-                describe(error),
+                describe_error(error),
             )
             await self._give_up(move)
         except Exception:  # noqa: BLE001 - the supervisor of this move
@@ -242,7 +241,7 @@ class DirectoryMoves:
         has_no_room = isinstance(error, _NoRoomError)
         self.failed += not has_no_room
         move.stalls += 1
-        reason = "room" if has_no_room else describe(error)
+        reason = "room" if has_no_room else describe_error(error)
         if reason != move.reason:
             move.reason = reason
             _log.warning(
@@ -252,7 +251,7 @@ class DirectoryMoves:
                 move.destination.path,
                 move.pause_s,
                 RETRY_S_MAX,
-                describe(error),
+                describe_error(error),
             )
 
     async def _rest(self, move: _Move) -> None:

@@ -33,8 +33,7 @@ from typing import Final
 from ...controller import LOST_DIRECTORY
 from ...log import PartitionLog
 from ...log.keeper import LogManager
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
-from ...protocol.topics import TopicIdPartition, TopicPartition
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, TopicPartition, describe_error
 from ...remote import Backoff
 from ..cluster.view import NO_LEADER, PartitionRegistration
 from .hosted_partitions import LogFailures
@@ -171,7 +170,7 @@ class FailedLogs:
             # A disk that reads may still not write: a replica joins the ISR only after an append has succeeded.
             await self._logs.try_append(key.topic_partition, failed.append_bytes)
         except OUTSIDE as error:
-            attempts.reason = error.message if isinstance(error, KafkaError) else describe(error)
+            attempts.reason = error.message if isinstance(error, KafkaError) else describe_error(error)
             self._put_off(attempts)
             raise
         failed.is_proven = True

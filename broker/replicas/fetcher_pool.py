@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ...fetcher import FollowedReplica, FollowerPartition, ReplicaFetcher, ReplicaProgress
-from ...protocol.topics import TopicIdPartition
+from ...protocol import TopicIdPartition
 
 _log = logging.getLogger(__name__)
 

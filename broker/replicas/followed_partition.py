@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...log.core import LeaderEpochCache
 from ...log.keeper import AdoptedState, LogManager, adopt
 from ...log.replica import LogOffsets
-from ...protocol.topics import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
+from ...protocol import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...rlm import TierMode, TierPolicy
 from .partition import Partition, ReplicaListener
 

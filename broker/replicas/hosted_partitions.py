@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.topics import TopicPartition
-from ...protocol.wire.leader_hints import LeaderIdAndEpoch, NodeEndpoint
+from ...protocol import ErrorCode, KafkaError, TopicPartition
+from ...protocol.wire import LeaderIdAndEpoch, NodeEndpoint
 from ..cluster.view import ClusterImage, ClusterView
 from .partition import Partition
 

@@ -21,16 +21,17 @@ from typing import Final, NamedTuple
 from ...fetcher import Arrived
 from ...fetcher.core import FetchedPartition, FetchLimits, PartitionToFetch
 from ...log.core import EpochEnd
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.fetch.arrival import ArrivedAnswer
-from ...protocol.fetch.messages import (
+from ...protocol import ErrorCode, KafkaError, TopicIdPartition
+from ...protocol.fetch import (
     HIGH_WATERMARK_UNKNOWN,
     LOCAL_LOG_START_UNKNOWN,
+    ArrivedAnswer,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
+    FetchSession,
+    is_same_partition,
 )
-from ...protocol.fetch.session import FetchSession, is_same
 from ...protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -39,9 +40,8 @@ from ...protocol.messages.offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from ...protocol.net.client import Address, KafkaClient
-from ...protocol.topics import TopicIdPartition
-from ...protocol.wire.primitives import BUFFER_TYPES
+from ...protocol.net import Address, KafkaClient
+from ...protocol.wire import BUFFER_TYPES
 from ...remote.core import OffsetAndEpoch
 
 NOTHING: Final = memoryview(b"")
@@ -117,7 +117,7 @@ class BrokerEndpoint:
         for key in touched:
             request = partitions.get(key)
             wire = None if request is None else _wire(request, self._details(key))
-            if is_same(wire, self._wanted.get(key)):
+            if is_same_partition(wire, self._wanted.get(key)):
                 continue
             self._touched[key] = None
             self._wanted.pop(key, None)

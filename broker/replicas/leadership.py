@@ -35,9 +35,8 @@ from ...fetcher.core import (
 from ...log import PartitionLog
 from ...log.core import LeaderEpochCache
 from ...log.replica import LogOffsets
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
-from ...protocol.net.clock import monotonic_ms
-from ...protocol.topics import TopicIdPartition
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition
+from ...protocol.net import monotonic_ms
 from ..cluster.view import ClusterView, PartitionRegistration
 from ..core.read_replicas import ReadReplica, ReplicaSelector
 from .resting_fetches import RestingFetches

@@ -40,10 +40,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...log.keeper import LogManager, damage_of
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError, describe
-from ...protocol.net.for_each import for_each
-from ...protocol.net.pace import Slices, exhausted
-from ...protocol.topics import TopicIdPartition, TopicPartition
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, TopicPartition, describe_error
+from ...protocol.net import Slices, exhausted, for_each
 from ...rlm import RemoteLogManager
 from ..cluster.topic_config import TopicConfigs
 from ..cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
@@ -338,7 +336,7 @@ class ReplicaManager:
                 await self._tier.delete_remote_partition(replace(key, topic_id=topic_id))
             except OUTSIDE as error:
                 code = error.code if isinstance(error, KafkaError) else ErrorCode.kafka_storage_error
-                raise _StaleTopicError(code, f"the earlier topic's remote segments: {describe(error)}") from error
+                raise _StaleTopicError(code, f"the earlier topic's remote segments: {describe_error(error)}") from error
 
     def _configure(self, partition: Partition) -> None:
         config = self._configs.config_of(partition.partition.topic)

@@ -22,9 +22,8 @@ from typing import Protocol
 from ...fetcher.core import FetchPosition, FollowerFetch
 from ...log import LogAppendInfo, PartitionLog
 from ...log.core import AppendOrigin, check_size
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError, TopicIdPartition, TopicPartition
 from ...protocol.records import decompressed_bytes_max
-from ...protocol.topics import TopicIdPartition, TopicPartition
 from ..cluster.view import PartitionRegistration
 from ..core.follower_reads import validate_follower_read
 from ..core.recompression import KEEP, recompressed

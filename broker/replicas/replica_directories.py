@@ -22,7 +22,7 @@ from uuid import UUID
 
 from ...controller import LOST_DIRECTORY
 from ...log.keeper import LogManager
-from ...protocol.topics import TopicIdPartition, TopicPartition
+from ...protocol import TopicIdPartition, TopicPartition
 from ..cluster.view import NO_LEADER, ClusterView, PartitionRegistration
 
 

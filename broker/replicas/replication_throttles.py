@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ...fetcher.core import ReplicationQuota, throttled_partitions
-from ...protocol.topics import TopicIdPartition
+from ...protocol import TopicIdPartition
 from ..cluster.topic_config import TopicConfigs
 from ..cluster.view import ClusterView
 

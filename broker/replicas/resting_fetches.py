@@ -11,7 +11,7 @@ of the session's last request, before anything is decided from it.
 from __future__ import annotations
 
 from ...fetcher.core import LeaderReplicas
-from ...protocol.fetch.leader_sessions import AskedPartition, LeaderSession
+from ...protocol.fetch import AskedPartition, LeaderSession
 
 
 class RestingFetches:

@@ -22,8 +22,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ...log import PartitionLog
+from ...protocol import TopicPartition
 from ...protocol.messages.brokers import ThinReplica
-from ...protocol.topics import TopicPartition
 from .partition import Partition
 
 _log = logging.getLogger(__name__)

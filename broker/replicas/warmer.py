@@ -27,8 +27,7 @@ from typing import Final
 
 from ...log.core import CorruptFileError
 from ...log.replica import SegmentToWarm
-from ...protocol.errors import OUTSIDE, CorruptRecordError, ErrorCode, KafkaError
-from ...protocol.topics import TopicPartition
+from ...protocol import OUTSIDE, CorruptRecordError, ErrorCode, KafkaError, TopicPartition
 from ...remote import Backoff, IndexType, RemoteStorageCorruptError, fetch_transaction_index
 from ...rlm import LimitedReads, Missing, RateLimit, RemoteLogManager, ThinView, TierPolicy, ToWarm, to_warm
 from .partition import Partition

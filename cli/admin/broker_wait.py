@@ -21,7 +21,7 @@ from datetime import timedelta
 from typing import Final
 
 from ...protocol import ErrorCode, KafkaError, TopicPartition
-from ...protocol.net.client import BrokerUnavailableError
+from ...protocol.net import BrokerUnavailableError
 from ..cluster_session import Admin
 from .local_state import LocalState, Warming, local_state, warming_text
 from .status_bar import StatusBar

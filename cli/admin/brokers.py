@@ -10,11 +10,11 @@ from typing import TypedDict
 import click
 from rich.table import Table
 
-from ...protocol import byte_text
+from ... import byte_text
+from ...protocol import BROKER_ENDPOINTS, cluster_of
 from ...protocol.messages.brokers import UnregisterBrokerRequest
 from ...protocol.messages.cluster import DescribeClusterBroker, MetadataResponsePartition
-from ...protocol.net.client import Address
-from ...protocol.requests import BROKER_ENDPOINTS, cluster_of
+from ...protocol.net import Address
 from ..cluster_session import Admin, bootstrap_option, run
 from ..options import FiniteRange, json_option, report, table_console, yes_option
 from .broker_wait import WaitingBar, wait_for

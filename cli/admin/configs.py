@@ -9,16 +9,17 @@ from typing import Final
 import click
 from rich.table import Table
 
+from ...protocol import configs_of
 from ...protocol.messages.configs import (
     DescribeConfigsResourceResult,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from ...protocol.requests import configs_of
-from ...protocol.wire.config_resources import ConfigSource, ResourceType
+from ...protocol.wire import ConfigSource, ResourceType
 from ..cluster_session import Admin, bootstrap_option, check, run
 from ..options import json_option, pairs, report, table_console
+from .near_keys import suggesting_keys
 
 _SET, _DELETE = 0, 1
 _SOURCES: Final[Mapping[int, str]] = {
@@ -142,7 +143,8 @@ def alter_configs(
         )
         request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
         (result,) = (await admin.send(request)).responses
-        check(result, f"configs of {name or 'all brokers'}")
+        with suggesting_keys(resource_type, [change.name for change in changes]):
+            check(result, f"configs of {name or 'all brokers'}")
 
     run(bootstrap, alter)
     done = {"topic": topic, "broker": broker, "set": pairs(sets, "--set", ""), "removed": list(removals)}

@@ -7,10 +7,9 @@ from typing import Final, TypeVar
 
 import click
 
-from ...protocol import ErrorCode, KafkaError, TopicPartition
+from ...protocol import ErrorCode, KafkaError, TopicPartition, offsets_of
 from ...protocol.messages.offsets import ListOffsetsPartitionResponse
-from ...protocol.net.client import Address
-from ...protocol.requests import offsets_of
+from ...protocol.net import Address
 from ..cluster_session import TIMEOUT_S, Admin, Cluster
 
 T = TypeVar("T")

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from ...protocol import OUTSIDE, ErrorCode, TopicPartition, byte_text
-from ...protocol.extensions import NOT_THIN, NOT_WARMED
+from ... import byte_text
+from ...protocol import NOT_THIN, NOT_WARMED, OUTSIDE, ErrorCode, TopicPartition
 from ...protocol.messages.cluster import DescribeLogDirsPartition, DescribeLogDirsRequest
-from ...protocol.net.client import Address
+from ...protocol.net import Address
 from ..cluster_session import Admin, check
 
 
@@ -32,7 +32,8 @@ class Warming:
 @dataclass(frozen=True, slots=True)
 class LocalState:
     """One broker's local bytes, its replicas that are being filled, those that are thin with the milliseconds until
-    they are warm at the latest, those whose log does not let them serve, and the bytes of each.
+    they are warm at the latest, those whose log does not let them serve, the bytes of each, and why work in the
+    tier failed last.
     """
 
     size_bytes: int
@@ -40,6 +41,7 @@ class LocalState:
     warm_in_ms: dict[TopicPartition, int] = field(default_factory=dict)
     out_of_service: frozenset[TopicPartition] = frozenset()
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
+    tier_errors: dict[TopicPartition, str] = field(default_factory=dict)
 
     def total_warming(self) -> Warming | None:
         if not self.warming:
@@ -67,7 +69,9 @@ async def local_state(admin: Admin, broker: Address) -> LocalState | None:
     warm_in_ms = {name: part.warm_in_ms for name, part in parts if part.warm_in_ms != NOT_THIN}
     out_of_service = frozenset(name for name, part in parts if part.is_out_of_service)
     sizes = {name: part.partition_size for name, part in parts if not part.is_future_key}
-    return LocalState(sum(part.partition_size for _, part in parts), warming, warm_in_ms, out_of_service, sizes)
+    tier_errors = {name: part.tier_error for name, part in parts if part.tier_error}
+    size = sum(part.partition_size for _, part in parts)
+    return LocalState(size, warming, warm_in_ms, out_of_service, sizes, tier_errors)
 
 
 def _warming(part: DescribeLogDirsPartition) -> Warming | None:

@@ -9,9 +9,10 @@ from typing import TypedDict
 import click
 from rich.table import Table
 
-from ...protocol import OUTSIDE, ErrorCode, byte_text
+from ... import byte_text
+from ...protocol import OUTSIDE, ErrorCode
 from ...protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResult
-from ...protocol.net.client import Address
+from ...protocol.net import Address
 from ..cluster_session import Admin, bootstrap_option, run
 from ..options import json_option, table_console
 

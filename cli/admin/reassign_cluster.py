@@ -13,7 +13,7 @@ from typing import Final, TypedDict
 
 from ...fetcher.core import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP
 from ...planning import ClusterState, ConfigValue, DirectoryMove, Key, PartitionState, Placement
-from ...protocol import OUTSIDE, ErrorCode, KafkaError, uuid_to_text
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, configs_of, metadata_of, offsets_of, uuid_to_text
 from ...protocol.messages.cluster import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -35,9 +35,8 @@ from ...protocol.messages.topics import (
     ReassignableTopic,
     TopicPartitions,
 )
-from ...protocol.net.client import Address
-from ...protocol.requests import configs_of, metadata_of, offsets_of
-from ...protocol.wire.config_resources import ConfigSource, ResourceType
+from ...protocol.net import Address
+from ...protocol.wire import ConfigSource, ResourceType
 from ..cluster_session import Admin, check
 
 TIMEOUT_MS: Final = 30_000

@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ...byte_text import rate, size
 from ...model import Inventory, InventoryError, Policy
 from ...planning import Goal, PlanError, PlanOptions
-from ...protocol.byte_text import rate, size
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.capture import observe
 from ..model.estimate import TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, assume_size, capture, named
@@ -39,8 +39,8 @@ from ..options import (
 )
 
 if TYPE_CHECKING:
-    from ...model.arrays import ClusterArrays
-    from ...planning.planner import ReplicaPlan
+    from ...model import ClusterArrays
+    from ...planning import ReplicaPlan
 
 BROKERS_SHOWN_MAX: Final = 40
 UNKNOWN_DISK: Final = 2.0**62
@@ -151,8 +151,7 @@ def plan(
 
     Bytes are those that are not in the tier. The file is read by kafka-reassign-partitions too.
     """
-    from ...planning.plan_arrays import plan_file
-    from ...planning.planner import plan_replicas
+    from ...planning import plan_file_of, plan_replicas
 
     is_live_named = click.get_current_context().get_parameter_source("bootstrap") is not ParameterSource.DEFAULT
     if cluster_path is not None and is_live_named:
@@ -174,7 +173,7 @@ def plan(
     if not len(found.changed):
         click.echo("nothing to do: every broker is within the tolerance" if not options["as_json"] else "{}")
         return
-    text = plan_file(arrays, found).to_text()
+    text = plan_file_of(arrays, found).to_text()
     if options["out"] is not None:
         write_text(options["out"], text)
     if options["as_json"]:
@@ -233,7 +232,7 @@ def _options(options: _PlanOptions) -> PlanOptions:
 
 
 def _from_file(path: Path) -> ClusterArrays:
-    from ...model.arrays import ClusterArrays
+    from ...model import ClusterArrays
 
     try:
         return ClusterArrays.from_inventory(Inventory.read(path))
@@ -251,7 +250,7 @@ def _from_cluster(
     """
     import numpy as np
 
-    from ...model.arrays import ClusterArrays
+    from ...model import ClusterArrays
 
     first, second = run(bootstrap, lambda admin: _observed(admin, window_s))
     known = dict.fromkeys(UNKNOWN_TO_ALL, "1") | {f"tier.{key}": "1" for key in TIER_UNKNOWN}

@@ -16,7 +16,7 @@ from ...protocol.messages.offsets import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from ...protocol.net.client import Address
+from ...protocol.net import Address
 from ..cluster_session import Admin, bootstrap_option, run
 from ..options import json_option, table_console, yes_option
 from .leaders import by_leader, of_each_leader, partitions_of

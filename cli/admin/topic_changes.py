@@ -15,16 +15,16 @@ from typing import Final
 
 import click
 
-from ...protocol import OUTSIDE
+from ...protocol import OUTSIDE, configs_of
 from ...protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
 from ...protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
-from ...protocol.requests import configs_of
-from ...protocol.wire.config_resources import ConfigSource, ResourceType
+from ...protocol.wire import ConfigSource, ResourceType
 from ..cluster_session import Admin, check
+from .near_keys import suggesting_keys
 
 TIMEOUT_MS: Final = 30_000
 SEEN_S_MAX: Final = 5.0
@@ -153,7 +153,8 @@ async def _send_configs(
     )
     request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=validate_only)
     (result,) = (await admin.send(request)).responses
-    check(result, f"configs of {topic}")
+    with suggesting_keys(ResourceType.TOPIC, [key for key, _, _ in wanted]):
+        check(result, f"configs of {topic}")
 
 
 async def _send_partitions(admin: Admin, change: TopicChange, *, validate_only: bool) -> None:

@@ -21,10 +21,12 @@ from ...protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
+from ...protocol.wire import ResourceType
 from ..cluster_session import Admin, ListedTopic, bootstrap_option, check, run
 from ..model.quantities import count as counted
 from ..options import json_option, pairs, report, table_console, yes_option
 from .local_state import local_state, warming_text
+from .near_keys import suggesting_keys
 from .topic_changes import TopicChange, plan_change, read_topic, send_change
 
 TIMEOUT_MS: Final = 30_000
@@ -111,21 +113,20 @@ def create_topic(
     \b
       tierfetch topics create orders --partitions 12 --replication 3 --config remote.storage.enable=true
     """
+    wanted = pairs(configs, "--config", "retention.ms=86400000")
     topic = CreatableTopic(
         name=name,
         num_partitions=partitions or -1,
         replication_factor=replication or -1,
         assignments=(),
-        configs=tuple(
-            CreatableTopicConfig(name=key, value=value)
-            for key, value in pairs(configs, "--config", "retention.ms=86400000").items()
-        ),
+        configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in wanted.items()),
     )
 
     async def create(admin: Admin) -> CreatableTopicResult:
         request = CreateTopicsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS)
         (created,) = (await admin.send(request)).topics
-        check(created, f"topic {created.name}")
+        with suggesting_keys(ResourceType.TOPIC, wanted):
+            check(created, f"topic {created.name}")
         return created
 
     created = run(bootstrap, create)

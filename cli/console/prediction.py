@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ...byte_text import size
 from ...console import UnknownNameError, in_thread
 from ...console.core import Prediction
 from ...extras import needing
 from ...model import CalibrationError, Calibrations, Inventory, Policy
-from ...protocol.byte_text import size
 from ..cluster_session import Admin
 from ..model.estimate import FILL_IN, SIZE_UNKNOWN, TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, capture
 from ..model.observe import Observer
@@ -56,9 +56,7 @@ def _missing(captured: Captured) -> dict[str, str]:
 def _simulated(broker: int, captured: Captured) -> Prediction:
     """One outcome for each policy whose system was measured."""
     with needing("model"):
-        from ...model.arrays import ClusterArrays
-        from ...model.engine import simulate
-        from ...model.moves import replacement_moves
+        from ...model import ClusterArrays, replacement_moves, simulate
         from ..model.document import model_document
     inventory = Inventory.from_document(captured.document)
     arrays = ClusterArrays.from_inventory(inventory)

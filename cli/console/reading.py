@@ -43,10 +43,9 @@ from ...console.core import (
     Wave,
 )
 from ...planning import Standing
-from ...protocol import OUTSIDE, ErrorCode, KafkaError, OperatorError, TopicPartition
+from ...protocol import BROKER_ENDPOINTS, OUTSIDE, ErrorCode, KafkaError, OperatorError, TopicPartition, cluster_of
 from ...protocol.messages.cluster import DescribeClusterBroker
-from ...protocol.net.client import Address
-from ...protocol.requests import BROKER_ENDPOINTS, cluster_of
+from ...protocol.net import Address
 from ..admin.brokers import broker_row
 from ..admin.leaders import by_leader, list_offsets
 from ..admin.local_state import LocalState, local_state
@@ -295,6 +294,7 @@ def _disk(state: LocalState) -> Disk:
             warming_seconds_left=None if warming is None else warming.seconds_left,
             warm_in_ms=state.warm_in_ms.get(name),
             is_out_of_service=name in state.out_of_service,
+            tier_error=state.tier_errors.get(name),
         )
     return disk
 

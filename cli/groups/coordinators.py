@@ -23,7 +23,7 @@ from ...protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
-from ...protocol.net.client import Address
+from ...protocol.net import Address
 from ..cluster_session import Admin, Cluster, check
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import TypedDict
 from ...protocol import ErrorCode, TopicPartition
 from ...protocol.messages.groups import DescribedGroup, DescribedGroupMember
 from ...protocol.messages.offsets import ListOffsetsPartitionResponse
-from ...protocol.wire.primitives import MalformedMessageError, Reader
+from ...protocol.wire import MalformedMessageError, Reader
 
 
 class LagRow(TypedDict):

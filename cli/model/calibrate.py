@@ -14,11 +14,10 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ... import byte_text
 from ...model import CalibrationError, Calibrations, MachineRates, System
-from ...protocol import byte_text
 from ...remote import PluginError, RemoteStorageError, load_remote_storage
-from ..cluster_session import Admin, run
-from ..command_config import command_config_option
+from ..cluster_session import Admin, explicit_bootstrap_option, run
 from ..options import OutputFile, json_option, pairs, table_console
 from . import probes
 from .observe import Observer
@@ -67,8 +66,7 @@ class Steps:
 @click.option(
     "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the tier's plugin; repeatable."
 )
-@click.option("--bootstrap", multiple=True, metavar="HOST:PORT", help="Probe this live cluster's pace too.")
-@command_config_option
+@explicit_bootstrap_option("Probe this live cluster's pace too.")
 @click.option(
     "--read-mb",
     type=click.IntRange(1, 10_000),

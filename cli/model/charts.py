@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.byte_text import size
+from ...byte_text import size
 from .document import BrokerLoad, ModelDocument, Outcome
 from .quantities import duration
 

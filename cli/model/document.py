@@ -8,10 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import BaseModel, Field
 
-from ...model import Calibration
-from ...model.arrays import NONE, ClusterArrays, Floats
-from ...model.results import ModelResult, Obstacle
-from ...model.synthetic import total_by_broker
+from ...model import NO_BROKER, Calibration, ClusterArrays, Floats, ModelResult, Obstacle, total_by_broker
 
 BROKERS_MAX = 20
 """Brokers whose traffic is listed one by one."""
@@ -183,7 +180,7 @@ def cluster_summary(arrays: ClusterArrays) -> ClusterSummary:
         racks=len(arrays.rack_names),
         topics=len(arrays.topic_names),
         partitions=arrays.partition_count,
-        replicas=int(np.count_nonzero(arrays.replicas != NONE)),
+        replicas=int(np.count_nonzero(arrays.replicas != NO_BROKER)),
         size_bytes=float(arrays.size_bytes.sum()),
         local_bytes=float(total_by_broker(arrays, arrays.local_bytes).sum()),
         tiered_bytes=float(arrays.tiered_bytes.sum()),
@@ -259,7 +256,7 @@ def _moves(arrays: ClusterArrays, result: ModelResult) -> list[MoveRow]:
             MoveRow(
                 topic=arrays.topic_names[arrays.topic[partition]],
                 partition=int(arrays.index[partition]),
-                from_broker=None if source == NONE else int(arrays.broker_ids[source]),
+                from_broker=None if source == NO_BROKER else int(arrays.broker_ids[source]),
                 to_broker=int(arrays.broker_ids[moves.target[number]]),
                 wave=int(moves.wave[number]),
                 first_fetch_s=finite(float(result.first_fetch_s[number])),

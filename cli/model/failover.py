@@ -8,9 +8,7 @@ from pydantic import BaseModel, Field
 from rich.console import Console
 from rich.table import Table
 
-from ...model import Calibration, Policy
-from ...model.arrays import Bools, ClusterArrays
-from ...model.failures import Death, predict_failover, unavailable_s
+from ...model import Bools, Calibration, ClusterArrays, Death, Policy, predict_failover, unavailable_s
 from ..options import table_console, write_text
 from .charts import load_chart
 from .document import BrokerLoad, ClusterSummary, cluster_summary, finite

@@ -11,8 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from ...model import CalibrationError, Calibrations, Inventory, InventoryError
-from ...model.arrays import ClusterArrays
+from ...model import CalibrationError, Calibrations, ClusterArrays, Inventory, InventoryError
 
 WARNINGS_MAX = 5
 """Shown; the rest is counted."""

@@ -24,15 +24,22 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
-from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition
-from ...protocol.messages.base import Request, ResponseT
+from ...protocol import (
+    BROKER_ENDPOINTS,
+    OUTSIDE,
+    ErrorCode,
+    KafkaError,
+    TopicIdPartition,
+    cluster_of,
+    configs_of,
+    offsets_of,
+)
+from ...protocol.messages import Request, ResponseT
 from ...protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResult
 from ...protocol.messages.configs import DescribeConfigsResult
 from ...protocol.messages.topics import ListPartitionReassignmentsRequest
-from ...protocol.net.client import Address
-from ...protocol.net.service import closing
-from ...protocol.requests import BROKER_ENDPOINTS, cluster_of, configs_of, offsets_of
-from ...protocol.wire.config_resources import ResourceType
+from ...protocol.net import Address, closing
+from ...protocol.wire import ResourceType
 from ...remote.core import RemoteLogLedger
 from ..cluster_session import Cluster, check
 from ..tier.ledgers import MetadataTopicLedgers, MetadataUnavailableError

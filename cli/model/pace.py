@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from ...protocol.fetch.messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from ...protocol.net.client import Address, KafkaClient
-from ...protocol.requests import metadata_of
+from ...protocol import metadata_of
+from ...protocol.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ...protocol.net import Address, KafkaClient
 from ..command_config import make_client
 from .snapshot import PartitionState, Snapshot
 

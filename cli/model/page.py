@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.byte_text import rate, size
+from ...byte_text import rate, size
 from .document import ClusterSummary
 from .quantities import count
 

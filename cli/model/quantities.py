@@ -1,4 +1,4 @@
-"""Seconds, shares and counts as people read them; bytes: `protocol.byte_text`."""
+"""Seconds, shares and counts as people read them; bytes: `byte_text`."""
 
 from __future__ import annotations
 

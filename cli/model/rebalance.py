@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
+from ...byte_text import rate
 from ...model import Policy
 from ...planning import Goal, PlanError, PlanFile, PlanFileError, PlanOptions
-from ...protocol.byte_text import rate
 from .options import ClusterOptions, cluster_options, policy_option
 from .quantities import clause, count
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ...model.arrays import ClusterArrays
-    from ...model.moves import Moves
+    from ...model import ClusterArrays, Moves
     from .inputs import Inputs
 
 ADDED_MAX: Final = 10_000
@@ -85,8 +84,8 @@ def rebalance(
 
 
 def _planned(inputs: Inputs, policy: Policy, added: int | None, removed: tuple[int, ...]) -> _Planned:
-    from ...model.growth import with_new_brokers
-    from ...planning.planner import plan_replicas
+    from ...model import with_new_brokers
+    from ...planning import plan_replicas
     from .inputs import brokers_of
 
     arrays = inputs.arrays
@@ -108,8 +107,8 @@ def _planned(inputs: Inputs, policy: Policy, added: int | None, removed: tuple[i
 
 
 def _from_file(inputs: Inputs, path: Path) -> _Planned:
-    from ...model.moves import moves_between
-    from ...planning.plan_arrays import planned_replicas
+    from ...model import moves_between
+    from ...planning import planned_replicas
 
     plan, arrays = PlanFile.read(path), inputs.arrays
     moves = moves_between(arrays, planned_replicas(arrays, plan))

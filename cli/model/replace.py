@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from ...byte_text import size
 from ...model import Policy
-from ...protocol.byte_text import size
 from ..options import FiniteRange
 from .options import ClusterOptions, cluster_options, policy_option
 from .quantities import count, duration
 
 if TYPE_CHECKING:
-    from ...model.arrays import ClusterArrays
+    from ...model import ClusterArrays
     from .inputs import Inputs
 
 broker_option = click.option(
@@ -69,7 +69,7 @@ def compare(brokers: tuple[int, ...], down_s: float, **options: Unpack[ClusterOp
 
 
 def _run(command: str, inputs: Inputs, ids: tuple[int, ...], policies: list[Policy], down_s: float) -> None:
-    from ...model.moves import replacement_moves
+    from ...model import replacement_moves
     from .inputs import brokers_of
     from .running import compared, show, simulated
 

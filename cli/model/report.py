@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from ...protocol.byte_text import size
+from ...byte_text import size
 from ..options import write_text
 from . import charts
 from .document import ModelDocument, MoveRow, Outcome

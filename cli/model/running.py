@@ -8,10 +8,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...model import Calibration, CalibrationError, Policy
-from ...model.engine import simulate
-from ...model.moves import Moves
-from ...model.results import ModelResult
+from ...model import Calibration, CalibrationError, ModelResult, Moves, Policy, simulate
 from ..options import table_console
 from .document import model_document
 from .inputs import Inputs

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ...protocol.byte_text import rate, size
+from ...byte_text import rate, size
 from .document import ModelDocument, MoveRow, Outcome
 from .quantities import NEVER, clause, count, duration, share
 

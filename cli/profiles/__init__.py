@@ -8,7 +8,16 @@ command         is `tierfetch profile`.
 
 from __future__ import annotations
 
-from .choice import DEFAULT_ORIGIN, ORDER, Chosen, Given, NoClusterError, choose_cluster
+from .choice import (
+    DEFAULT_ORIGIN,
+    ORDER,
+    Chosen,
+    Given,
+    NoClusterError,
+    choose_cluster,
+    explicit_cluster,
+    named_cluster,
+)
 from .local_clusters import LocalClusterNote, announced, running_clusters
 from .store import Profile, Profiles, read_profiles
 
@@ -23,6 +32,8 @@ __all__ = [
     "Profiles",
     "announced",
     "choose_cluster",
+    "explicit_cluster",
+    "named_cluster",
     "read_profiles",
     "running_clusters",
 ]

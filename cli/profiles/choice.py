@@ -12,6 +12,9 @@
 
 A profile's command config goes with its servers and nowhere else: credentials of one cluster are not shown to another.
 With `--bootstrap` and `--profile` both, the servers are of the first and the connection is of the second.
+
+A command that can do without a cluster (`spark audit`, `model calibrate`) asks one that is named for it: rows 1 to 4.
+`quorum` asks controllers where no row up to 5 names brokers.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ...protocol.errors import OperatorError
+from ...protocol import OperatorError
 from .local_clusters import LocalClusterNote
 from .store import Profile, Profiles
 
@@ -67,6 +70,22 @@ def choose_cluster(
     given: Given, profiles: Callable[[], Profiles], running: Callable[[], Sequence[LocalClusterNote]]
 ) -> Chosen:
     """Return the cluster that a command means. NoClusterError, and what `profiles` raises."""
+    return named_cluster(given, profiles) or _local(running())
+
+
+def named_cluster(given: Given, profiles: Callable[[], Profiles]) -> Chosen | None:
+    """Return the cluster of rows 1 to 5, None if none names one. NoClusterError, and what `profiles` raises."""
+    if (named := explicit_cluster(given, profiles)) is not None:
+        return named
+    known = profiles()
+    if known.in_use is None:
+        return None
+    profile = _named(known, known.in_use, "the profile in use")
+    return Chosen(profile.bootstrap, profile.command_config, f"profile {known.in_use}")
+
+
+def explicit_cluster(given: Given, profiles: Callable[[], Profiles]) -> Chosen | None:
+    """Return the cluster of rows 1 to 4, None if none names one. NoClusterError, and what `profiles` raises."""
     if given.profile is not None:
         profile = _named(profiles(), given.profile, "--profile")
         servers = tuple(given.bootstrap) or profile.bootstrap
@@ -78,11 +97,7 @@ def choose_cluster(
     if given.environment_profile:
         profile = _named(profiles(), given.environment_profile, "TIERFETCH_PROFILE")
         return Chosen(profile.bootstrap, profile.command_config, f"profile {given.environment_profile}")
-    known = profiles()
-    if known.in_use is not None:
-        profile = _named(known, known.in_use, "the profile in use")
-        return Chosen(profile.bootstrap, profile.command_config, f"profile {known.in_use}")
-    return _local(running())
+    return None
 
 
 def _local(clusters: Sequence[LocalClusterNote]) -> Chosen:

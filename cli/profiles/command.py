@@ -12,7 +12,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from ...protocol.errors import OperatorError
+from ...protocol import OperatorError
 from ...security import read_client_file
 from ..options import addresses, json_option, report, table_console
 from .choice import ORDER

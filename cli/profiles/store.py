@@ -16,7 +16,7 @@ from typing import Final
 import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...protocol.errors import OperatorError
+from ...protocol import OperatorError
 
 APPLICATION: Final = "tierfetch"
 FILE: Final = "profiles.json"

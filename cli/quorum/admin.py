@@ -1,4 +1,7 @@
-"""Asks the leader of a metadata quorum: finds it through any controller, and asks again when it has moved."""
+"""Asks the leader of a metadata quorum: finds it through any controller, and asks again when it has moved.
+
+Where only brokers are known, any broker forwards the question to the active controller, which is that leader.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Self, TypeVar
 
-from ...protocol import ApiKey, ErrorCode, KafkaError, RetriableError
-from ...protocol.messages.base import Request
+from ...protocol import (
+    BROKER_ENDPOINTS,
+    CONTROLLER_ENDPOINTS,
+    ApiKey,
+    ErrorCode,
+    KafkaError,
+    RetriableError,
+    cluster_of,
+)
+from ...protocol.messages import Request
 from ...protocol.messages.cluster import DescribeClusterResponse
 from ...protocol.messages.quorum import (
     AddRaftVoterResponse,
@@ -18,8 +29,7 @@ from ...protocol.messages.quorum import (
     DescribeQuorumResponsePartitionData,
     RemoveRaftVoterResponse,
 )
-from ...protocol.net.client import Address
-from ...protocol.requests import CONTROLLER_ENDPOINTS, cluster_of
+from ...protocol.net import Address
 from ...security import ClientIdentity
 from ..command_config import make_client
 
@@ -28,6 +38,7 @@ ANSWER_TIMEOUT_S: Final = 2.0
 """The timeout of one controller that is asked who leads: if it hangs, the others must still get their turn."""
 RETRY_S: Final = 0.1
 _CONTROLLERS: Final = cluster_of(CONTROLLER_ENDPOINTS)
+_BROKERS: Final = cluster_of(BROKER_ENDPOINTS)
 METADATA_LOG: Final = DescribeQuorumRequest(
     topics=(
         DescribeQuorumRequestTopicData(
@@ -49,10 +60,13 @@ class NoLeaderError(RetriableError):
 class QuorumAdmin:
     """`async with QuorumAdmin(controllers) as admin:`; each question to the leader within `TIMEOUT_S`."""
 
-    def __init__(self, controllers: Sequence[Address], identity: ClientIdentity | None = None) -> None:
-        """Connects as `identity`, or as the running command does."""
-        assert controllers, "an admin needs a controller to ask"
-        self._controllers = list(controllers)
+    def __init__(
+        self, servers: Sequence[Address], identity: ClientIdentity | None = None, *, are_brokers: bool = False
+    ) -> None:
+        """Connects as `identity`, or as the running command does. The servers are controllers, or all are brokers."""
+        assert servers, "an admin needs a server to ask"
+        self._servers = list(servers)
+        self._are_brokers = are_brokers
         self._identity = identity
 
     async def __aenter__(self) -> Self:
@@ -63,25 +77,26 @@ class QuorumAdmin:
         await self._client.close()
 
     async def cluster(self) -> DescribeClusterResponse:
-        """DescribeCluster of the first controller that knows a leader, or of one that answers. OSError or KafkaError if
+        """DescribeCluster of the first server that knows a leader, or of one that answers. OSError or KafkaError if
         none does."""
+        return (await self._first())[1]
+
+    async def _first(self) -> tuple[Address, DescribeClusterResponse]:
         failure: OSError | KafkaError | None = None
         leaderless = None
-        for address in self._controllers:
+        question = _BROKERS if self._are_brokers else _CONTROLLERS
+        for address in self._servers:
             try:
-                found = await self._client.send(address, _CONTROLLERS, timeout_s=ANSWER_TIMEOUT_S)
+                found = await self._client.send(address, question, timeout_s=ANSWER_TIMEOUT_S)
             except OSError as error:
                 failure = error
                 continue
             if found.error_code is not ErrorCode.none:
-                message = (
-                    f"{address} does not say who the controllers are: give a controller's listener, not a broker's"
-                )
-                failure = KafkaError(found.error_code, message)
+                failure = KafkaError(found.error_code, f"{address} {self._wrong_listener()}")
                 continue
-            if found.controller_id >= 0:
-                return found
-            leaderless = found
+            if found.controller_id >= 0 or self._are_brokers:
+                return address, found
+            leaderless = address, found
         if leaderless is None:
             assert failure is not None
             raise failure
@@ -111,17 +126,31 @@ class QuorumAdmin:
 
     async def _ask(self, request: Request[AnswerT]) -> AnswerT | None:
         """None: there is no leader, or it has moved."""
-        cluster = await self.cluster()
-        nodes = {node.broker_id: Address(node.host, node.port) for node in cluster.brokers}
-        if cluster.controller_id not in nodes:
+        address = await self._leader()
+        if address is None:
             return None
-        answer = await self._client.send(nodes[cluster.controller_id], request, timeout_s=TIMEOUT_S)
+        answer = await self._client.send(address, request, timeout_s=TIMEOUT_S)
         error = _error_of(answer)
         if error in _MOVED:
             return None
         if error is not ErrorCode.none:
             raise KafkaError(error, answer.error_message or f"{ApiKey(request.api_key).name} was refused")
         return answer
+
+    async def _leader(self) -> Address | None:
+        """Return who answers for the leader: itself, or a broker; None if no leader is known."""
+        address, cluster = await self._first()
+        if self._are_brokers:
+            return address
+        nodes = {node.broker_id: Address(node.host, node.port) for node in cluster.brokers}
+        return nodes.get(cluster.controller_id)
+
+    def _wrong_listener(self) -> str:
+        if self._are_brokers:
+            return (
+                "does not describe its cluster: give a broker's listener, or a controller's with --bootstrap-controller"
+            )
+        return "does not say who the controllers are: give a controller's listener, not a broker's"
 
 
 def _error_of(answer: Answer) -> ErrorCode:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 import click
 
-from ...log.core import META_PROPERTIES, ConfigError, decode_meta_properties, parse_host_and_port
+from ...log.core import META_PROPERTIES, decode_meta_properties, parse_host_and_port
 from ...protocol import OUTSIDE, OperatorError, uuid_from_text, uuid_to_text
 from ...protocol.messages.quorum import (
     AddRaftVoterRequest,
@@ -19,10 +21,11 @@ from ...protocol.messages.quorum import (
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
 )
-from ...protocol.net.client import Address
+from ...protocol.net import Address
 from ...quorum import load_controller_config
+from ..cluster_session import is_cluster_named, named_servers, origin_hint, profile_option
 from ..command_config import command_config_option
-from ..options import json_option, report, table_console
+from ..options import addresses, json_option, report, table_console
 from ..profiles import running_clusters
 from .admin import TIMEOUT_S, QuorumAdmin
 from .report import replication, replication_table, status
@@ -30,22 +33,63 @@ from .report import replication, replication_table, status
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., object])
 
+QUORUM_ORDER: Final = (
+    "--profile, TIERFETCH_BOOTSTRAP, TIERFETCH_PROFILE, the profile in use; else the controllers of the only local"
+    " cluster that runs, or 127.0.0.1:9093"
+)
 FAULTS: Final = (*OUTSIDE, OperatorError, ValueError)
 
 
-def _local_controllers() -> str:
-    clusters = running_clusters()
-    return ",".join(clusters[0].controllers) if len(clusters) == 1 else "127.0.0.1:9093"
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Whom to ask: controllers, or brokers, which forward the question."""
+
+    addresses: list[Address]
+    are_brokers: bool
 
 
-_bootstrap = click.option(
-    "--bootstrap-controller",
-    "bootstrap",
-    callback=lambda _, __, given: given or _local_controllers(),
-    metavar="HOST:PORT,...",
-    help="Controllers of the quorum; one that responds is enough. By default those of the only local cluster that runs,"
-    " else 127.0.0.1:9093.",
-)
+def _quorum_options(command: Command) -> Command:
+    """Add the options that say which quorum, and how to connect to it; the command's function gets `servers`."""
+
+    @functools.wraps(command)
+    def chosen(bootstrap: tuple[str, ...], controllers: str | None, **others: object) -> object:
+        return command(servers=_servers(bootstrap, controllers), **others)
+
+    brokers = click.option(
+        "--bootstrap",
+        multiple=True,
+        metavar="HOST:PORT",
+        help="Brokers of the cluster, which forward the question. Without it, and without --bootstrap-controller, in"
+        f" this order: {QUORUM_ORDER}.",
+    )
+    direct = click.option(
+        "--bootstrap-controller",
+        "controllers",
+        metavar="HOST:PORT,...",
+        help="Controllers of the quorum, asked directly; one that responds is enough.",
+    )
+    return cast(Command, direct(brokers(profile_option(command_config_option(chosen)))))
+
+
+def _servers(bootstrap: tuple[str, ...], controllers: str | None) -> Servers:
+    """ClickException says what is wrong with them."""
+    if controllers is None:
+        brokers = named_servers(bootstrap)
+        if brokers:
+            return Servers(addresses(brokers), are_brokers=True)
+        clusters = running_clusters()
+        controllers = ",".join(clusters[0].controllers) if len(clusters) == 1 else "127.0.0.1:9093"
+    elif bootstrap:
+        raise click.UsageError("--bootstrap names brokers, and --bootstrap-controller controllers: give one of them")
+    elif is_cluster_named():
+        named_servers(())  # the connection is the profile's
+    try:
+        named = [Address(*parse_host_and_port(part)) for part in controllers.split(",") if part.strip()]
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+    if not named:
+        raise click.ClickException("--bootstrap-controller names no controller: expected host:port of one or more")
+    return Servers(named, are_brokers=False)
 
 
 @click.group("quorum")
@@ -59,14 +103,13 @@ def quorum() -> None:
 
 
 @quorum.command("describe")
-@_bootstrap
-@command_config_option
+@_quorum_options
 @click.option("--status", "what", flag_value="status", help="Show leader, high watermark and voters.")
 @click.option(
     "--replication", "what", flag_value="replication", help="Show how far each voter and observer has replicated."
 )
 @json_option
-def describe(bootstrap: str, what: str | None, as_json: bool) -> None:
+def describe(servers: Servers, what: str | None, as_json: bool) -> None:
     """Show what the leader knows of the quorum.
 
     \b
@@ -78,7 +121,7 @@ def describe(bootstrap: str, what: str | None, as_json: bool) -> None:
     async def ask(admin: QuorumAdmin) -> tuple[str, DescribeQuorumResponsePartitionData]:
         return (await admin.cluster()).cluster_id, await admin.describe()
 
-    cluster_id, partition = _run(bootstrap, ask)
+    cluster_id, partition = _run(servers, ask)
     if what == "status":
         summary = status(cluster_id, partition)
         if as_json:
@@ -95,8 +138,7 @@ def describe(bootstrap: str, what: str | None, as_json: bool) -> None:
 
 
 @quorum.command("add")
-@_bootstrap
-@command_config_option
+@_quorum_options
 @click.option(
     "--config",
     "path",
@@ -105,7 +147,7 @@ def describe(bootstrap: str, what: str | None, as_json: bool) -> None:
     help="The new controller's properties file; the controller must run, as an observer.",
 )
 @json_option
-def add(bootstrap: str, path: Path, as_json: bool) -> None:
+def add(servers: Servers, path: Path, as_json: bool) -> None:
     """Make a running controller a voter of a dynamic quorum.
 
     \b
@@ -125,7 +167,7 @@ def add(bootstrap: str, path: Path, as_json: bool) -> None:
         voter_directory_id=properties.directory_id,
         listeners=(AddRaftVoterRequestListener(name=endpoint.name, host=endpoint.host, port=endpoint.port),),
     )
-    _run(bootstrap, lambda admin: admin.ask_leader(request))
+    _run(servers, lambda admin: admin.ask_leader(request))
     directory = "" if properties.directory_id is None else uuid_to_text(properties.directory_id)
     address = f"{endpoint.name}://{endpoint.host}:{endpoint.port}"
     report(
@@ -136,8 +178,7 @@ def add(bootstrap: str, path: Path, as_json: bool) -> None:
 
 
 @quorum.command("remove")
-@_bootstrap
-@command_config_option
+@_quorum_options
 @click.option("--controller-id", "node_id", required=True, type=int, help="The voter's node id.")
 @click.option(
     "--controller-directory-id",
@@ -146,7 +187,7 @@ def add(bootstrap: str, path: Path, as_json: bool) -> None:
     help="The voter's directory id, as `describe --replication` shows it.",
 )
 @json_option
-def remove(bootstrap: str, node_id: int, directory: str, as_json: bool) -> None:
+def remove(servers: Servers, node_id: int, directory: str, as_json: bool) -> None:
     """Remove a voter from a dynamic quorum; it continues as an observer.
 
     \b
@@ -163,7 +204,7 @@ def remove(bootstrap: str, node_id: int, directory: str, as_json: bool) -> None:
             RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=node_id, voter_directory_id=directory_id)
         )
 
-    _run(bootstrap, ask)
+    _run(servers, ask)
     report(
         as_json,
         {"removed": node_id, "directory_id": directory},
@@ -171,17 +212,16 @@ def remove(bootstrap: str, node_id: int, directory: str, as_json: bool) -> None:
     )
 
 
-def _run(bootstrap: str, ask: Callable[[QuorumAdmin], Awaitable[T]]) -> T:
+def _run(servers: Servers, ask: Callable[[QuorumAdmin], Awaitable[T]]) -> T:
     """ClickException says in one line what went wrong."""
 
     async def run() -> T:
-        controllers = [Address(*parse_host_and_port(part)) for part in bootstrap.split(",") if part.strip()]
-        if not controllers:
-            raise ConfigError("--bootstrap-controller names no controller: expected host:port of one or more")
-        async with QuorumAdmin(controllers) as admin:
+        async with QuorumAdmin(servers.addresses, are_brokers=servers.are_brokers) as admin:
             return await ask(admin)
 
     try:
         return asyncio.run(run())
+    except OSError as error:
+        raise click.ClickException(f"{error}{origin_hint()}") from None
     except FAULTS as error:
         raise click.ClickException(str(error)) from None

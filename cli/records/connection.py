@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ...protocol.requests import metadata_of
+from ...protocol import metadata_of
 from ...security import librdkafka_properties
 from ...security.core import SecurityConfigError
 from ..cluster_session import run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...protocol.api import ApiKey
+from ...protocol import ApiKey
 from .tables import table
 
 HEAD = """# APIs

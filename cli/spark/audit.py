@@ -13,10 +13,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ...protocol import TopicIdPartition, byte_text
-from ...protocol.net.client import Address
+from ... import byte_text
+from ...protocol import TopicIdPartition
+from ...protocol.net import Address
 from ...remote.core import RemoteLogLedger
-from ..command_config import command_config_option
+from ..cluster_session import explicit_bootstrap_option
 from ..options import addresses, table_console
 from ..tier.ledgers import MetadataTopicLedgers
 from .session import Spark, Tier, TierOptions, report_options, spark_options, tier_options, write_page
@@ -27,13 +28,7 @@ if TYPE_CHECKING:
 
 @click.command("audit")
 @tier_options
-@click.option(
-    "--bootstrap",
-    multiple=True,
-    metavar="HOST:PORT",
-    help="Compare with the metadata of this cluster, not the objects'.",
-)
-@command_config_option
+@explicit_bootstrap_option("Compare with the metadata of this cluster, not the objects'.")
 @click.option(
     "--parquet", metavar="LOCATION", help="Write the tables segments and findings below this directory or URL."
 )
@@ -57,7 +52,7 @@ def audit_tier(
     another size than stated, or belong to no segment; indexes, transaction indexes, producer snapshots and leader-epoch
     checkpoints that do not fit their segment. The findings are those of `tierfetch tier verify --deep`.
 
-    Without --bootstrap the objects alone are asked: a copy that is under way is an orphan, and what is not checked is
+    Without a cluster the objects alone are asked: a copy that is under way is an orphan, and what is not checked is
     said. Tiers of this package, of Kafka's LocalTieredStorage and of Aiven's plugin; --option layout=NAME where it is
     not found out.
     """

@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from ...protocol import byte_text
+from ... import byte_text
 from ..options import table_console
 from .session import Spark, Tier, TierOptions, report_options, spark_options, tier_options
 

@@ -52,15 +52,14 @@ def sweep_model(
     if before == after:
         raise click.UsageError(f"--before and --after are both {before}: nothing to compare")
     with Spark(master=master, conf=conf).session() as session:
-        from ...model import Policy
-        from ...model.sweep import RESULT_FIELDS, cases, run_case
+        from ...model import RESULT_FIELDS, Policy, run_case, sweep_cases
         from ...pipeline.jobs import save_rows, sweep
 
         known = [policy.value for policy in Policy]
         for policy in (before, after):
             if policy not in known:
                 raise click.UsageError(f"no policy {policy!r}; there are: {', '.join(known)}")
-        rows = sweep(session, list(cases(clusters, seed=seed, policies=(before, after))), run_case)
+        rows = sweep(session, list(sweep_cases(clusters, seed=seed, policies=(before, after))), run_case)
         found = sweep_report(rows, seed=seed, before=before, after=after)
         if parquet is not None:
             save_rows(session, rows, {name: _TYPES[kind] for name, kind in RESULT_FIELDS}, parquet)

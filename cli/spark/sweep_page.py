@@ -5,8 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...pipeline.jobs.charts import COLORS, charts, styled
-from ...pipeline.jobs.page import Cell, Markup, Tile, page, paragraph, percent, section, table, tiles, verdict
+from ...pipeline.pages import (
+    COLORS,
+    Cell,
+    Markup,
+    Tile,
+    charts,
+    page,
+    paragraph,
+    percent,
+    section,
+    styled,
+    table,
+    tiles,
+    verdict,
+)
 from .sweep_report import CLAIM_HIGH, CLAIM_LOW, Group, SweepReport
 
 if TYPE_CHECKING:

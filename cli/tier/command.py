@@ -16,8 +16,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, Te
 
 from ...broker.config import BrokerConfig, load_broker_config
 from ...log.core import ConfigError
-from ...protocol.net.client import Address
-from ...protocol.net.service import closing
+from ...protocol.net import Address, closing
 from ...remote import PluginError, RemoteStorageError, RemoteStorageManager, load_remote_storage
 from ...remote.core import RemoteLogLedger
 from ...security import open_client

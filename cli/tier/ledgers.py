@@ -15,10 +15,17 @@ from uuid import UUID
 
 from ...broker import MetadataTopicReader
 from ...broker.cluster import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
-from ...protocol import OUTSIDE, REMOTE_LOG_METADATA_TOPIC, ErrorCode, KafkaError, RetriableError, TopicIdPartition
+from ...protocol import (
+    OUTSIDE,
+    REMOTE_LOG_METADATA_TOPIC,
+    ErrorCode,
+    KafkaError,
+    RetriableError,
+    TopicIdPartition,
+    metadata_of,
+)
 from ...protocol.messages.cluster import MetadataResponse
-from ...protocol.net.client import Address, KafkaClient
-from ...protocol.requests import metadata_of
+from ...protocol.net import Address, KafkaClient
 from ...remote import Backoff, RemoteLogMetadataError, partition_of
 from ...remote.core import IllegalTransitionError, MetadataRecordError, RemoteLogLedger, decode_event
 from ..command_config import make_client

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ...protocol import TopicIdPartition, byte_text, uuid_to_text
+from ... import byte_text
+from ...protocol import TopicIdPartition, uuid_to_text
 from ...remote import AuditReport
 from ...remote.core import RemoteLogLedger, RemoteLogSegmentMetadata
 from ..model.quantities import count

@@ -4,7 +4,7 @@ The first row of this table that holds is the replica's sign:
 
     sign           when
     -------------  ---------------------------------------------------------------------------------------------------
-    away           its broker is not alive
+    offline        its broker is not alive
     failed         its log does not let it serve, or its log directory is offline
     bootstrapping  it is outside the ISR, and a reassignment adds it or it holds nothing yet
     catching up    it is outside the ISR
@@ -30,7 +30,7 @@ from .state import Key, Offsets, Partition
 class Sign(StrEnum):
     """What is said of a replica in one word."""
 
-    AWAY = "away"
+    OFFLINE = "offline"
     FAILED = "failed"
     BOOTSTRAPPING = "bootstrapping"
     CATCHING_UP = "catching up"
@@ -51,13 +51,17 @@ class PartKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnDisk:
-    """What a broker says of one replica (DescribeLogDirs). `warm_in_ms` None: it is not thin."""
+    """What a broker says of one replica (DescribeLogDirs). `warm_in_ms` None: it is not thin.
+
+    `tier_error`: why its last work in the tier failed; None if that succeeded.
+    """
 
     size_bytes: int
     warming_bytes_left: int | None = None
     warming_seconds_left: int | None = None
     warm_in_ms: int | None = None
     is_out_of_service: bool = False
+    tier_error: str | None = None
 
 
 Disk = Mapping[Key, OnDisk]
@@ -112,7 +116,7 @@ def _sign(
 ) -> Sign:
     found = held.get(broker)
     if broker not in alive:
-        return Sign.AWAY
+        return Sign.OFFLINE
     if broker in partition.offline or (found is not None and found.is_out_of_service):
         return Sign.FAILED
     if broker not in partition.isr:

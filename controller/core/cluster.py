@@ -6,11 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...protocol import ErrorCode, KafkaError
-from ...protocol.authorized_operations import NOT_ASKED, OF_CLUSTER
+from ...protocol import (
+    BROKER_ENDPOINTS,
+    CLUSTER_OPERATIONS,
+    CONTROLLER_ENDPOINTS,
+    OPERATIONS_NOT_ASKED,
+    ErrorCode,
+    KafkaError,
+)
 from ...protocol.messages.brokers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ...protocol.messages.cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
-from ...protocol.requests import BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS
 from ..records import BrokerEndpoint, ProducerIdsRecord
 from .state import ControllerResult, ControllerState, check_broker_epoch
 
@@ -81,7 +86,9 @@ def describe_cluster(state: ControllerState, request: DescribeClusterRequest, as
         cluster_id=asked.cluster_id,
         controller_id=asked.leader_id,
         brokers=tuple(node for node in nodes if node.host),
-        cluster_authorized_operations=OF_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else OPERATIONS_NOT_ASKED,
     )
 
 

@@ -18,7 +18,7 @@ from typing import Final
 from ...log.core import TOPIC_CONFIG_TYPES, LogConfig, config_types
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
-from ...protocol.wire.config_resources import (
+from ...protocol.wire import (
     ConfigSource,
     ConfigSynonym,
     ConfigType,

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ...protocol import ErrorCode, KafkaError
+from ...protocol.messages import FEATURE_SAFE_DOWNGRADE, FEATURE_UPGRADE
 from ...protocol.messages.cluster import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
-from ...protocol.messages.versions import SAFE_DOWNGRADE, UPGRADE
 from ..image.image import METADATA_VERSION
 from ..records import BrokerFeature, FeatureLevelRecord, MetadataRecord
 from .config import KRAFT_VERSION, SERVED_FEATURES, FeatureRange
@@ -84,7 +84,7 @@ def _checked_updates(state: ControllerState, request: UpdateFeaturesRequest) -> 
 
 def _check_update(state: ControllerState, name: str, level: int, upgrade_type: int) -> None:
     current = finalized_levels(state).get(name, 0)
-    if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+    if upgrade_type not in (FEATURE_UPGRADE, FEATURE_SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         raise KafkaError(ErrorCode.invalid_request, f"{name}: upgrade type {upgrade_type} is none of 1, 2, 3")
     if level < 0 or (level == 0 and name == METADATA_VERSION):
         raise _refused(f"level {level} of {name} is not one it can have")
@@ -94,7 +94,7 @@ def _check_update(state: ControllerState, name: str, level: int, upgrade_type: i
             raise _refused(f"{node} does not support level {level} of {name}, {_support(supported, name)}")
     if level >= current:
         return
-    if upgrade_type == UPGRADE:
+    if upgrade_type == FEATURE_UPGRADE:
         raise _refused(f"{name} is at level {current}; to lower it to {level} allow a safe or unsafe downgrade")
     if name == KRAFT_VERSION:
         raise _refused(f"{name} is at level {current} and can never be lowered")

@@ -26,7 +26,7 @@ from itertools import chain
 from typing import Final, TypeVar, cast
 
 from ...protocol import ApiKey
-from ...protocol.messages.base import Message, Request, ResponseT, replaced
+from ...protocol.messages import Message, Request, ResponseT, replaced
 from ...protocol.messages.brokers import (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
@@ -48,7 +48,7 @@ from ...protocol.messages.topics import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
-from ...protocol.wire.stepping import Steps, run_to_end
+from ...protocol.wire import Steps, run_to_end
 from ..image.image import taken_up_in_steps
 from ..image.registrations import PartitionKey
 from ..records import (

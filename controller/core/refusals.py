@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar, cast
 
 from ...protocol import ApiKey, ErrorCode, KafkaError
-from ...protocol.messages.base import Message, Request, ResponseT
+from ...protocol.messages import Message, Request, ResponseT, WithError
 from ...protocol.messages.brokers import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -37,7 +37,6 @@ from ...protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 )
-from ...protocol.messages.errors import WithError
 from ...protocol.messages.quorum import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 from uuid import UUID
 
-from ...protocol.wire.stepping import Steps
+from ...protocol.wire import Steps
 from ...security import AclOperation
 from ...security.core import (
     AclBinding,

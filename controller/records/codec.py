@@ -18,7 +18,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 
 from ...protocol import PeerError
-from ...protocol.wire.varint import read_uvarint, write_uvarint
+from ...protocol.wire import read_uvarint, write_uvarint
 from . import brokers, security, settings, topics
 from .schema import MetadataRecord, entity_type, newer_fields, record_types
 

@@ -14,7 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from ...protocol import uuid_to_text
-from ...protocol.wire.primitives import ZERO_UUID
+from ...protocol.wire import ZERO_UUID
 from .codec import decode_record
 from .schema import MetadataRecord, absent_value, record_fields
 

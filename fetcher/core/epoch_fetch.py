@@ -34,8 +34,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ...log.core import EpochEnd, LeaderEpochCache
-from ...protocol.errors import ErrorCode
-from ...protocol.values import value
+from ...protocol import ErrorCode, value
 
 NO_EPOCH = -1
 CONSUMER_REPLICA_ID = -1

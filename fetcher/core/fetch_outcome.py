@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...log.core import LeaderEpochCache
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from .bootstrap import Trigger
 from .epoch_fetch import truncation_for
 from .partition_fetch import FetchedPartition

@@ -18,7 +18,7 @@ A search by time, and -3 (the record with the largest timestamp), need data and 
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode
+from ...protocol import ErrorCode
 from ...remote.core import OffsetAndEpoch, RemoteLogLedger, earliest_pending_upload, latest_tiered
 from .epoch_fetch import NO_EPOCH, FetchIsolation, LeaderView, Refuse
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from ...protocol.values import value
+from ...protocol import value
 
 UNKNOWN_OFFSET = -1
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ...log.core import EpochEnd
-from ...protocol.errors import ErrorCode
-from ...protocol.topics import TopicIdPartition
-from ...protocol.values import value
+from ...protocol import ErrorCode, TopicIdPartition, value
 
 NO_RECORDS = memoryview(b"")
 

@@ -38,7 +38,7 @@ from pydantic import Field
 
 from ...log.core import EpochEnd
 from ...plugin_options import PluginConfig
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...remote.core import OffsetAndEpoch, RemoteLogSegmentMetadata
 from .bootstrap import (
     AdoptFromTier,

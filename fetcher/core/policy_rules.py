@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ...log.core import EpochEnd
-from ...protocol.errors import OUTSIDE
+from ...protocol import OUTSIDE
 from ...remote.core import OffsetAndEpoch
 from .bootstrap import (
     AdoptFromTier,

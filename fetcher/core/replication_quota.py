@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final, Protocol
 
 from ...log.core import throttled_replicas
-from ...protocol.topics import TopicIdPartition
+from ...protocol import TopicIdPartition
 
 UNLIMITED: Final = 2**63 - 1
 """Kafka's default of both rates."""

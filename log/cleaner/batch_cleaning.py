@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from ...protocol.net.batch_reading import reading_batch
-from ...protocol.net.pace import Slices
-from ...protocol.records import BatchHeader, SkimmedRecord
-from ...protocol.records.compacted import compacted_batch
-from ...protocol.records.record_body import encode_skimmed
+from ...protocol.net import Slices, reading_batch
+from ...protocol.records import BatchHeader, SkimmedRecord, compacted_batch, encode_skimmed
 from ..disk.port import Buffer
 from .core.batches import BatchCleaner, Rewrite, Transactions, note_keys
 from .core.offset_map import OffsetMap

@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ...protocol.errors import OUTSIDE
-from ...protocol.topics import TopicPartition
+from ...protocol import OUTSIDE, TopicPartition
 from ..core.config import INT64_MAX
 from ..partition_log import PartitionLog
 from .cleaning import Throttle

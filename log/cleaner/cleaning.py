@@ -21,7 +21,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.records import BatchHeader, decompressed_bytes_max, parse_header
 from ..core.index import AbortedTransaction
 from ..disk.port import Buffer, DiskFile

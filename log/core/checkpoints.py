@@ -27,7 +27,7 @@ from uuid import UUID
 
 import javaproperties
 
-from ...protocol.topics import TopicPartition, check_topic_name, uuid_from_text, uuid_to_text
+from ...protocol import TopicPartition, check_topic_name, uuid_from_text, uuid_to_text
 from .epochs import EpochEntry
 from .errors import CorruptFileError
 

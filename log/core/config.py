@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.records import TimestampType
-from ...protocol.wire.config_resources import ConfigType
+from ...protocol.wire import ConfigType
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1

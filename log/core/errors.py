@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...protocol.errors import RetriableError
+from ...protocol import RetriableError
 
 
 class CorruptFileError(RetriableError, ValueError):

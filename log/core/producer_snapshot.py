@@ -21,7 +21,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from ...protocol.wire.stepping import Steps, run_to_end
+from ...protocol.wire import Steps, run_to_end
 from .errors import CorruptFileError
 from .producer_state import BATCHES_MAX, NO_SEQUENCE, BatchMetadata, ProducerStateEntry
 

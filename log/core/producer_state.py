@@ -33,10 +33,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.records import BatchHeader
-from ...protocol.records.batch_header import SEQUENCE_MAX
-from ...protocol.records.control import EndTransactionMarker
+from ...protocol import ErrorCode, KafkaError
+from ...protocol.records import SEQUENCE_MAX, BatchHeader, EndTransactionMarker
 
 BATCHES_MAX: Final = 5
 """The number of batches kept for each producer: as many as a client may have in flight."""

@@ -28,9 +28,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.records import BatchHeader
-from ...protocol.records.control import ControlType, EndTransactionMarker
+from ...protocol import ErrorCode, KafkaError
+from ...protocol.records import BatchHeader, ControlType, EndTransactionMarker
 from .errors import CorruptFileError
 from .index import AbortedTransaction
 from .producer_snapshot import (

@@ -21,8 +21,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from ...protocol.errors import OperatorError
-from ...protocol.wire.config_resources import ConfigType
+from ...protocol import OperatorError
+from ...protocol.wire import ConfigType
 from .config import INT32_MAX, INT64_MAX
 
 INT16_MAX: Final = 2**15 - 1

@@ -21,10 +21,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...protocol.errors import CorruptRecordError, ErrorCode, KafkaError
+from ...protocol import CorruptRecordError, ErrorCode, KafkaError
 from ...protocol.records import (
     BATCH_HEADER_SIZE,
+    CONTROL_BIT,
+    LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    TRANSACTIONAL_BIT,
     BatchHeader,
     Buffer,
     SkimmedRecord,
@@ -35,7 +40,6 @@ from ...protocol.records import (
     iter_batches,
     parse_header,
 )
-from ...protocol.records.batch_header import CONTROL_BIT, LOG_APPEND_TIME_BIT, MAGIC, MAGIC_AT, TRANSACTIONAL_BIT
 from .config import LogConfig
 from .producer_state import AppendOrigin
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from ...protocol.errors import OperatorError
+from ...protocol import OperatorError
 
 LOCK_FILE: Final = ".lock"
 

@@ -25,7 +25,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Final, Generic, TypeVar, cast
 
-from ...protocol.net.turns import Turns
+from ...protocol.net import Turns
 from .sending import BUFFER_BYTES
 
 T = TypeVar("T")

@@ -15,8 +15,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.topics import TopicPartition
+from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ..core.file_names import STRAY_SUFFIX, marked_directory
 from ..disk.run_to_completion import run_to_completion
 from ..segment.scan import CorruptLogError

@@ -26,9 +26,8 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ...protocol.records import parse_header
-from ...protocol.topics import TopicPartition
 from ..core.checkpoints import PARTITION_METADATA, encode_partition_metadata
 from ..core.file_names import DELETE_SUFFIX, future_directory, marked_directory
 from ..core.replica_copy import (

@@ -33,9 +33,8 @@ from random import Random
 from typing import Final, Protocol
 from uuid import UUID
 
-from ...protocol.errors import OUTSIDE, ErrorCode, KafkaError
-from ...protocol.net.for_each import for_each
-from ...protocol.topics import CLUSTER_METADATA_TOPIC, TopicPartition
+from ...protocol import CLUSTER_METADATA_TOPIC, OUTSIDE, ErrorCode, KafkaError, TopicPartition
+from ...protocol.net import for_each
 from ..core.checkpoints import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,

@@ -32,8 +32,7 @@ from typing import Final
 from uuid import UUID
 from weakref import WeakValueDictionary
 
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.topics import TopicPartition, check_topic_name
+from ...protocol import ErrorCode, KafkaError, TopicPartition, check_topic_name
 from ..core.checkpoints import PARTITION_METADATA, decode_partition_metadata, encode_partition_metadata
 from ..core.errors import CorruptFileError
 from ..core.file_names import DELETE_SUFFIX, STRAY_SUFFIX, UNSYNCED_FILE, marked_directory

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.topics import TopicPartition
+from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ..core.file_names import adopt_directory
 from ..disk.run_to_completion import run_to_completion
 from ..partition_log import PartitionLog

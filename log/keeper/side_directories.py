@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from ...protocol.topics import TopicPartition
+from ...protocol import TopicPartition
 from ..core.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,

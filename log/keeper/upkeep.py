@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from ...protocol.errors import OUTSIDE
+from ...protocol import OUTSIDE
 from ..cleaner.cleaner import CleanerSettings, LogCleaner
 from ..core.config import INT64_MAX
 from ..core.producers import PRODUCER_ID_EXPIRATION_MS

@@ -20,12 +20,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.net.batch_reading import reading_batch
-from ...protocol.records import LOG_OVERHEAD, BatchHeader, TimestampType, decompressed_bytes_max, stamp_batch
-from ...protocol.records.batch_header import CONTROL_BIT
-from ...protocol.records.control import EndTransactionMarker
-from ...protocol.values import value
+from ...protocol import ErrorCode, KafkaError, value
+from ...protocol.net import reading_batch
+from ...protocol.records import (
+    CONTROL_BIT,
+    LOG_OVERHEAD,
+    BatchHeader,
+    EndTransactionMarker,
+    TimestampType,
+    decompressed_bytes_max,
+    stamp_batch,
+)
 from ..core.config import LogConfig
 from ..core.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX
 from ..core.producer_state import AppendOrigin, BatchMetadata

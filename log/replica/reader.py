@@ -17,8 +17,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from ...protocol.errors import CorruptRecordError, ErrorCode, KafkaError
-from ...protocol.net.batch_reading import reading_batch
+from ...protocol import CorruptRecordError, ErrorCode, KafkaError
+from ...protocol.net import reading_batch
 from ...protocol.records import BatchHeader, decompressed_bytes_max
 from ..core.errors import CorruptFileError
 from ..core.index import AbortedTransaction

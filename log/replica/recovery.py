@@ -48,8 +48,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from ...protocol.errors import CorruptRecordError
-from ...protocol.topics import TopicPartition
+from ...protocol import CorruptRecordError, TopicPartition
 from ..core.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,

@@ -44,8 +44,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.topics import TopicPartition
+from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ..core.checkpoints import LEADER_EPOCH_CHECKPOINT, encode_leader_epochs
 from ..core.config import LogConfig
 from ..core.epochs import LeaderEpochCache

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ..core.retention import Expired, below_log_start, expired
 from ..disk.run_to_completion import run_to_completion
 from ..segment.segment import LogSegment

@@ -28,7 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from ...protocol.errors import CorruptRecordError, ErrorCode, KafkaError
+from ...protocol import CorruptRecordError, ErrorCode, KafkaError
 from ...protocol.records import BATCH_HEADER_SIZE, BatchHeader, parse_header
 from ..core.epochs import LeaderEpochCache
 from ..core.index import TransactionIndex

@@ -13,16 +13,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Self
 
-from ...protocol.errors import CorruptRecordError
+from ...protocol import CorruptRecordError
 from ...protocol.records import (
     BATCH_HEADER_SIZE,
     CONTROL_BYTES_MAX,
     BatchHeader,
+    ControlType,
+    EndTransactionMarker,
+    control_type,
     iter_batches,
+    parse_end_transaction_marker,
     parse_header,
     skim_records,
 )
-from ...protocol.records.control import ControlType, EndTransactionMarker, control_type, parse_end_transaction_marker
 from ..disk.port import Buffer, DiskFile
 
 HEADER_READ_BYTES: Final = 16 * 1024

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...protocol.errors import CorruptRecordError, ErrorCode, KafkaError
-from ...protocol.records import BatchHeader
-from ...protocol.records.control import EndTransactionMarker
+from ...protocol import CorruptRecordError, ErrorCode, KafkaError
+from ...protocol.records import BatchHeader, EndTransactionMarker
 from ..core.epochs import LeaderEpochCache
 from ..core.index import RELATIVE_OFFSET_MAX
 from ..core.producers import ProducerStateManager

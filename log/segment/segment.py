@@ -25,9 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ...protocol.errors import CorruptRecordError
+from ...protocol import CorruptRecordError, value
 from ...protocol.records import LOG_OVERHEAD, BatchHeader
-from ...protocol.values import value
 from ..core.config import LogConfig
 from ..core.errors import CorruptFileError
 from ..core.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, offset_file

@@ -16,7 +16,7 @@ import asyncio
 from types import TracebackType
 from typing import Protocol, Self
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ..disk.port import DiskFile
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...protocol.net.pace import exhausted
+from ...protocol.net import exhausted
 from ..core.file_names import SNAPSHOT_SUFFIX, offset_file
 from ..core.producer_snapshot import SLICE_ENTRIES, ProducerSnapshot
 from ..disk.port import Disk

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from ...protocol.errors import CorruptRecordError
+from ...protocol import CorruptRecordError
 from ..core.file_names import INDEX_SUFFIXES, LOG_SUFFIX, offset_file, parse_offset_file
 from ..disk.port import DirectoryEntry, Disk
 from .batch_scan import BatchScan

@@ -18,9 +18,8 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from ...log.core import AbortedTransaction
-from ...protocol import OUTSIDE, ErrorCode, KafkaError, RetriableError, TopicPartition
-from ...protocol.fetch import messages as fetch_messages
-from ...protocol.fetch.messages import (
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, RetriableError, TopicPartition, metadata_of, offsets_of
+from ...protocol.fetch import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     FetchPartition,
@@ -28,11 +27,10 @@ from ...protocol.fetch.messages import (
     FetchRequest,
     FetchTopic,
 )
+from ...protocol.fetch import AbortedTransaction as FetchedTransaction
 from ...protocol.messages.cluster import MetadataRequest, MetadataResponse
-from ...protocol.net.client import Address, KafkaClient
-from ...protocol.records import CONTROL_BYTES_MAX, iter_batches, skim_records
-from ...protocol.records.control import ControlType, control_type
-from ...protocol.requests import metadata_of, offsets_of
+from ...protocol.net import Address, KafkaClient
+from ...protocol.records import CONTROL_BYTES_MAX, ControlType, control_type, iter_batches, skim_records
 from ...security import read_client_file
 from ..core.batch_table import OFFSET_END
 
@@ -238,7 +236,7 @@ _RETRIABLE: Final = frozenset(
 )
 
 
-def _fetched(data: memoryview, offset: int, aborted: Sequence[fetch_messages.AbortedTransaction]) -> Fetched:
+def _fetched(data: memoryview, offset: int, aborted: Sequence[FetchedTransaction]) -> Fetched:
     """Cut after the last whole batch."""
     end, next_offset, markers = 0, offset, []
     for position, header in iter_batches(data):
@@ -250,7 +248,7 @@ def _fetched(data: memoryview, offset: int, aborted: Sequence[fetch_messages.Abo
     return Fetched(data[:end], next_offset, tuple(_whole(transaction, markers) for transaction in aborted))
 
 
-def _whole(transaction: fetch_messages.AbortedTransaction, markers: Sequence[tuple[int, int]]) -> AbortedTransaction:
+def _whole(transaction: FetchedTransaction, markers: Sequence[tuple[int, int]]) -> AbortedTransaction:
     producer_id, first = transaction
     last = min((at for of_id, at in markers if of_id == producer_id and at >= first), default=OFFSET_END)
     return AbortedTransaction(producer_id, first, last, last)

@@ -177,9 +177,7 @@ class TierOptions(BaseModel):
     @field_validator("brokers")
     @classmethod
     def _check_brokers(cls, value: str | None) -> str | None:
-        from ...protocol.net.client import (
-            Address,  # the whole protocol, which takes longer to import than a plan to make
-        )
+        from ...protocol.net import Address  # brings sockets and TLS, which take longer to import than a plan to make
 
         for text in (value or "").split(",") if value is not None else ():
             Address.parse(text)

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from ...log.core import LEADER_EPOCH_CHECKPOINT, META_PROPERTIES, parse_directory
 from ...protocol import TopicIdPartition
-from ...protocol.net.service import closing
+from ...protocol.net import closing
 from ...remote import IndexType, ReadsObjects, RemoteStorageError, Sighting
 from ...remote.core import RemoteLogSegmentMetadata
 from ..layouts.aiven import AivenLayout

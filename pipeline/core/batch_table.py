@@ -27,13 +27,14 @@ from ...protocol import CorruptRecordError
 from ...protocol.records import (
     BATCH_HEADER_SIZE,
     CONTROL_BIT,
+    CRC_START,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
     MAGIC,
+    MAGIC_AT,
     TRANSACTIONAL_BIT,
     Compression,
 )
-from ...protocol.records.batch_header import CRC_START, MAGIC_AT
 
 FaultListener = Callable[[CorruptRecordError], None]
 Int64Array = npt.NDArray[np.int64]

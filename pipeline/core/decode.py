@@ -22,10 +22,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ...protocol import CorruptRecordError
-from ...protocol.records import BATCH_HEADER_SIZE, DECOMPRESSED_BYTES_MAX, Compression, decompress
-from ...protocol.records.batch_header import SEQUENCE_MAX
-from ...protocol.records.budget import BATCH_ELEMENTS_MAX
-from ...protocol.wire.varint import read_varint
+from ...protocol.records import (
+    BATCH_ELEMENTS_MAX,
+    BATCH_HEADER_SIZE,
+    DECOMPRESSED_BYTES_MAX,
+    SEQUENCE_MAX,
+    Compression,
+    decompress,
+)
+from ...protocol.wire import read_varint
 from .batch_table import BatchTable, BoolArray, FaultListener, Int64Array, Selection, read_table, select
 from .unlisted_aborts import unlisted_aborts
 from .varints import read_varints

@@ -14,8 +14,14 @@ import numpy as np
 
 from ...log.core import AbortedTransaction
 from ...protocol import CorruptRecordError
-from ...protocol.records import CONTROL_BIT, CONTROL_BYTES_MAX, TRANSACTIONAL_BIT, skim_records
-from ...protocol.records.control import ControlType, control_type
+from ...protocol.records import (
+    CONTROL_BIT,
+    CONTROL_BYTES_MAX,
+    TRANSACTIONAL_BIT,
+    ControlType,
+    control_type,
+    skim_records,
+)
 from .batch_table import BatchTable, Selection
 
 

@@ -18,10 +18,6 @@ batch_sums       sums up the batch headers of a split.
 profile_report   builds the profile's JSON document.
 profile_page     writes the profile as an HTML page.
 sweeping         runs a model many times in parallel.
-page             frames a report as one self-contained HTML file.
-charts           draws the charts of the reports.
-
-`page` and `charts` are for those that write a page of their own (`tierfetch spark sweep`).
 """
 
 from ..spark.spark_faults import JobError, spark_faults

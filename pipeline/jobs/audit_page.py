@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ...protocol.byte_text import size
+from ...byte_text import size
+from ..pages import Markup, Tile, Tone, mark, moment, page, paragraph, section, table, tiles, verdict
 from .audit_report import AuditedPartition, AuditedSegment, AuditFinding, TierAudit
-from .page import Markup, Tile, Tone, mark, moment, page, paragraph, section, table, tiles, verdict
 
 PARTITIONS_SHOWN_MAX: Final = 500
 FINDINGS_SHOWN_MAX: Final = 1000

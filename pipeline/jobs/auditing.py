@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import TopicIdPartition, uuid_to_text
-from ...protocol.net.service import closing
+from ...protocol.net import closing
 from ...protocol.records import BatchHeader
 from ...remote import (
     AuditReport,

@@ -6,9 +6,23 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ...protocol.byte_text import rate, size
-from .charts import COLORS, charts, row_height, styled
-from .page import Markup, Tile, moment, page, paragraph, percent, section, table, tiles, verdict
+from ...byte_text import rate, size
+from ..pages import (
+    COLORS,
+    Markup,
+    Tile,
+    charts,
+    moment,
+    page,
+    paragraph,
+    percent,
+    row_height,
+    section,
+    styled,
+    table,
+    tiles,
+    verdict,
+)
 from .profile_report import RateBucket, TierProfile, TopicProfile
 
 TOPICS_CHARTED_MAX: Final = 9

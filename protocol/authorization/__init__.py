@@ -7,4 +7,32 @@ groups   denies the groups of a request one by one.
 configs  denies the resources of a request for configs one by one.
 rows     is the table of all APIs, and writes `docs/security-apis.md`.
 gate     puts the rows before the handlers of a listener.
+
+Other folders import what is exported here. It is imported when it is asked for.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...doors import lazy_door
+
+if TYPE_CHECKING:
+    from .access import TopicName
+    from .gate import for_brokers_only, guarded
+
+__all__ = [
+    "TopicName",
+    "for_brokers_only",
+    "guarded",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "TopicName": "access",
+            "for_brokers_only": "gate",
+            "guarded": "gate",
+        },
+    )

@@ -82,7 +82,7 @@ class FetchSession:
         forgotten: list[tuple[TopicIdPartition, int]] = []
         for key in touched:
             partition, before = wanted.get(key), sent.get(key)
-            if is_same(partition, before):
+            if is_same_partition(partition, before):
                 continue
             if partition is None:
                 forgotten.append((key, key.partition))
@@ -154,7 +154,7 @@ class FetchSession:
         self._epoch = INITIAL_EPOCH
 
 
-def is_same(wanted: FetchPartition | None, before: FetchPartition | None) -> bool:
+def is_same_partition(wanted: FetchPartition | None, before: FetchPartition | None) -> bool:
     """Whether the same is asked of a partition, or it is not asked for as before. Cheap where it has got ahead."""
     if wanted is None or before is None or wanted is before:
         return wanted is before

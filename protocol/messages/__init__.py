@@ -16,4 +16,49 @@ offsets        holds the messages about offsets of logs and of groups.
 quotas         holds the messages about quotas of clients.
 security       holds the messages of authentication, and about users' credentials.
 producers      holds the messages about producer ids and transaction markers.
+
+Other folders import messages from the module of their family, each a door of its own, and the rest from here. It is
+imported when it is asked for.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...doors import lazy_door
+
+if TYPE_CHECKING:
+    from .base import Message, Request, ResponseT, replaced
+    from .errors import WithError, WithErrorMessage
+    from .registry import MESSAGES, response_class
+    from .versions import FEATURE_SAFE_DOWNGRADE, FEATURE_UPGRADE
+
+__all__ = [
+    "FEATURE_SAFE_DOWNGRADE",
+    "FEATURE_UPGRADE",
+    "MESSAGES",
+    "Message",
+    "Request",
+    "ResponseT",
+    "WithError",
+    "WithErrorMessage",
+    "replaced",
+    "response_class",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "FEATURE_SAFE_DOWNGRADE": "versions",
+            "FEATURE_UPGRADE": "versions",
+            "MESSAGES": "registry",
+            "Message": "base",
+            "Request": "base",
+            "ResponseT": "base",
+            "WithError": "errors",
+            "WithErrorMessage": "errors",
+            "replaced": "base",
+            "response_class": "registry",
+        },
+    )

@@ -215,6 +215,7 @@ class DescribeLogDirsPartition(Message):
     warming_bytes_per_second: int = 0  # Version 5.
     warm_in_ms: int = -1  # Version 5.
     is_out_of_service: bool = False  # Version 5.
+    tier_error: str = ""  # Version 5.
 
 
 @message

@@ -56,8 +56,8 @@ from .quorum import EndQuorumEpochRequest, ReplicaInfo
 from .topics import DeleteTopicsRequest, DeleteTopicState
 
 T = TypeVar("T")
-UPGRADE: Final = 1
-SAFE_DOWNGRADE: Final = 2
+FEATURE_UPGRADE: Final = 1
+FEATURE_SAFE_DOWNGRADE: Final = 2
 """Upgrade types of UpdateFeatures."""
 
 
@@ -308,7 +308,7 @@ def _lower_alter_partition(request: AlterPartitionRequest) -> AlterPartitionRequ
 
 def _upgrade_update_features(request: UpdateFeaturesRequest) -> UpdateFeaturesRequest:
     updates = tuple(
-        replace(update, upgrade_type=SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE)
+        replace(update, upgrade_type=FEATURE_SAFE_DOWNGRADE if update.allow_downgrade else FEATURE_UPGRADE)
         for update in request.feature_updates
     )
     return replace(request, feature_updates=updates)
@@ -316,7 +316,7 @@ def _upgrade_update_features(request: UpdateFeaturesRequest) -> UpdateFeaturesRe
 
 def _lower_update_features(request: UpdateFeaturesRequest) -> UpdateFeaturesRequest:
     updates = tuple(
-        replace(update, allow_downgrade=update.upgrade_type != UPGRADE) for update in request.feature_updates
+        replace(update, allow_downgrade=update.upgrade_type != FEATURE_UPGRADE) for update in request.feature_updates
     )
     return replace(request, feature_updates=updates)
 

@@ -17,9 +17,117 @@ client_connection  is one connection to a broker: many requests in flight, each 
 slicing            handles large requests piece by piece.
 stream             holds what both ends of a connection share.
 clock              is the event loop's clock.
-pace               cuts long work into slices, and limits the slices of one iteration of the event loop.
-for_each           does the same for many items: some at a time, begun at that pace.
+pacing             cuts long work into slices, and limits the slices of one iteration of the event loop.
+fan_out            does the same for many items: some at a time, begun at that pace.
 batch_reading      reads the records of a batch in such slices.
 turns              limits how many calls run at a time, in order of arrival.
 service            is what starts and stops as one: a broker, a controller, a replica of the quorum.
+
+Other folders import what is exported here. It is imported when it is asked for.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...doors import lazy_door
+
+if TYPE_CHECKING:
+    from .batch_reading import reading_batch
+    from .client import Address, BrokerUnavailableError, ClientLimits, KafkaClient
+    from .clock import monotonic_ms
+    from .dialing import connect, resolve
+    from .dispatch import (
+        FinalizedFeatures,
+        Handler,
+        Handlers,
+        RequestContext,
+        SupportedFeature,
+        TopicRights,
+        api_versions_error,
+        api_versions_response,
+    )
+    from .fan_out import for_each
+    from .gates import body_steps
+    from .pacing import SLICE_ELEMENTS, Slices, exhausted, pace
+    from .server import Server
+    from .server_limits import UNLIMITED, ServerLimits
+    from .service import Service, cancelled, closing
+    from .slicing import SLICED_ELEMENTS_MIN, Split, answered, answered_in_pieces
+    from .turns import Turns
+
+__all__ = [
+    "SLICED_ELEMENTS_MIN",
+    "SLICE_ELEMENTS",
+    "UNLIMITED",
+    "Address",
+    "BrokerUnavailableError",
+    "ClientLimits",
+    "FinalizedFeatures",
+    "Handler",
+    "Handlers",
+    "KafkaClient",
+    "RequestContext",
+    "Server",
+    "ServerLimits",
+    "Service",
+    "Slices",
+    "Split",
+    "SupportedFeature",
+    "TopicRights",
+    "Turns",
+    "answered",
+    "answered_in_pieces",
+    "api_versions_error",
+    "api_versions_response",
+    "body_steps",
+    "cancelled",
+    "closing",
+    "connect",
+    "exhausted",
+    "for_each",
+    "monotonic_ms",
+    "pace",
+    "reading_batch",
+    "resolve",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "Address": "client",
+            "BrokerUnavailableError": "client",
+            "ClientLimits": "client",
+            "FinalizedFeatures": "dispatch",
+            "Handler": "dispatch",
+            "Handlers": "dispatch",
+            "KafkaClient": "client",
+            "RequestContext": "dispatch",
+            "SLICED_ELEMENTS_MIN": "slicing",
+            "SLICE_ELEMENTS": "pacing",
+            "Server": "server",
+            "ServerLimits": "server_limits",
+            "Service": "service",
+            "Slices": "pacing",
+            "Split": "slicing",
+            "SupportedFeature": "dispatch",
+            "TopicRights": "dispatch",
+            "Turns": "turns",
+            "UNLIMITED": "server_limits",
+            "answered": "slicing",
+            "answered_in_pieces": "slicing",
+            "api_versions_error": "dispatch",
+            "api_versions_response": "dispatch",
+            "body_steps": "gates",
+            "cancelled": "service",
+            "closing": "service",
+            "connect": "dialing",
+            "exhausted": "pacing",
+            "for_each": "fan_out",
+            "monotonic_ms": "clock",
+            "pace": "pacing",
+            "reading_batch": "batch_reading",
+            "resolve": "dialing",
+        },
+    )

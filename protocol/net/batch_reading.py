@@ -21,7 +21,7 @@ from ..records import DECOMPRESSED_BYTES_MAX, BatchHeader, SkimmedRecord, decomp
 from ..records.batch_header import Buffer
 from ..records.compression import DecompressedTooLargeError
 from ..records.skim import skim
-from .pace import Slices
+from .pacing import Slices
 from .turns import Turns
 
 AT_ONCE_BYTES: Final = 256 * 1024

@@ -45,7 +45,7 @@ from ..wire.stepping import Steps
 from .arrival import Arrival, Charge, RequestMemories
 from .dispatch import CANCELLED_WITH_CONNECTION, Handler, RequestContext, api_versions_response
 from .gates import Gate, OpenGate, RefusedRequestError, done
-from .pace import exhausted
+from .pacing import exhausted
 from .server_limits import ServerLimits
 from .slicing import SLICED_ELEMENTS_MIN, answered
 from .stream import StreamProtocol

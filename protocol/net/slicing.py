@@ -21,7 +21,7 @@ from ..errors import ErrorCode
 from ..messages.base import Message, ResponseT, replaced
 from ..messages.errors import WithError
 from .dispatch import Handler, RequestContext
-from .pace import SLICE_ELEMENTS, pace
+from .pacing import SLICE_ELEMENTS, pace
 
 SLICED_ELEMENTS_MIN: Final = 200
 """A request with fewer elements is handled at once."""

@@ -1,6 +1,4 @@
-"""Record batches, format v2: the one module that other folders import.
-
-This module turns a whole batch into records and back; its parts are:
+"""Record batches, format v2: this module turns a whole batch into records and back.
 
 batch_header    parses the header, walks a buffer of batches, checks the CRC, and stamps a batch in place.
 record_body     encodes and decodes the records inside a batch.
@@ -10,65 +8,157 @@ compression     is the codecs.
 control         encodes and decodes transaction markers and other control records.
 quorum_records  encodes and decodes the control records of the KRaft quorum.
 compacted       rebuilds a batch after compaction has removed some of its records.
+
+Other folders import what is exported here; control records and compaction are imported when they are asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import lt
+from typing import TYPE_CHECKING
 
+from ...doors import lazy_door
 from ..errors import CorruptRecordError
 from .batch_header import (
     BATCH_HEADER_SIZE,
     CONTROL_BIT,
+    CRC_START,
     HEADER,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
     MAGIC,
+    MAGIC_AT,
+    SEQUENCE_MAX,
     TRANSACTIONAL_BIT,
     BatchHeader,
     Buffer,
     TimestampType,
     check_batch,
     check_complete,
+    has_transactional_bit,
     iter_batches,
     parse_header,
     sealed,
     stamp_batch,
 )
-from .budget import CONTROL_BYTES_MAX, DECOMPRESSED_BYTES_MAX, decompressed_bytes_max, records_max
+from .budget import (
+    BATCH_ELEMENTS_MAX,
+    CONTROL_BYTES_MAX,
+    DECOMPRESSED_BYTES_MAX,
+    DECOMPRESSED_BYTES_MIN,
+    decompressed_bytes_max,
+    records_max,
+)
 from .compression import Compression, compress, decompress
-from .record_body import Record, decode_records, encode_records
+from .record_body import Record, decode_records, encode_records, encode_skimmed
 from .skim import SkimmedRecord, skim
 
+if TYPE_CHECKING:
+    from .compacted import compacted_batch, delete_horizon_of, empty_batch, with_codec
+    from .control import (
+        ControlType,
+        EndTransactionMarker,
+        build_end_transaction_batch,
+        control_type,
+        parse_end_transaction_marker,
+    )
+    from .quorum_records import (
+        WRITTEN_VERSION,
+        KRaftVersion,
+        LeaderChange,
+        QuorumRecord,
+        SnapshotFooter,
+        SnapshotHeader,
+        Voter,
+        VoterEndpoint,
+        Voters,
+        build_quorum_batch,
+        parse_quorum_record,
+    )
+
 __all__ = [
+    "BATCH_ELEMENTS_MAX",
     "BATCH_HEADER_SIZE",
     "CONTROL_BIT",
     "CONTROL_BYTES_MAX",
+    "CRC_START",
     "DECOMPRESSED_BYTES_MAX",
+    "DECOMPRESSED_BYTES_MIN",
     "LOG_APPEND_TIME_BIT",
     "LOG_OVERHEAD",
     "MAGIC",
+    "MAGIC_AT",
+    "SEQUENCE_MAX",
     "TRANSACTIONAL_BIT",
+    "WRITTEN_VERSION",
     "BatchHeader",
     "Buffer",
     "Compression",
+    "ControlType",
     "CorruptRecordError",
+    "EndTransactionMarker",
+    "KRaftVersion",
+    "LeaderChange",
+    "QuorumRecord",
     "Record",
     "SkimmedRecord",
+    "SnapshotFooter",
+    "SnapshotHeader",
     "TimestampType",
+    "Voter",
+    "VoterEndpoint",
+    "Voters",
     "build_batch",
+    "build_end_transaction_batch",
+    "build_quorum_batch",
     "check_batch",
     "check_record_count",
+    "compacted_batch",
+    "control_type",
     "decompress",
     "decompressed",
     "decompressed_bytes_max",
+    "delete_horizon_of",
+    "empty_batch",
+    "encode_skimmed",
+    "has_transactional_bit",
     "iter_batches",
     "iter_records",
+    "parse_end_transaction_marker",
     "parse_header",
+    "parse_quorum_record",
     "skim_records",
     "stamp_batch",
+    "with_codec",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        {
+            "ControlType": "control",
+            "EndTransactionMarker": "control",
+            "KRaftVersion": "quorum_records",
+            "LeaderChange": "quorum_records",
+            "QuorumRecord": "quorum_records",
+            "SnapshotFooter": "quorum_records",
+            "SnapshotHeader": "quorum_records",
+            "Voter": "quorum_records",
+            "VoterEndpoint": "quorum_records",
+            "Voters": "quorum_records",
+            "WRITTEN_VERSION": "quorum_records",
+            "build_end_transaction_batch": "control",
+            "build_quorum_batch": "quorum_records",
+            "compacted_batch": "compacted",
+            "control_type": "control",
+            "delete_horizon_of": "compacted",
+            "empty_batch": "compacted",
+            "parse_end_transaction_marker": "control",
+            "parse_quorum_record": "quorum_records",
+            "with_codec": "compacted",
+        },
+    )
 
 
 def iter_records(

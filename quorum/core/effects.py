@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from ...protocol.values import value
+from ...protocol import value
 from .messages import FetchedRecords, PeerRequest, Response
 from .state import ElectionState, Endpoint, LeaderAndEpoch, OffsetAndEpoch
 from .voters import VoterSet

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from ...log.core import EpochEntry
-from ...protocol.values import value
+from ...protocol import value
 from .effects import LogEffect, SnapshotChunkAppend
 from .messages import PeerRequest, PeerResponse, Request
 from .state import EMPTY_LOG, INITIAL_ELECTION, ElectionState, OffsetAndEpoch

@@ -7,8 +7,7 @@ A response carries `error`, who the answering replica believes leads (`leader`),
 from __future__ import annotations
 
 from ...fetcher.core import DivergingEpoch
-from ...protocol import ErrorCode
-from ...protocol.values import value
+from ...protocol import ErrorCode, value
 from .state import Endpoint, LeaderAndEpoch, OffsetAndEpoch, ReplicaKey
 from .voters import VoterNode, VotersAt
 

@@ -19,8 +19,7 @@ from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
-from ...protocol import uuid_to_text
-from ...protocol.values import value
+from ...protocol import uuid_to_text, value
 
 NO_DIRECTORY_ID = UUID(int=0)
 """A directory id that is not known (kraft.version 0, or an old file)."""

@@ -14,15 +14,19 @@ from typing import Final
 from uuid import UUID
 
 from ...protocol import CorruptRecordError
-from ...protocol.records import Buffer, Record, build_batch, iter_batches, iter_records
-from ...protocol.records.quorum_records import (
+from ...protocol.records import (
+    Buffer,
     KRaftVersion,
     LeaderChange,
     QuorumRecord,
+    Record,
     Voter,
     VoterEndpoint,
     Voters,
+    build_batch,
     build_quorum_batch,
+    iter_batches,
+    iter_records,
     parse_quorum_record,
 )
 from ..core.effects import (

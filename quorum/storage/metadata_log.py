@@ -39,7 +39,7 @@ from ...log.core import (
 from ...log.disk import Disk, make_directory_durably
 from ...log.segment import LogSlice, OpenSegments
 from ...protocol import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
-from ...protocol.fetch.messages import SnapshotId
+from ...protocol.fetch import SnapshotId
 from ..core.config import MetadataLogConfig
 from .snapshots import SnapshotStore
 

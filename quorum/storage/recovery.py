@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import logging
 
-from ...protocol.fetch.messages import SnapshotId
-from ...protocol.records import iter_batches, iter_records
-from ...protocol.records.quorum_records import parse_quorum_record
+from ...protocol.fetch import SnapshotId
+from ...protocol.records import iter_batches, iter_records, parse_quorum_record
 from ..core.events import RecoveredState
 from ..core.state import ElectionState, OffsetAndEpoch, ReplicaKey
 from ..core.voters import VotersAt, VoterSet

@@ -24,15 +24,19 @@ from typing import Final, NamedTuple
 
 from ...log.core import CorruptFileError
 from ...protocol import CorruptRecordError
-from ...protocol.fetch.messages import SnapshotId
-from ...protocol.records import BatchHeader, Record, build_batch, iter_batches, iter_records
-from ...protocol.records.quorum_records import (
+from ...protocol.fetch import SnapshotId
+from ...protocol.records import (
+    BatchHeader,
     KRaftVersion,
     QuorumRecord,
+    Record,
     SnapshotFooter,
     SnapshotHeader,
     Voters,
+    build_batch,
     build_quorum_batch,
+    iter_batches,
+    iter_records,
     parse_quorum_record,
 )
 

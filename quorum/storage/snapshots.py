@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ...log.core import CorruptFileError
 from ...log.disk import Disk, DiskFile
 from ...protocol import ErrorCode, KafkaError
-from ...protocol.fetch.messages import SnapshotId
+from ...protocol.fetch import SnapshotId
 from .snapshot_file import (
     FileChunk,
     ParsedSnapshot,

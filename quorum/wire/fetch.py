@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from ...fetcher.core import DivergingEpoch
 from ...protocol import METADATA_TOPIC_ID, ErrorCode, KafkaError
-from ...protocol.fetch.messages import (
+from ...protocol.fetch import (
     HIGH_WATERMARK_UNKNOWN,
     EpochEndOffset,
     FetchPartition,
@@ -21,11 +21,10 @@ from ...protocol.fetch.messages import (
     FetchTopicResponse,
     SnapshotId,
 )
-from ...protocol.fetch.messages import FetchRequest as WireFetchRequest
-from ...protocol.fetch.messages import FetchResponse as WireFetchResponse
+from ...protocol.fetch import FetchRequest as WireFetchRequest
+from ...protocol.fetch import FetchResponse as WireFetchResponse
 from ...protocol.messages import quorum as kafka
-from ...protocol.wire.leader_hints import LeaderIdAndEpoch, NodeEndpoint
-from ...protocol.wire.primitives import Part
+from ...protocol.wire import LeaderIdAndEpoch, NodeEndpoint, Part
 from ..core.messages import (
     NO_LEADER,
     FetchRequest,

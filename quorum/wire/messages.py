@@ -15,10 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
-from ...protocol import ErrorCode, KafkaError
+from ...protocol import CONTROLLER_ENDPOINTS, ErrorCode, KafkaError
 from ...protocol.messages import quorum as kafka
 from ...protocol.messages.cluster import DescribeClusterBroker, DescribeClusterResponse
-from ...protocol.requests import CONTROLLER_ENDPOINTS
 from ..core.messages import (
     NO_LEADER,
     AddVoterRequest,

@@ -51,8 +51,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from ...log.core import EpochEntry
-from ...protocol.errors import RetriableError
-from ...protocol.topics import TopicIdPartition
+from ...protocol import RetriableError, TopicIdPartition
 from .epoch_index import EpochSegments
 from .offset_runs import OffsetRuns
 from .packed import end_key, last_epoch_of, offset_key, offsets_of, pack, unpack

@@ -19,7 +19,7 @@ from typing import Final
 from uuid import UUID
 
 from ...log.core import EpochEntry
-from ...protocol.topics import TopicIdPartition
+from ...protocol import TopicIdPartition
 from .segment import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 
 _HEAD: Final = struct.Struct(">QQ16siqqqBi")

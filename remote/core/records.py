@@ -31,9 +31,8 @@ from typing import Final
 from uuid import UUID
 
 from ...log.core import EpochEntry
-from ...protocol.errors import PeerError
-from ...protocol.topics import TopicIdPartition, check_topic_name
-from ...protocol.wire.varint import read_uvarint, write_uvarint
+from ...protocol import PeerError, TopicIdPartition, check_topic_name
+from ...protocol.wire import read_uvarint, write_uvarint
 from .segment import (
     RemoteLogEvent,
     RemoteLogSegmentId,

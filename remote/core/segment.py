@@ -8,7 +8,7 @@ from enum import IntEnum
 from uuid import UUID
 
 from ...log.core import EpochEntry
-from ...protocol.topics import TopicIdPartition, uuid_to_text
+from ...protocol import TopicIdPartition, uuid_to_text
 
 
 class RemoteLogSegmentState(IntEnum):

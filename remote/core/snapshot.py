@@ -29,7 +29,7 @@ from typing import Final
 from uuid import UUID
 from zlib import crc32
 
-from ...protocol.topics import TopicIdPartition
+from ...protocol import TopicIdPartition
 from .ledger import LedgerState, RemoteLogLedger
 from .packed import PACKED_SIZE_MIN, pack, unpack
 from .segment import RemoteLogSegmentMetadata, RemoteLogSegmentState, RemotePartitionDeleteState

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from ...log.core import UNLIMITED, EpochEntry, LogConfig
-from ...protocol.topics import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
+from ...protocol import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...remote.core import RemoteLogLedger, RemoteLogSegmentId, UsableSegments
 
 

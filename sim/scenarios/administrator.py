@@ -30,7 +30,7 @@ from ...broker import Broker
 from ...broker.cluster import NO_LEADER, ClusterImage, PartitionRegistration
 from ...controller import PartitionKey
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, TopicPartition
-from ...protocol.messages.base import Request, ResponseT
+from ...protocol.messages import FEATURE_SAFE_DOWNGRADE, Request, ResponseT
 from ...protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
 from ...protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
@@ -52,10 +52,9 @@ from ...protocol.messages.topics import (
     ReassignableTopic,
     TopicPartitions,
 )
-from ...protocol.messages.versions import SAFE_DOWNGRADE
-from ...protocol.net.client import Address, KafkaClient
+from ...protocol.net import Address, KafkaClient
 from ...protocol.records import Record, build_batch
-from ...protocol.wire.config_resources import ResourceType
+from ...protocol.wire import ResourceType
 from ..judges.core.acknowledged_writes import Anomaly, FinalLog
 from ..judges.core.allowed_losses import AllowedLosses
 from ..judges.core.history import ACKS_ALL
@@ -286,7 +285,7 @@ class Administrator:
     async def _switch_feature(self) -> None:
         name = self._rng.choice(list(FEATURES))
         level = self._rng.randint(0, FEATURES[name])
-        update = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=SAFE_DOWNGRADE)
+        update = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=FEATURE_SAFE_DOWNGRADE)
         answer = await self._ask(UpdateFeaturesRequest(timeout_ms=TIMEOUT_MS, feature_updates=(update,)))
         self.changed["features switched"] += answer is not None and answer.error_code is ErrorCode.none
 

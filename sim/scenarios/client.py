@@ -17,8 +17,8 @@ from random import Random
 from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
-from ...protocol import ApiKey, ErrorCode, KafkaError, RetriableError, TopicPartition
-from ...protocol.fetch.messages import (
+from ...protocol import ApiKey, ErrorCode, KafkaError, RetriableError, TopicPartition, metadata_of, offsets_of
+from ...protocol.fetch import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     AbortedTransaction,
@@ -28,17 +28,16 @@ from ...protocol.fetch.messages import (
     FetchResponse,
     FetchTopic,
 )
-from ...protocol.messages.base import Request, ResponseT
+from ...protocol.messages import Request, ResponseT
 from ...protocol.messages.producers import (
     InitProducerIdRequest,
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from ...protocol.net.client import Address, KafkaClient
-from ...protocol.records.batch_header import has_transactional_bit
-from ...protocol.requests import metadata_of, offsets_of
-from ...protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
+from ...protocol.net import Address, KafkaClient
+from ...protocol.records import has_transactional_bit
+from ...protocol.wire import ProducePartition, ProduceRequest, ProduceTopic
 
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 

@@ -24,7 +24,7 @@ from typing import Final
 
 from ...controller import ControllerService, WarmingPolicy
 from ...protocol import TopicIdPartition, TopicPartition
-from ...protocol.net.client import Address
+from ...protocol.net import Address
 from ..faults.injector import FaultInjector
 from ..faults.schedule import Fault, FaultKind, Schedule
 from ..judges.broker_losses import LossJudge

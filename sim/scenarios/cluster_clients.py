@@ -8,7 +8,7 @@ from random import Random
 from typing import Final
 
 from ...protocol import TopicPartition
-from ...protocol.net.client import Address
+from ...protocol.net import Address
 from ..judges.core.events import Throttled
 from ..judges.core.history import ACKS_ALL
 from ..judges.core.throttles import THROTTLED

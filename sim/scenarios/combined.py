@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ...broker import Broker, CombinedConfig, NodeEnvironment, open_combined
 from ...controller import ControllerService
-from ...protocol.net.service import Service
+from ...protocol.net import Service
 from ...quorum import QuorumListener
 from ..machine.host import Host
 from .controllers import first_failure, format_new

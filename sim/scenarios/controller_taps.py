@@ -13,7 +13,7 @@ from ...protocol.messages.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
 )
-from ...protocol.net.dispatch import RequestContext
+from ...protocol.net import RequestContext
 from ..judges.core.events import HeartbeatAnswered, HeartbeatEvent, HeartbeatReceived
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from ...protocol import TopicPartition
-from ...protocol.net.client import Address
+from ...protocol.net import Address
 from ..judges.core.acknowledged_writes import Anomaly, FinalLog
 from ..machine.world import World
 from .client import SimClient

@@ -24,7 +24,7 @@ from typing import Final
 from ...broker import Broker
 from ...broker.cluster import PartitionRegistration
 from ...protocol import OUTSIDE, REMOTE_LOG_METADATA_TOPIC, ErrorCode, TopicIdPartition
-from ...protocol.messages.base import Request, ResponseT
+from ...protocol.messages import Request, ResponseT
 from ...protocol.messages.brokers import UnregisterBrokerRequest
 from ...protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
@@ -38,8 +38,8 @@ from ...protocol.messages.quotas import (
     AlterClientQuotasRequestEntryData,
     OpData,
 )
-from ...protocol.net.client import Address, KafkaClient
-from ...protocol.wire.config_resources import ResourceType
+from ...protocol.net import Address, KafkaClient
+from ...protocol.wire import ResourceType
 from ..judges.core.acknowledged_writes import Anomaly
 from ..judges.core.events import RecordsDeleted
 from ..judges.core.throttles import THROTTLED

@@ -25,8 +25,8 @@ from uuid import UUID
 from ...broker import Broker
 from ...broker.cluster import ClusterImage
 from ...protocol import TopicIdPartition, TopicPartition
-from ...protocol.fetch.messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
-from ...protocol.net.client import Address, KafkaClient
+from ...protocol.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
+from ...protocol.net import Address, KafkaClient
 from ..judges.core.acknowledged_writes import Anomaly
 from ..machine.objects import SimObjectStore
 

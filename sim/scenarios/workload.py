@@ -31,8 +31,7 @@ from random import Random
 from typing import Final
 
 from ...protocol import CorruptRecordError, ErrorCode, KafkaError, TopicPartition
-from ...protocol.records import Record, build_batch, iter_batches, iter_records
-from ...protocol.records.control import ControlType, control_type
+from ...protocol.records import ControlType, Record, build_batch, control_type, iter_batches, iter_records
 from ..judges.core.acknowledged_writes import FinalLog
 from ..judges.core.events import (
     ClientEvent,

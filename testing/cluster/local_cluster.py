@@ -30,8 +30,8 @@ from ...broker.config import check_dynamic_configs, parse_broker_config
 from ...controller import ControllerService, MetadataImage, PartitionRegistration, open_controller
 from ...fetcher.core import EARLIEST_PENDING_UPLOAD_TIMESTAMP, FetchIsolation, special_offset
 from ...log import PartitionLog
-from ...protocol.net.client import Address
-from ...protocol.topics import TopicPartition, uuid_to_text
+from ...protocol import TopicPartition, uuid_to_text
+from ...protocol.net import Address
 from ...quorum import ReplicaKey, parse_controller_config
 from ...quorum.storage import FormatOrder, format_directories, new_directory_id
 from ...remote import RemoteStorageManager, load_remote_storage

@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Generic, TypeVar
 
-from ...protocol.errors import OUTSIDE, OperatorError
+from ...protocol import OUTSIDE, OperatorError
 from .disk import FaultyDisk
 from .network import Network, NodeLoop
 

@@ -10,8 +10,8 @@ from random import Random
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.fetch.messages import READ_COMMITTED, FetchPartition, FetchRequest, FetchTopic
+from ...protocol import ErrorCode, KafkaError
+from ...protocol.fetch import READ_COMMITTED, FetchPartition, FetchRequest, FetchTopic
 from ...protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -19,9 +19,9 @@ from ...protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from ...protocol.net.client import Address, KafkaClient
+from ...protocol.net import Address, KafkaClient
 from ...protocol.records import Record, build_batch, iter_batches, iter_records
-from ...protocol.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest, ProduceTopic
+from ...protocol.wire import ACKS_ALL, ProducePartition, ProduceRequest, ProduceTopic
 
 REQUEST_TIMEOUT_S: Final = 20.0
 FETCH_WAIT_MS: Final = 100

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from ...protocol.topics import TopicIdPartition
+from ...protocol import TopicIdPartition
 from ...remote import IndexType, LogSegmentData, RemoteObject, RemoteStorageError, RemoteStorageManager
 from ...remote.core import RemoteLogSegmentMetadata
 

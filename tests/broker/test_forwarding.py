@@ -14,7 +14,7 @@ from tierfetch.broker.cluster.controller_channel import ControllerChannel
 from tierfetch.broker.handlers.forwarding import Forwarding
 from tierfetch.controller.envelope import refused, unwrap
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.envelope import principal_bytes, principal_of
+from tierfetch.protocol.envelope import envelope_principal, principal_bytes
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.messages.brokers import EnvelopeRequest, EnvelopeResponse
 from tierfetch.protocol.messages.topics import (
@@ -116,4 +116,4 @@ async def test_no_controller_in_time_closes_the_connection() -> None:
 def test_a_principal_is_written_as_kafka_writes_it() -> None:
     alice = KafkaPrincipal("User", "alice")
     assert principal_bytes(alice) == b"\0\0\x05User\x06alice\0\0"
-    assert principal_of(principal_bytes(alice)) == alice
+    assert envelope_principal(principal_bytes(alice)) == alice

@@ -12,7 +12,7 @@ from tierfetch.broker.groups.core.shard import Shard
 from tierfetch.broker.groups.loader import replay_batch
 from tierfetch.log.core import AppendOrigin, LogConfig
 from tierfetch.protocol.errors import CorruptRecordError, ErrorCode, KafkaError
-from tierfetch.protocol.net.pace import ELEMENTS_PER_ITERATION
+from tierfetch.protocol.net.pacing import ELEMENTS_PER_ITERATION
 from tierfetch.protocol.records import Record, build_batch, parse_header
 from tierfetch.tests.bombs import batch_of, header_bomb
 from tierfetch.tests.broker.hosting import Host

@@ -92,6 +92,11 @@ async def test_C9_which_replicas_cannot_serve_whether_their_log_is_open_or_not()
     assert await told(subject, "is_out_of_service") == {"a-0": False, "a-1": True, "b-0": False, "c-2": True}
 
 
+async def test_R1_why_work_in_the_tier_failed_in_so_many_characters() -> None:
+    subject = handler(tier_errors=lambda: {TopicPartition("a", 1): "copy: " + "x" * 1000})
+    assert await told(subject, "tier_error") == {"a-0": "", "a-1": "copy: " + "x" * 194, "b-0": ""}
+
+
 async def told(subject: LogDirHandler, field: str) -> dict[str, object]:
     result = await result_of(subject)
     return {

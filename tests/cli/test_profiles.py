@@ -22,8 +22,11 @@ from tierfetch.cli.profiles import (
     Profiles,
     announced,
     choose_cluster,
+    explicit_cluster,
+    named_cluster,
     running_clusters,
 )
+from tierfetch.testing.cluster.local_cluster import InProcessCluster
 
 PROD = Profile(bootstrap=("prod:9092",), command_config=Path("/etc/prod.properties"))
 TEST = Profile(bootstrap=("test:9092",))
@@ -64,6 +67,25 @@ def test_each_source_comes_before_the_next() -> None:
     assert chosen(Given(), "test", [LOCAL]) == (("test:9092",), None)
     assert chosen(Given(), None, [LOCAL]) == (("127.0.0.1:19092",), None)
     assert chosen(Given()) == (("127.0.0.1:9092",), None)
+
+
+@pytest.mark.parametrize(
+    ("given", "in_use", "explicit", "named"),
+    [
+        (Given(), None, None, None),
+        (Given(), "test", None, ("test:9092",)),
+        (Given(bootstrap=("a:1",)), "test", ("a:1",), ("a:1",)),
+        (Given(profile="prod"), "test", ("prod:9092",), ("prod:9092",)),
+        (Given(environment_bootstrap="b:1"), "test", ("b:1",), ("b:1",)),
+        (Given(environment_profile="prod"), "test", ("prod:9092",), ("prod:9092",)),
+    ],
+)
+def test_what_counts_as_a_cluster_that_was_named(
+    given: Given, in_use: str | None, explicit: tuple[str, ...] | None, named: tuple[str, ...] | None
+) -> None:
+    known = Profiles(in_use=in_use, profiles=KNOWN)
+    found = [explicit_cluster(given, lambda: known), named_cluster(given, lambda: known)]
+    assert [each and each.servers for each in found] == [explicit, named]
 
 
 def test_the_credentials_of_a_profile_go_to_its_servers_alone() -> None:
@@ -192,6 +214,65 @@ def test_commands_take_the_cluster_from_the_environment_and_profiles(
     code, output = run("topics", "list", *words)
     assert code in (1, 2)
     assert said in output
+
+
+NEEDS_NO_CLUSTER = [("model", "calibrate", "--out", "c.json", "--size-mb", "1"), ("spark", "audit", "no-such-tier")]
+
+
+@pytest.mark.parametrize("command", NEEDS_NO_CLUSTER, ids=" ".join)
+@pytest.mark.parametrize(
+    ("variables", "words", "said"),
+    [
+        ({"TIERFETCH_BOOTSTRAP": "nowhere"}, (), "TIERFETCH_BOOTSTRAP 'nowhere': expected HOST:PORT"),
+        ({"TIERFETCH_PROFILE": "absent"}, (), "TIERFETCH_PROFILE: there is no profile 'absent'; there are: n"),
+        ({}, ("--profile", "absent"), "--profile: there is no profile 'absent'; there are: n"),
+    ],
+)
+def test_a_command_that_needs_no_cluster_takes_one_that_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+    command: Sequence[str],
+    variables: dict[str, str],
+    words: Sequence[str],
+    said: str,
+) -> None:
+    run("profile", "add", "n", "--bootstrap", NOBODY)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    code, output = run(*command, *words)
+    assert code in (1, 2)
+    assert said in output
+
+
+def test_calibrate_probes_the_cluster_of_a_profile_only_if_it_is_named(tmp_path: Path) -> None:
+    run("profile", "add", "n", "--bootstrap", NOBODY, "--use")
+    command = ("model", "calibrate", "--out", str(tmp_path / "c.json"), "--dir", str(tmp_path), "--size-mb", "1")
+    assert run(*command)[0] == 0, "a profile in use is for commands that need a cluster"
+    assert f"{NOBODY} cannot be reached: it refuses connections (profile n)" in run(*command, "--profile", "n")[1]
+
+
+def test_quorum_asks_the_brokers_of_a_profile(tierfetch_cluster: InProcessCluster) -> None:
+    run("profile", "add", "n", "--bootstrap", tierfetch_cluster.bootstrap)
+    code, output = run("quorum", "describe", "--status", "--json", "--profile", "n")
+    assert code == 0, output
+    assert len(json.loads(output)["CurrentVoters"]) == 1
+    assert run("quorum", "describe", "--status", "--json", "--bootstrap", tierfetch_cluster.bootstrap) == (0, output)
+    run("profile", "use", "n")
+    assert run("quorum", "describe", "--status", "--json") == (0, output)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--profile", "absent"), "there is no profile 'absent'; there are: n"),
+        (("--profile", "absent", "--bootstrap-controller", NOBODY), "there is no profile 'absent'; there are: n"),
+        (("--bootstrap", NOBODY, "--bootstrap-controller", NOBODY), "give one of them"),
+    ],
+)
+def test_what_names_no_quorum_is_one_line(words: Sequence[str], said: str) -> None:
+    run("profile", "add", "n", "--bootstrap", NOBODY)
+    code, output = run("quorum", "describe", "--status", *words)
+    assert code in (1, 2)
+    assert said in output.splitlines()[-1]
 
 
 def test_a_profiles_command_config_is_how_a_command_connects(tmp_path: Path) -> None:

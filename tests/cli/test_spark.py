@@ -13,7 +13,7 @@ from tierfetch.cli.main import cli
 from tierfetch.cli.spark.sweep_page import duration, sweep_page
 from tierfetch.cli.spark.sweep_picture import sweep_picture
 from tierfetch.cli.spark.sweep_report import SweepReport, sweep_report
-from tierfetch.model.sweep import CASE_FIELDS, cases
+from tierfetch.model.sweep import CASE_FIELDS, sweep_cases
 
 
 def command(*arguments: str) -> Result:
@@ -121,7 +121,7 @@ def test_P2_the_picture_has_every_size_and_a_curve_for_each_share(found: SweepRe
 def test_the_models_cases_have_what_the_report_needs() -> None:
     names = {name for name, _ in CASE_FIELDS}
     assert set(BASE) <= names
-    first, second = cases(1, seed=1)
+    first, second = sweep_cases(1, seed=1)
     assert first["cluster_id"] == second["cluster_id"]
     assert first["policy"] != second["policy"]
 

@@ -88,7 +88,7 @@ class FakeReader:
 
     async def look(self) -> Look:
         await self._ask("look")
-        sizes = {("t", index): OnDisk(size_bytes=100) for index in range(3)}
+        sizes = {("t", index): OnDisk(size_bytes=100, tier_error=f"copy: {MARKUP}") for index in range(3)}
         thin = {("t", index): OnDisk(size_bytes=50, warm_in_ms=5, warming_bytes_left=50) for index in range(3)}
         return Look(self.found, {1: sizes, 2: thin})
 

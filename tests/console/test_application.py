@@ -136,6 +136,16 @@ async def test_ten_thousand_partitions_are_shown_fifty_at_a_time() -> None:
     assert len(answer.content) < 300_000
 
 
+async def test_the_overview_counts_hurt_partitions_and_leads_to_them() -> None:
+    hurt = (part("t", 0), part("t", 1, isr=(1,)))
+    async with browser(FakeReader(replace(overview(), partitions=hurt))) as client:
+        text = (await client.get("/")).text
+        rows = (await client.get("/api/partitions?only=hurt")).json()["partitions"]["rows"]
+    assert '<a href="/partitions?only=hurt">' in text
+    assert "1 without a leader" in text
+    assert [row["partition"]["index"] for row in rows] == [1]
+
+
 async def test_a_replicas_bar_has_words() -> None:
     async with browser(FakeReader()) as client:
         found = Outline((await client.get("/partitions")).text)
@@ -143,6 +153,7 @@ async def test_a_replicas_bar_has_words() -> None:
     labels = [each["aria-label"] for each in found.of("svg") if each.get("role") == "img"]
     assert labels[0] == "broker 1: in the tier only 50 %, on disk 30 %, on disk, pending its copy 20 %"
     assert labels[1] == "broker 2: about in the tier only 75 %, on disk 5 %, on disk, pending its copy 20 %"
+    assert rows[0]["tier_error"] == f"copy: {MARKUP}"
     assert [bar["sign"] for bar in rows[0]["bars"]] == ["leader", "warming"]
     assert rows[0]["bars"][1]["progress"] == 0.5
 

@@ -67,9 +67,26 @@ def test_the_tier_and_a_dead_broker_are_on_the_page(tierfetch_cluster: InProcess
     found, offsets = read(cluster, look)
     (part,) = [each for each in found.overview.partitions if each.topic == "orders"]
     bars = replica_bars(part, offsets.get(("orders", 0)), found.disks, found.overview.alive)
-    assert next(bar for bar in bars if bar.broker == dead).sign is Sign.AWAY
+    assert next(bar for bar in bars if bar.broker == dead).sign is Sign.OFFLINE
     assert [each.id for each in found.overview.brokers if not each.is_alive] == [dead]
     assert part.is_hurt
+
+
+def test_R1_a_tier_that_fails_is_named_at_its_partition_until_it_works_again(
+    tierfetch_cluster: InProcessCluster,
+) -> None:
+    cluster = tierfetch_cluster
+    cluster.create_topic("orders", tiered=True)
+    cluster.fail_tier()
+    cluster.produce("orders", *[b"x" * 100] * 30)
+    cluster.roll_segments("orders")
+
+    def error() -> str | None:
+        return read(cluster, lambda reading: reading.look()).disks[1]["orders", 0].tier_error
+
+    cluster.wait_until(lambda: (error() or "").startswith("copy: "), "the error of the tier")
+    cluster.heal_tier()
+    cluster.wait_until(lambda: error() is None, "the end of the error")
 
 
 @pytest.mark.tierfetch(brokers=2, tier=None)

@@ -36,7 +36,7 @@ def kinds(bar: ReplicaBar) -> list[tuple[str, float, float]]:
     ("bar", "sign"),
     [
         (follower(FULL), Sign.IN_SYNC),
-        (follower(FULL, alive=(1,)), Sign.AWAY),
+        (follower(FULL, alive=(1,)), Sign.OFFLINE),
         (follower(FULL, offline=(2,)), Sign.FAILED),
         (follower(OnDisk(size_bytes=0, is_out_of_service=True)), Sign.FAILED),
         (follower(None, isr=(1,)), Sign.BOOTSTRAPPING),
@@ -91,7 +91,7 @@ def test_no_offsets_no_bar(offsets: Offsets | None) -> None:
 
 def test_a_broker_that_did_not_answer_has_no_bar() -> None:
     away = replica_bars(PARTITION, TIERED, {1: {("t", 0): FULL}}, (1,))[1]
-    assert (away.sign, away.parts, away.size_bytes) == (Sign.AWAY, (), None)
+    assert (away.sign, away.parts, away.size_bytes) == (Sign.OFFLINE, (), None)
 
 
 _offset = st.none() | st.integers(0, 1000)

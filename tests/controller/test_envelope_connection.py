@@ -13,7 +13,7 @@ from tierfetch.controller.envelope import unwrap
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.authorization.gate import guarded
 from tierfetch.protocol.codec import RequestHeader, read_response, write_request
-from tierfetch.protocol.envelope import joined
+from tierfetch.protocol.envelope import joined_parts
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.base import Message
 from tierfetch.protocol.messages.brokers import EnvelopeRequest, EnvelopeResponse
@@ -118,7 +118,7 @@ async def controller() -> AsyncIterator[Controller]:
 
 
 def request_bytes(api: ApiKey, version: int, body: Message) -> bytes:
-    return joined(write_request(RequestHeader(api, version, 99, "client"), body))[4:]
+    return joined_parts(write_request(RequestHeader(api, version, 99, "client"), body))[4:]
 
 
 def delete(count: int) -> bytes:

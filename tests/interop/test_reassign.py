@@ -15,7 +15,7 @@ from tierfetch.bench.lab.kafka import SHORT_LIVED_JVM, KafkaCluster, run_tool
 from tierfetch.cli.processes import poll
 from tierfetch.model.arrays import ClusterArrays
 from tierfetch.planning.goals import Goal
-from tierfetch.planning.plan_arrays import plan_file
+from tierfetch.planning.plan_arrays import plan_file_of
 from tierfetch.planning.plan_file import PlanFile
 from tierfetch.planning.planner import plan_replicas
 from tierfetch.tests.interop.clients import TIMEOUT_S
@@ -110,7 +110,7 @@ def test_S2_kafkas_tool_takes_our_plan(cluster: KafkaCluster, tmp_path: Path) ->
     create(cluster, "t", "1:2", "2:1")
     arrays: ClusterArrays = made_up([(1, 2), (2, 1)], brokers=3)
     plan = tmp_path / "plan.json"
-    plan.write_text(plan_file(arrays, plan_replicas(arrays, Goal.replace({0: 2}))).to_text())
+    plan.write_text(plan_file_of(arrays, plan_replicas(arrays, Goal.replace({0: 2}))).to_text())
     assert "Successfully started" in tool(cluster, TOOL, "--reassignment-json-file", str(plan), "--execute")
     for _ in poll(TIMEOUT_S, "the tool to see it completed", 1.0):
         if tool(cluster, TOOL, "--reassignment-json-file", str(plan), "--verify").count("is completed") == 2:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.model.arrays import NONE, ClusterArrays
+from tierfetch.model.arrays import NO_BROKER, ClusterArrays
 from tierfetch.model.calibration import Calibrations
 from tierfetch.model.failures import Death, fail_over, predict_failover, unavailable_s
 from tierfetch.model.growth import with_new_brokers
@@ -20,7 +20,7 @@ from tierfetch.model.inventory_parts import Policy
 from tierfetch.model.moves import moves_between, replacement_moves
 from tierfetch.model.recorder import SAMPLES_MAX, Recorder
 from tierfetch.model.resources import resources_of
-from tierfetch.model.sweep import CASE_FIELDS, RESULT_FIELDS, cases, run_case
+from tierfetch.model.sweep import CASE_FIELDS, RESULT_FIELDS, run_case, sweep_cases
 from tierfetch.model.synthetic import Shape, synthetic_cluster, total_by_broker
 from tierfetch.model.tiering import pending_at
 from tierfetch.model.warming import warming_s
@@ -65,12 +65,12 @@ def rows_of(moves) -> list[tuple[int, ...]]:
 
 def test_moves_between_two_placements() -> None:
     arrays = cluster(4, [partition(0, [1, 2]), partition(1, [2, 3]), partition(2, [1, 2])])
-    target = np.array([[3, 2, NONE], [2, 1, NONE], [0, 1, 2]], dtype=np.int32)
+    target = np.array([[3, 2, NO_BROKER], [2, 1, NO_BROKER], [0, 1, 2]], dtype=np.int32)
     moves = moves_between(arrays, target)
-    assert rows_of(moves) == [(0, 0, 2), (0, 1, 3), (2, NONE, 2)] or rows_of(moves) == [
+    assert rows_of(moves) == [(0, 0, 2), (0, 1, 3), (2, NO_BROKER, 2)] or rows_of(moves) == [
         (0, 0, 3),
         (0, 1, 2),
-        (2, NONE, 2),
+        (2, NO_BROKER, 2),
     ]
     assert not moves.is_replacement.any()
     assert len(moves_between(arrays, arrays.replicas[:, ::-1].copy())) == 0
@@ -82,14 +82,14 @@ def test_moves_lead_from_one_placement_to_the_other(random) -> None:
     old = [random.sample(range(1, 7), random.randint(1, 3)) for _ in range(8)]
     new = [random.sample(range(6), random.randint(1, 4)) for _ in range(8)]
     arrays = cluster(6, [partition(index, replicas) for index, replicas in enumerate(old)])
-    wanted = np.full((8, 4), NONE, dtype=np.int32)
+    wanted = np.full((8, 4), NO_BROKER, dtype=np.int32)
     for index, replicas in enumerate(new):
         wanted[index, : len(replicas)] = replicas
     moves = moves_between(arrays, wanted)
     for index, replicas in enumerate(new):
         held = {each - 1 for each in old[index]}
         mine = moves.partition == index
-        came, went = set(moves.target[mine].tolist()), set(moves.source[mine].tolist()) - {NONE}
+        came, went = set(moves.target[mine].tolist()), set(moves.source[mine].tolist()) - {NO_BROKER}
         assert came == set(replicas) - held
         assert went <= held - set(replicas)
         assert len(went) == min(len(came), len(held - set(replicas)))
@@ -113,7 +113,7 @@ def test_who_leads_after_a_failure() -> None:
         partition(3, [2, 1]),
     ]
     after = fail_over(cluster(3, rows), [0])
-    assert after.leader.tolist() == [1, 2, NONE, 1]
+    assert after.leader.tolist() == [1, 2, NO_BROKER, 1]
     assert after.in_sync.sum(axis=1).tolist() == [2, 1, 0, 1]
 
 
@@ -216,7 +216,7 @@ def test_a_shape_that_cannot_be(keys) -> None:
 
 
 def test_P2_a_sweep_is_plain_values_and_repeatable() -> None:
-    small = [case for case in cases(12, seed=5) if case["partitions"] < 5_000]
+    small = [case for case in sweep_cases(12, seed=5) if case["partitions"] < 5_000]
     assert small
     for case in small[:4]:
         assert [(name, type(case[name])) for name, _ in CASE_FIELDS] == [
@@ -227,12 +227,12 @@ def test_P2_a_sweep_is_plain_values_and_repeatable() -> None:
         for name, kind in RESULT_FIELDS:
             assert row[name] is None or type(row[name]) is TYPES[kind], (name, row[name])
         assert row == run_case(json.loads(json.dumps(case)))
-    assert list(cases(3, seed=5)) == list(cases(3, seed=5)) != list(cases(3, seed=6))
+    assert list(sweep_cases(3, seed=5)) == list(sweep_cases(3, seed=5)) != list(sweep_cases(3, seed=6))
 
 
 def test_P2_the_tier_takes_less_from_leaders_than_their_disks() -> None:
     by_cluster: dict[int, dict[str, float]] = {}
-    for case in cases(12, seed=5):
+    for case in sweep_cases(12, seed=5):
         if case["partitions"] < 5_000:
             by_cluster.setdefault(case["cluster_id"], {})[case["policy"]] = run_case(case)["leader_bytes"]
     assert by_cluster
@@ -240,7 +240,7 @@ def test_P2_the_tier_takes_less_from_leaders_than_their_disks() -> None:
 
 
 def test_a_case_must_be_whole() -> None:
-    case = next(cases(1))
+    case = next(sweep_cases(1))
     del case["brokers"], case["seed"]
     with pytest.raises(KeyError, match="seed, brokers"):
         run_case(case)

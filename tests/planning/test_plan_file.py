@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tierfetch.model.arrays import NONE
+from tierfetch.model.arrays import NO_BROKER
 from tierfetch.planning.cluster_state import ClusterState, PartitionState, Placement
 from tierfetch.planning.goals import Goal, PlanError, PlanOptions
-from tierfetch.planning.plan_arrays import plan_file, planned_replicas
+from tierfetch.planning.plan_arrays import plan_file_of, planned_replicas
 from tierfetch.planning.plan_file import PlanFile, PlanFileError
 from tierfetch.planning.planner import plan_replicas
 from tierfetch.planning.preflight import entries_of
@@ -40,11 +40,11 @@ def test_what_is_written_is_read_back(arrays, tier_first) -> None:
     plan = plan_replicas(arrays, Goal.rebalance(), PlanOptions(tier_first=tier_first))
     if not len(plan.changed):
         return
-    file = PlanFile.parse(plan_file(arrays, plan).to_text(), "plan.json")
+    file = PlanFile.parse(plan_file_of(arrays, plan).to_text(), "plan.json")
     assert sum(len(wave) for wave in file.waves) == len(plan.changed)
     found = planned_replicas(arrays, file)
-    assert [[each for each in row if each != NONE] for row in found.tolist()] == [
-        [each for each in row if each != NONE] for row in plan.replicas.tolist()
+    assert [[each for each in row if each != NO_BROKER] for row in found.tolist()] == [
+        [each for each in row if each != NO_BROKER] for row in plan.replicas.tolist()
     ]
     assert sum(file.details.size_bytes) == pytest.approx(plan.bound.bytes, abs=len(plan.moves) + 1)
 
@@ -89,7 +89,7 @@ def test_what_the_model_does_not_know_is_named() -> None:
 def test_more_replicas_than_before_are_taken() -> None:
     arrays = cluster([(1, 2), (2, 3)], brokers=3)
     found = planned_replicas(arrays, PlanFile.parse(rows(("t", 0, [1, 2, 3])), "plan.json"))
-    assert found.tolist() == [[0, 1, 2], [1, 2, NONE]]
+    assert found.tolist() == [[0, 1, 2], [1, 2, NO_BROKER]]
     assert found.dtype == np.int32
 
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tierfetch.bench.planner import made_up
-from tierfetch.model.arrays import NONE, ClusterArrays
+from tierfetch.model.arrays import NO_BROKER, ClusterArrays
 from tierfetch.model.calibration import Calibrations
 from tierfetch.model.engine import simulate
 from tierfetch.model.inventory_parts import BYTES_TOLERANCE, Policy
@@ -38,15 +38,15 @@ def goal_of(name: str, arrays: ClusterArrays, broker: int) -> Goal:
 
 
 def racks_of(arrays: ClusterArrays, row: np.ndarray) -> int:
-    return len(set(arrays.racks[row[row != NONE]].tolist()))
+    return len(set(arrays.racks[row[row != NO_BROKER]].tolist()))
 
 
 def check_valid(arrays: ClusterArrays, goal: Goal, plan: ReplicaPlan) -> None:
     """Whatever the plan is for."""
     before, after = arrays.replicas, plan.replicas
-    assert ((before != NONE).sum(axis=1) == (after != NONE).sum(axis=1)).all(), "the replication factor stays"
+    assert ((before != NO_BROKER).sum(axis=1) == (after != NO_BROKER).sum(axis=1)).all(), "the replication factor stays"
     for row in after:
-        held = row[row != NONE].tolist()
+        held = row[row != NO_BROKER].tolist()
         assert len(set(held)) == len(held), "no broker holds two replicas of a partition"
         assert not goal.leaving & set(held)
     is_changed = (before != after).any(axis=1)
@@ -65,8 +65,8 @@ def check_racks(arrays: ClusterArrays, goal: Goal, plan: ReplicaPlan) -> None:
     left = Counter(arrays.racks[staying].tolist())
     for partition in plan.changed.tolist():
         before, after = arrays.replicas[partition], plan.replicas[partition]
-        kept = [broker for broker in before[before != NONE].tolist() if broker not in goal.leaving]
-        possible = min(len(left), int((before != NONE).sum()))
+        kept = [broker for broker in before[before != NO_BROKER].tolist() if broker not in goal.leaving]
+        possible = min(len(left), int((before != NO_BROKER).sum()))
         taken = racks_of(arrays, after)
         assert taken >= min(racks_of(arrays, before), possible, len(set(arrays.racks[kept].tolist())) + 1) or not kept
 
@@ -76,7 +76,7 @@ def check_racks(arrays: ClusterArrays, goal: Goal, plan: ReplicaPlan) -> None:
 @given(arrays=clusters(), name=GOALS, broker=st.integers(0, 8), repairs=st.booleans())
 def test_S2_plans_are_valid_and_racks_are_kept(arrays, name, broker, repairs) -> None:
     goal = goal_of(name, arrays, broker)
-    assume(not goal.leaving or (arrays.replicas != NONE).sum(axis=1).max() < arrays.broker_count)
+    assume(not goal.leaving or (arrays.replicas != NO_BROKER).sum(axis=1).max() < arrays.broker_count)
     plan = plan_replicas(arrays, goal, PlanOptions(repairs_racks=repairs))
     check_valid(arrays, goal, plan)
     check_racks(arrays, goal, plan)
@@ -88,7 +88,7 @@ def test_S2_plans_are_valid_and_racks_are_kept(arrays, name, broker, repairs) ->
 @QUICK
 @given(arrays=clusters(), name=st.sampled_from(["replace", "remove"]), broker=st.integers(0, 8))
 def test_S2_replacing_and_removing_move_exactly_what_they_must(arrays, name, broker) -> None:
-    assume((arrays.replicas != NONE).sum(axis=1).max() < arrays.broker_count)
+    assume((arrays.replicas != NO_BROKER).sum(axis=1).max() < arrays.broker_count)
     goal = goal_of(name, arrays, broker)
     plan = plan_replicas(arrays, goal)
     (leaving,) = goal.leaving
@@ -107,7 +107,7 @@ def test_S2_balance_never_gets_worse(arrays, name, broker) -> None:
         return float(np.maximum(values - max(np.ceil(share), share * (1 + tolerance)), 0).sum())
 
     assert outside(plan.after.replicas) <= outside(plan.before.replicas)
-    assert plan.bound.moves <= (arrays.replicas != NONE).sum()
+    assert plan.bound.moves <= (arrays.replicas != NO_BROKER).sum()
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_S2_balance_never_gets_worse(arrays, name, broker) -> None:
     arrays=clusters(), name=GOALS, broker=st.integers(0, 8), per_broker=st.integers(1, 5), per_wave=st.integers(1, 9)
 )
 def test_S2_waves_never_exceed_their_limits(arrays, name, broker, per_broker, per_wave) -> None:
-    assume((arrays.replicas != NONE).sum(axis=1).max() < arrays.broker_count)
+    assume((arrays.replicas != NO_BROKER).sum(axis=1).max() < arrays.broker_count)
     options = PlanOptions(
         partitions_per_broker=per_broker, partitions_per_wave=per_wave, throttle_bytes_per_s=10e6, wave_s=100
     )

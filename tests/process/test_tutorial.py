@@ -17,7 +17,7 @@ import pytest
 from tierfetch.cli.processes import poll
 from tierfetch.tests.process.test_cluster_command import free_range
 
-pytestmark = [pytest.mark.plaintext, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.plaintext, pytest.mark.timeout(300)]
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NODES = 6

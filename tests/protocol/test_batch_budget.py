@@ -12,7 +12,7 @@ from tierfetch.log.cleaner.core.offset_map import OffsetMap
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.net import batch_reading
 from tierfetch.protocol.net.batch_reading import AT_ONCE_BYTES, FREE_RECORDS, reading_batch
-from tierfetch.protocol.net.pace import SLICE_ELEMENTS
+from tierfetch.protocol.net.pacing import SLICE_ELEMENTS
 from tierfetch.protocol.records import (
     Compression,
     Record,

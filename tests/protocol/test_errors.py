@@ -19,7 +19,7 @@ from tierfetch.protocol.errors import (
     OperatorError,
     PeerError,
     RetriableError,
-    describe,
+    describe_error,
 )
 from tierfetch.tests.test_tidy import ROOT, sources
 
@@ -123,8 +123,8 @@ def test_what_does_not(error: Exception) -> None:
 
 
 def test_an_error_without_a_message_is_described_by_its_class() -> None:
-    assert describe(TimeoutError()) == "TimeoutError"
-    assert describe(KafkaError(ErrorCode.not_controller, "ask 2")) == "NOT_CONTROLLER: ask 2"
+    assert describe_error(TimeoutError()) == "TimeoutError"
+    assert describe_error(KafkaError(ErrorCode.not_controller, "ask 2")) == "NOT_CONTROLLER: ask 2"
 
 
 def test_kio_imports_no_hypothesis_and_a_test_still_can() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tierfetch.controller.records import decode_record
 from tierfetch.protocol.fetch.messages import SnapshotId
-from tierfetch.protocol.net.pace import ELEMENTS_PER_ITERATION
+from tierfetch.protocol.net.pacing import ELEMENTS_PER_ITERATION
 from tierfetch.protocol.wire.stepping import Steps
 from tierfetch.quorum.core.effects import AppendRecords, ControlBatch, KRaftVersionRecord, VotersRecord
 from tierfetch.quorum.core.state import LeaderAndEpoch

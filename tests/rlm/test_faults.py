@@ -294,8 +294,11 @@ async def test_R1_a_tier_that_goes_away_later_is_warned_of_once_for_each_outage(
         await broker.fill(1)
         await until(lambda: len(copies_failed()) >= 4)
         assert copies_failed().count(logging.WARNING) == 1
+        assert list(broker.manager.errors()) == [PARTITION.topic_partition]
+        assert "copy: " in broker.manager.errors()[PARTITION.topic_partition]
         broker.storage.faults = None
         await until(lambda: broker.manager.copy_lag(PARTITION).segments == 0)
+        await until(lambda: not broker.manager.errors())
     await broker.close()
 
 

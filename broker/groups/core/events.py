@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ....protocol.errors import ErrorCode
+from ....protocol import ErrorCode
 from .records import GroupValue
 
 Token = object

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ....protocol.errors import ErrorCode
+from ....protocol import ErrorCode
 from .events import (
     UNKNOWN_MEMBER_ID,
     Effect,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Self
 
-from ....protocol.errors import ErrorCode
-from ....protocol.wire.primitives import MalformedMessageError, Reader
+from ....protocol import ErrorCode
+from ....protocol.wire import MalformedMessageError, Reader
 from .events import (
     NO_GENERATION,
     UNKNOWN_MEMBER_ID,

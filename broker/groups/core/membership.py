@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from ....protocol.errors import ErrorCode
+from ....protocol import ErrorCode
 from .events import MemberIdentity, Token, protocol_bytes, record_bytes
 from .records import MemberValue
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Final
 
-from ....protocol.errors import ErrorCode
+from ....protocol import ErrorCode
 from .events import Join
 from .membership import RECORD_MEMBER_BYTES
 

@@ -8,7 +8,7 @@ rebalance timeout of its members, and so does the time from a JoinGroup's answer
 
 from __future__ import annotations
 
-from ....protocol.errors import ErrorCode
+from ....protocol import ErrorCode
 from .events import Stored, Sync, Synced
 from .group_state import Assignments, GroupBase, GroupState, Rebalance, Replacement, refused
 

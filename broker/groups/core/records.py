@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from ....protocol.errors import CorruptRecordError
-from ....protocol.wire.primitives import MalformedMessageError, Reader, Writer
+from ....protocol import CorruptRecordError
+from ....protocol.wire import MalformedMessageError, Reader, Writer
 
 NO_TIMESTAMP: Final = -1
 NO_LEADER_EPOCH: Final = -1

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ....protocol.errors import ErrorCode
-from ....protocol.topics import TopicPartition
+from ....protocol import ErrorCode, TopicPartition
 from .events import MemberIdentity, Now
 from .group import Group
 from .group_state import GroupSettings, GroupState

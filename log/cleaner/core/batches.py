@@ -26,9 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ....protocol.records import BatchHeader, SkimmedRecord
-from ....protocol.records.compacted import delete_horizon_of, empty_batch
-from ....protocol.records.control import ControlType, control_type
+from ....protocol.records import BatchHeader, ControlType, SkimmedRecord, control_type, delete_horizon_of, empty_batch
 from ...core.index import AbortedTransaction
 from ...core.producer_state import ProducerStateEntry
 from .offset_map import OffsetMap

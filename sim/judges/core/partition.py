@@ -22,8 +22,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from ....log.core import EpochEntry
-from ....protocol import TopicIdPartition
-from ....protocol.values import value
+from ....protocol import TopicIdPartition, value
 
 
 class InvariantViolationError(AssertionError):

@@ -24,8 +24,7 @@ from itertools import pairwise
 
 from ....log.core import EpochEntry
 from ....protocol import CorruptRecordError
-from ....protocol.records import BatchHeader, iter_batches, iter_records
-from ....protocol.records.control import ControlType, control_type
+from ....protocol.records import BatchHeader, ControlType, control_type, iter_batches, iter_records
 from .acknowledged_writes import Anomaly
 from .partition import epoch_at, first_difference
 

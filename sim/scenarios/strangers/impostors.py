@@ -20,7 +20,7 @@ from ....protocol.messages.brokers import (
     BrokerRegistrationRequestFeature,
     BrokerRegistrationRequestListener,
 )
-from ....protocol.net.client import Address, KafkaClient
+from ....protocol.net import Address, KafkaClient
 from ...judges.core.truth import ClusterTruth
 from ..controllers import CLUSTER_ID, CONTROLLER_PORT
 

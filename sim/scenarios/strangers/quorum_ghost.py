@@ -16,8 +16,8 @@ from random import Random
 from typing import Any, Final
 
 from ....protocol import CLUSTER_METADATA_TOPIC, OUTSIDE
-from ....protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
-from ....protocol.messages.base import Request
+from ....protocol.fetch import FetchPartition, FetchRequest, FetchTopic
+from ....protocol.messages import Request
 from ....protocol.messages.quorum import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochRequestPartitionData,
@@ -38,7 +38,7 @@ from ....protocol.messages.quorum import (
     VoteRequestPartitionData,
     VoteRequestTopicData,
 )
-from ....protocol.net.client import Address, KafkaClient
+from ....protocol.net import Address, KafkaClient
 from ..controllers import CONTROLLER_PORT
 
 HOST: Final = "stranger"

@@ -15,9 +15,9 @@ from typing import Final
 from ....broker import Broker
 from ....broker.cluster import ClusterImage
 from ....protocol import OUTSIDE, TopicPartition
-from ....protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
+from ....protocol.fetch import FetchPartition, FetchRequest, FetchTopic
 from ....protocol.messages.brokers import BrokerHeartbeatRequest
-from ....protocol.net.client import Address, KafkaClient
+from ....protocol.net import Address, KafkaClient
 from ...judges.core.events import MetadataChanged, Observed
 from ..controllers import CONTROLLER_PORT
 

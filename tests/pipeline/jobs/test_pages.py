@@ -6,7 +6,7 @@ import re
 
 from tierfetch.pipeline.jobs.audit_page import MEANINGS, audit_page
 from tierfetch.pipeline.jobs.audit_report import AuditedPartition, AuditedSegment, AuditFinding, TierAudit
-from tierfetch.pipeline.jobs.page import moment, table
+from tierfetch.pipeline.pages import moment, table
 from tierfetch.remote.core import FindingKind
 
 

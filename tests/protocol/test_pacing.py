@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tierfetch.protocol.net.pace import ELEMENTS_PER_ITERATION, SLICE_ELEMENTS, Slices, exhausted, pace
+from tierfetch.protocol.net.pacing import ELEMENTS_PER_ITERATION, SLICE_ELEMENTS, Slices, exhausted, pace
 from tierfetch.protocol.wire.stepping import Steps
 
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
-from .pace import pace
+from .pacing import pace
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from tierfetch.protocol.net.for_each import for_each
-from tierfetch.protocol.net.pace import ELEMENTS_PER_ITERATION
+from tierfetch.protocol.net.fan_out import for_each
+from tierfetch.protocol.net.pacing import ELEMENTS_PER_ITERATION
 
 pytestmark = pytest.mark.virtual_time
 

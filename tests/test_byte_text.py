@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tierfetch.byte_text import rate, size
 from tierfetch.model.units import parse_bytes
-from tierfetch.protocol.byte_text import rate, size
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""What an operator probably meant by a config that the cluster does not know.
+
+The guess is the tool's and not the controller's: it takes a third of a millisecond, which a request with thousands of
+unknown keys could multiply on the event loop. So it helps with any cluster. A key that Apache Kafka knows and tierfetch
+does not is refused by the cluster or by nobody, never here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from ...log.core import TOPIC_CONFIG_TYPES
+from ...protocol import ErrorCode, KafkaError
+from ...protocol.wire import ResourceType
+
+CUTOFF: Final = 0.8
+"""The similarity from which on a key is named, as for the keys of a broker's file."""
+LENGTH_MAX: Final = 200
+"""A longer key is no slip of the pen, and would be compared for long."""
+
+
+@contextmanager
+def suggesting_keys(resource_type: int, keys: Iterable[str]) -> Iterator[None]:
+    """Add to an INVALID_CONFIG of this block what the first unknown one of these keys may have been meant for."""
+    try:
+        yield
+    except KafkaError as error:
+        if error.code is not ErrorCode.invalid_config:
+            raise
+        raise KafkaError(error.code, f"{error.message}{_guess(resource_type, keys)}") from None
+
+
+def near_key(keys: Iterable[str], known: Collection[str], offered: Collection[str]) -> str | None:
+    """Return the offered key that is nearest to the first unknown one, None if all are known or none is near."""
+    for key in keys:
+        if key not in known and len(key) <= LENGTH_MAX:
+            if key.removeprefix("log.") in offered:  # a broker's name of a topic's config
+                return key.removeprefix("log.")
+            found = difflib.get_close_matches(key, sorted(offered), n=1, cutoff=CUTOFF)
+            if found:
+                return found[0]
+    return None
+
+
+def _guess(resource_type: int, keys: Iterable[str]) -> str:
+    if resource_type == ResourceType.TOPIC:
+        near = near_key(keys, TOPIC_CONFIG_TYPES, TOPIC_CONFIG_TYPES)
+    else:
+        from ...broker.config import DYNAMIC_KEYS, KEYS
+
+        near = near_key(keys, KEYS | DYNAMIC_KEYS, DYNAMIC_KEYS)
+    return "" if near is None else f"; did you mean {near!r}?"
