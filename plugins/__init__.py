@@ -18,12 +18,13 @@ from ..doors import lazy_door
 
 if TYPE_CHECKING:
     from .layout import LOG_SUFFIX, partition_directory, partition_of, segment_key, segment_keys
-    from .object_storage import ObjectRemoteStorage, ObjectStore, StorageConfig
+    from .object_storage import ObjectRemoteStorage, ObjectStore, ObjectTooLargeError, StorageConfig
 
 __all__ = [
     "LOG_SUFFIX",
     "ObjectRemoteStorage",
     "ObjectStore",
+    "ObjectTooLargeError",
     "StorageConfig",
     "partition_directory",
     "partition_of",
@@ -38,6 +39,7 @@ if not TYPE_CHECKING:
             "LOG_SUFFIX": "layout",
             "ObjectRemoteStorage": "object_storage",
             "ObjectStore": "object_storage",
+            "ObjectTooLargeError": "object_storage",
             "StorageConfig": "object_storage",
             "partition_directory": "layout",
             "partition_of": "layout",

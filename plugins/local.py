@@ -30,7 +30,7 @@ from ..remote import (
     SegmentSource,
 )
 from .layout import object_name
-from .object_storage import ObjectRemoteStorage, StorageConfig, try_to_clean_up
+from .object_storage import ObjectRemoteStorage, ObjectTooLargeError, StorageConfig, try_to_clean_up
 from .threads import Abandoned, BlockingCalls
 
 T = TypeVar("T")
@@ -116,6 +116,9 @@ class DirectoryObjectStore:
         """All of it on one thread, at once: an index is smaller than the way there and back costs."""
         return await self._call(key, lambda: _content(f"{self._root}/{key}", start, end))
 
+    async def get_whole(self, key: str, size_max: int) -> bytes:
+        return await self._call(key, lambda: _whole(f"{self._root}/{key}", key, size_max))
+
     async def get_many(self, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
         first = ranges[0].key if ranges else "none"
         return await self._call(first, lambda: _contents(f"{self._root}/", ranges))
@@ -198,6 +201,14 @@ def _content(path: str, start: int, end: int | None) -> bytes:
     with open(path, "rb") as file:
         file.seek(start)
         return file.read(-1 if end is None else end - start)
+
+
+def _whole(path: str, key: str, size_max: int) -> bytes:
+    with open(path, "rb") as file:
+        size_bytes = os.fstat(file.fileno()).st_size
+        if size_bytes > size_max:
+            raise ObjectTooLargeError(key, size_bytes, size_max)
+        return file.read(size_bytes)
 
 
 def _contents(root: str, ranges: Sequence[ObjectRange]) -> list[bytes | None]:

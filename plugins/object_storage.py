@@ -5,7 +5,7 @@
     delete   `.log` first, then the rest, then what an abandoned attempt left; absent objects are no error
 
 Every call has a deadline: `request_timeout_ms`, and for a copy the time its size takes at `copy_min_bytes_per_second`
-on top; cleaning up after one that failed gets `CLEAN_UP_S_MAX` more. A plugin is an `ObjectStore` (seven calls) and a
+on top; cleaning up after one that failed gets `CLEAN_UP_S_MAX` more. A plugin is an `ObjectStore` (eight calls) and a
 configuration.
 """
 
@@ -31,6 +31,8 @@ from ..remote import (
     RemoteStorageError,
     RemoteStorageTimeoutError,
     SegmentSource,
+    check_index_size,
+    index_size_max,
 )
 from ..remote.core import RemoteLogSegmentMetadata
 from .layout import (
@@ -68,6 +70,14 @@ class StorageConfig(PluginConfig):
     )
 
 
+class ObjectTooLargeError(RemoteStorageCorruptError):
+    """The object is larger than what its reader can use."""
+
+    def __init__(self, key: str, size_bytes: int, size_max: int) -> None:
+        super().__init__(f"{key}: {size_bytes} bytes, at most {size_max} are expected")
+        self.size_bytes = size_bytes
+
+
 class ObjectStore(Protocol):
     """Named objects. Errors are `RemoteStorageError`s; a key that is absent raises RemoteResourceNotFoundError in
     `get`.
@@ -80,6 +90,9 @@ class ObjectStore(Protocol):
 
     async def get(self, key: str, start: int, end: int | None) -> bytes:
         """Bytes [start, end), cut at the object's end; None is the end."""
+
+    async def get_whole(self, key: str, size_max: int) -> bytes:
+        """All of the object. ObjectTooLargeError, before it is in memory, where it has more than `size_max` bytes."""
 
     async def size(self, key: str) -> int | None: ...
 
@@ -160,7 +173,11 @@ class ObjectRemoteStorage:
     async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
         key = segment_key(metadata, index_type)
         async with deadline(f"fetch of {key}", self._timeout_s):
-            return await self._store.get(key, 0, None)
+            try:
+                return await self._store.get_whole(key, index_size_max(metadata, index_type))
+            except ObjectTooLargeError as error:
+                check_index_size(metadata, index_type, error.size_bytes)
+                raise
 
     async def log_segment_size(self, metadata: RemoteLogSegmentMetadata) -> int | None:
         key = segment_key(metadata, None)

@@ -20,7 +20,7 @@ import base64
 import hashlib
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, TypeVar
 
@@ -36,12 +36,18 @@ from ..remote import (
     RemoteStorageRefusedError,
     SegmentSource,
 )
-from .object_storage import ObjectRemoteStorage, StorageConfig, refuse_credentials, try_to_clean_up
+from .object_storage import (
+    ObjectRemoteStorage,
+    ObjectTooLargeError,
+    StorageConfig,
+    refuse_credentials,
+    try_to_clean_up,
+)
 from .threads import AbandonedError, BlockingCalls
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
-    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef, GetObjectOutputTypeDef
 
 T = TypeVar("T")
 
@@ -266,16 +272,28 @@ class S3ObjectStore:
         def fetch() -> bytes:
             full_key = self._prefix + key
             if start == 0 and end is None:
-                if self._has_checksums:
-                    answer = self._client.get_object(Bucket=self._bucket, Key=full_key, ChecksumMode="ENABLED")
-                else:
-                    answer = self._client.get_object(Bucket=self._bucket, Key=full_key)
-            else:
-                last = "" if end is None else end - 1
-                answer = self._client.get_object(Bucket=self._bucket, Key=full_key, Range=f"bytes={start}-{last}")
+                return self._get_object(full_key)["Body"].read()
+            last = "" if end is None else end - 1
+            answer = self._client.get_object(Bucket=self._bucket, Key=full_key, Range=f"bytes={start}-{last}")
             return answer["Body"].read()
 
         return await self._call(key, fetch)
+
+    async def get_whole(self, key: str, size_max: int) -> bytes:
+        def fetch() -> bytes:
+            answer = self._get_object(self._prefix + key)
+            with closing(answer["Body"]) as body:
+                if answer["ContentLength"] > size_max:
+                    raise ObjectTooLargeError(key, answer["ContentLength"], size_max)
+                return body.read()
+
+        return await self._call(key, fetch)
+
+    def _get_object(self, full_key: str) -> GetObjectOutputTypeDef:
+        """Ask for the whole object, whose checksum is then checked while it is read."""
+        if self._has_checksums:
+            return self._client.get_object(Bucket=self._bucket, Key=full_key, ChecksumMode="ENABLED")
+        return self._client.get_object(Bucket=self._bucket, Key=full_key)
 
     async def size(self, key: str) -> int | None:
         def head() -> int:

@@ -15,6 +15,7 @@ snapshot_files  keeps ledger snapshots as files of one broker.
 snapshot_cutter cuts ledger snapshots, and decides whether one may be used.
 ledger_book     keeps the ledgers of the partitions that one broker follows.
 index_cache     caches remote indexes on local disk.
+index_bound     says how large an index of a segment may be.
 index_proof     checks the entries of an index against its log.
 batches         finds batches in bytes that came from the tier.
 segment_scan    reads a segment's whole log where one of its small objects is lost.
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from .backoff import Backoff
     from .batches import Found, ReadOn, find_batch, whole_batches
     from .contents import check_contents
+    from .index_bound import check_index_size, index_size_max
     from .index_cache import RemoteIndexCache
     from .index_proof import WrongIndexError, check_offset_entry, has_time_entry
     from .ledger_book import partition_of
@@ -120,6 +122,7 @@ __all__ = [
     "audit_ledger",
     "audit_survey",
     "check_contents",
+    "check_index_size",
     "check_lineage",
     "check_offset_entry",
     "confirmed_report",
@@ -128,6 +131,7 @@ __all__ = [
     "find_batch",
     "gather_limited",
     "has_time_entry",
+    "index_size_max",
     "load_remote_log_metadata",
     "load_remote_storage",
     "look_at_tier",
@@ -160,6 +164,7 @@ if not TYPE_CHECKING:
             "audit_ledger": "audit",
             "audit_survey": "audit",
             "check_contents": "contents",
+            "check_index_size": "index_bound",
             "check_lineage": "audit",
             "check_offset_entry": "index_proof",
             "confirmed_report": "audit",
@@ -168,6 +173,7 @@ if not TYPE_CHECKING:
             "find_batch": "batches",
             "gather_limited": "survey",
             "has_time_entry": "index_proof",
+            "index_size_max": "index_bound",
             "load_remote_log_metadata": "registry",
             "load_remote_storage": "registry",
             "look_at_tier": "look",

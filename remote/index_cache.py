@@ -47,6 +47,7 @@ from ..protocol.records import BATCH_HEADER_SIZE
 from .aborts import fetch_transaction_index, first_open_offset, has_abort_marker
 from .core.byte_lru import ByteLru
 from .core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from .index_bound import check_index_size
 from .segment_scan import scanned_indexes
 from .storage import (
     IndexType,
@@ -66,8 +67,6 @@ OPEN_OFFSETS_MAX: Final = 4096
 REPAIR_AGAIN_S: Final = 60.0
 """How long a log that could not be read to build an index is left alone, however often consumers ask."""
 DISTRUSTED_MAX: Final = 4096
-PREALLOCATED_BYTES: Final = 10 << 20
-"""Kafka's default for `segment.index.bytes`: an index that was not trimmed has zeros up to there."""
 CHECK_SLOTS: Final = 4096
 """The number of entries that are looked at without giving others their turn: some milliseconds."""
 FILE_BYTES_MIN: Final = 4096
@@ -260,8 +259,8 @@ class RemoteIndexCache:
             )
             return await self._rebuild(metadata, index_type, why)
         if index_type is IndexType.TRANSACTION:
-            data = await fetch_transaction_index(metadata, self._storage)
             try:
+                data = await fetch_transaction_index(metadata, self._storage)
                 return await _decode(metadata, index_type, data, is_checked=False), data
             except RemoteStorageCorruptError as error:
                 return await self._without_aborts(metadata, error)
@@ -396,8 +395,7 @@ def _decode_unchecked(metadata: RemoteLogSegmentMetadata, index_type: IndexType,
     """CorruptFileError where the size or the last entry shows that it is not this segment's."""
     # An entry stands for a batch at least: what has more of them is not worth a look at each.
     entries_max = metadata.segment_size_in_bytes // BATCH_HEADER_SIZE + 1
-    if len(data) > max(PREALLOCATED_BYTES, entries_max * TransactionIndex.ENTRY_BYTES):
-        raise CorruptFileError(f"{name}: {len(data)} bytes, for a log of {metadata.segment_size_in_bytes}")
+    check_index_size(metadata, index_type, len(data))
     index: Index
     last_offset = metadata.start_offset
     if index_type is IndexType.TRANSACTION:

@@ -99,7 +99,9 @@ class RemoteStorageManager(Protocol):
         """Bytes [start, end) of the `.log`, cut at its end. RemoteResourceNotFoundError if it is absent."""
 
     async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
-        """The whole index. RemoteResourceNotFoundError if absent."""
+        """The whole index. RemoteResourceNotFoundError if absent; RemoteStorageCorruptError if it is larger than one of
+        this segment can be (`index_bound`), best before it is in memory.
+        """
 
     async def log_segment_size(self, metadata: RemoteLogSegmentMetadata) -> int | None:
         """Size of the stored `.log` as the store states it (one cheap call), None if it is absent."""

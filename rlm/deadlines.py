@@ -1,7 +1,7 @@
 """Deadlines around everything remote: a plugin that hangs costs one call, never a partition.
 
 Plugins keep deadlines of their own; these here are the watchdog behind them. What runs out of time ends as the error
-that its caller retries anyway.
+that its caller retries anyway. An index that is too large for its segment is not passed on.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..remote import (
     RemoteObject,
     RemoteStorageManager,
     RemoteStorageTimeoutError,
+    check_index_size,
 )
 from ..remote.core import (
     RemoteLogSegmentId,
@@ -60,7 +61,9 @@ class WatchedStorage:
 
     async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
         async with _storage_deadline(f"fetch of {index_type.value} of {metadata.segment_id}", self._timeout_ms):
-            return await self._storage.fetch_index(metadata, index_type)
+            data = await self._storage.fetch_index(metadata, index_type)
+        check_index_size(metadata, index_type, len(data))
+        return data
 
     async def log_segment_size(self, metadata: RemoteLogSegmentMetadata) -> int | None:
         async with _storage_deadline(f"size of {metadata.segment_id}", self._timeout_ms):

@@ -32,8 +32,10 @@ from tierfetch.remote import (
     ReadsObjects,
     RemoteObject,
     RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
     RemoteStorageError,
     RemoteStorageManager,
+    index_size_max,
 )
 from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.testing.blocking import watched
@@ -146,6 +148,18 @@ class RemoteStorageConformance:
         await storage.copy_log_segment_data(metadata, data)
         for kind, source in data.indexes.items():
             assert await storage.fetch_index(metadata, kind) == await source.read(0, source.size), kind
+
+    async def test_an_index_larger_than_its_segment_can_have_is_refused(self, storage: RemoteStorageManager) -> None:
+        """Whatever lies there: nobody's memory is filled with it, and its reader goes on as for a lost index."""
+        metadata = make_metadata(3)
+        data = make_data(b"abc", transactions=b"")
+        size = index_size_max(metadata, IndexType.LEADER_EPOCH) + 1
+        indexes = {**data.indexes, IndexType.LEADER_EPOCH: BytesSource(bytes(size))}
+        await storage.copy_log_segment_data(metadata, LogSegmentData(data.log, indexes))
+        expected = f"leader_epoch_checkpoint of segment .*: {size} bytes, where .* has at most {size - 1}"
+        with pytest.raises(RemoteStorageCorruptError, match=expected):
+            await storage.fetch_index(metadata, IndexType.LEADER_EPOCH)
+        assert await storage.fetch_index(metadata, IndexType.TRANSACTION) == b""
 
     async def test_absent_transaction_index_is_not_found(self, storage: RemoteStorageManager) -> None:
         metadata = make_metadata(3)

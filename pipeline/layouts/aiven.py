@@ -28,6 +28,7 @@ from ...remote import (
     RemoteStorageCorruptError,
     RemoteStorageManager,
     Sighting,
+    check_index_size,
     gather_limited,
 )
 from ...remote.core import Finding, FindingKind, RemoteLogSegmentId, RemoteLogSegmentMetadata
@@ -112,6 +113,7 @@ class AivenLayout:
             raise RemoteResourceNotFoundError(f"{key}: the segment has no {index_type.value}")
         if not wanted.size:
             return b""
+        check_index_size(metadata, index_type, wanted.size)
         data = await self._objects.read_object(key, wanted.position, wanted.position + wanted.size)
         if len(data) != wanted.size:
             raise RemoteStorageCorruptError(f"{key}: {index_type.value}: {len(data)} bytes instead of {wanted.size}")

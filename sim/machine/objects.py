@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from ...plugins import ObjectRemoteStorage, StorageConfig
+from ...plugins import ObjectRemoteStorage, ObjectTooLargeError, StorageConfig
 from ...remote import (
     IndexType,
     RemoteResourceNotFoundError,
@@ -232,6 +232,12 @@ class _Way:
         ):
             return found
         return self._corrupted(found)
+
+    async def get_whole(self, key: str, size_max: int) -> bytes:
+        size_bytes = len(self._store.objects.get(key, b""))
+        if size_bytes > size_max:
+            raise ObjectTooLargeError(key, size_bytes, size_max)
+        return await self.get(key, 0, None)
 
     async def size(self, key: str) -> int | None:
         await self._begin("size")

@@ -23,6 +23,7 @@ from tierfetch.remote import (
     RemoteResourceNotFoundError,
     RemoteStorageError,
     RemoteStorageTimeoutError,
+    check_index_size,
 )
 from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.tests.fakes.faults import FailNth
@@ -62,7 +63,9 @@ class MemoryRemoteStorage:
     async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
         operation = f"fetch_index {index_type.value}"
         await self._enter(operation, metadata)
-        return self.tamper(operation, self._object(metadata, index_type))
+        data = self.tamper(operation, self._object(metadata, index_type))
+        check_index_size(metadata, index_type, len(data))
+        return data
 
     async def log_segment_size(self, metadata: RemoteLogSegmentMetadata) -> int | None:
         await self._enter("log_segment_size", metadata)

@@ -233,6 +233,16 @@ async def test_absent_segment_is_an_error_each_time() -> None:
 BATCHES = [bytes(data_batch(base_offset=100 + n, timestamp_ms=1_000 + n, value=1_000 * b"v")) for n in range(20)]
 
 
+async def test_R4_an_index_too_large_for_its_segment_is_built_from_the_log() -> None:
+    tier, metadata = tier_of_log(*BATCHES)
+    for index_type in (IndexType.OFFSET, IndexType.TRANSACTION):
+        tier.objects[metadata.segment_id, index_type] = bytes((10 << 20) + 1)
+    cache = await open_cache(tier)
+    assert [entry.offset for entry in await cache.offset_index(metadata)] == [104, 108, 112, 116]
+    assert list(await cache.transaction_index(metadata)) == []
+    assert cache.rebuilt == 2
+
+
 @pytest.mark.parametrize("left", [None, b"", b"not an index"])
 async def test_R4_an_offset_or_time_index_that_was_lost_is_built_from_the_log(
     left: bytes | None, caplog: pytest.LogCaptureFixture
@@ -569,7 +579,7 @@ async def test_R4_more_entries_than_the_log_can_have_are_not_looked_at(
 async def test_R4_what_is_larger_than_any_index_of_the_log_is_not_decoded() -> None:
     metadata = segment(1, 0, 99)
     tier = MemoryRemoteStorage()
-    tier.put(metadata, b"log", {IndexType.OFFSET: bytes(index_cache.PREALLOCATED_BYTES + 1)})
+    tier.put(metadata, b"log", {IndexType.OFFSET: bytes((10 << 20) + 1)})
     cache = await open_cache(tier)
-    with pytest.raises(RemoteStorageCorruptError, match="10485761 bytes, for a log of 1000"):
+    with pytest.raises(RemoteStorageCorruptError, match="10485761 bytes, where a segment of 1000 bytes"):
         await cache.offset_index(metadata)

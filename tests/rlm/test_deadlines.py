@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tierfetch.remote import IndexType, RemoteLogMetadataError, RemoteStorageTimeoutError
-from tierfetch.remote.core import RemoteLogSegmentState, RemotePartitionDeleteState
+from tierfetch.remote import IndexType, RemoteLogMetadataError, RemoteStorageCorruptError, RemoteStorageTimeoutError
+from tierfetch.remote.core import RemoteLogSegmentMetadata, RemoteLogSegmentState, RemotePartitionDeleteState
 from tierfetch.rlm.core.view import CopyDeadline
 from tierfetch.rlm.deadlines import MetadataWriter, WatchedStorage
 from tierfetch.testing.remote_storage import RemoteStorageConformance, make_data
@@ -64,6 +64,20 @@ def test_deadline_of_an_upload_grows_with_its_size() -> None:
     deadline = CopyDeadline(base_ms=30_000, min_bytes_per_second=1 << 20)
     assert deadline.of_size_ms(0) == 30_000
     assert deadline.of_size_ms(1 << 30) == 30_000 + 1024 * 1000
+
+
+class Unbounded(MemoryRemoteStorage):
+    """A plugin that takes whatever lies there."""
+
+    async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        return bytes((4 << 20) + 1)
+
+
+async def test_an_index_too_large_for_its_segment_is_not_passed_on() -> None:
+    with pytest.raises(
+        RemoteStorageCorruptError, match=r"leader_epoch_checkpoint of .*: 4194305 bytes, .* at most 4194304"
+    ):
+        await watched(Unbounded()).fetch_index(SEGMENT, IndexType.LEADER_EPOCH)
 
 
 class TestWatchedStorage(RemoteStorageConformance):

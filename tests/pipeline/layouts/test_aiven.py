@@ -26,7 +26,7 @@ from tierfetch.pipeline.planning.tier_splits import PlannedSplit, TierError
 from tierfetch.plugins.local import DirectoryObjectStore, LocalTieredStorage
 from tierfetch.protocol.records import Record
 from tierfetch.protocol.topics import TopicIdPartition, uuid_from_text
-from tierfetch.remote import IndexType, RemoteStorageError
+from tierfetch.remote import IndexType, RemoteStorageCorruptError, RemoteStorageError, index_bound
 from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.remote.survey import survey_partition
 from tierfetch.tests import samples
@@ -354,3 +354,15 @@ def test_a_data_key_and_a_chunk_that_java_encrypted() -> None:
     keys = KeyRing({"KEY1": (samples.TESTDATA / "aiven" / "private-key.pem").read_text()})
     chunk, aad = b64decode(made["chunk"]), b64decode(made["aad"])
     assert decrypt_chunk(chunk, keys.data_key(made["data_key"]), aad, "chunk") == made["plain"].encode()
+
+
+def test_an_index_larger_than_its_segment_can_have_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its size is only a claim of the manifest."""
+    written(tmp_path)
+    store = open_store(options_of(tmp_path, topics="s-none"), StoreRef(str(tmp_path), "aiven"))
+    (partition,) = WORKER.run(store.partitions(lambda _: True))
+    metadata = WORKER.run(store.sight(partition)).described[0]
+    monkeypatch.setattr(index_bound, "LEADER_EPOCH_BYTES_MAX", 3)
+    with pytest.raises(RemoteStorageCorruptError, match=r"leader_epoch_checkpoint of .* has at most 3"):
+        WORKER.run(store.fetch_index(metadata, IndexType.LEADER_EPOCH))
+    WORKER.run(store.close())
