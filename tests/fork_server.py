@@ -96,11 +96,12 @@ class ForkServer:
         self._requests: socket.socket | None = None
 
     def spawn(self, command: Sequence[str], output: Path) -> Child:
-        """Start a program of ours; any other is executed."""
-        if list(command[: len(PROGRAM)]) != PROGRAM:
-            return execute(command, output)
+        """Start a program of ours; any other is executed, and where the interpreter itself would be another."""
         if self._requests is None:
+            self._interpreter = _interpreter()
             self._requests = self._start()
+        if list(command[: len(PROGRAM)]) != PROGRAM or _interpreter() != self._interpreter:
+            return execute(command, output)
         arguments = command[len(PROGRAM) :]
         request = {"arguments": arguments, "directory": str(output.parent), "environment": dict(os.environ)}
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -121,6 +122,11 @@ class ForkServer:
                 command, stdin=subprocess.DEVNULL, pass_fds=[its.fileno()], start_new_session=True
             )
         return mine
+
+
+def _interpreter() -> dict[str, str]:
+    """Return what an interpreter looks at when it starts: its path, its warnings, the seed of its hashes."""
+    return {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
 
 
 class _Server:

@@ -96,10 +96,14 @@ def test_it_is_asked_to_stop_by_a_signal(server: ForkServer, tmp_path: Path) -> 
     broker.send_signal(signal.SIGTERM)
 
 
-def test_other_programs_are_executed(server: ForkServer, tmp_path: Path) -> None:
+def test_other_programs_are_executed(server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child = server.spawn([sys.executable, "-c", "print(7)"], tmp_path / "log")
     assert child.wait(TIMEOUT_S) == 0
     assert (tmp_path / "log").read_text() == "7\n"
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    other = server.spawn([*PROGRAM, "--version"], tmp_path / "other")
+    assert not isinstance(other, ForkedChild)
+    assert other.wait(TIMEOUT_S) == 0
 
 
 def test_none_survives_the_process_that_started_it(tmp_path: Path) -> None:
