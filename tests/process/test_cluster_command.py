@@ -184,7 +184,10 @@ def check_operating(servers: str) -> None:
     assert "tierfetch.version" in refused(servers, "topics", "shrink", "grown", "--to", "3", "--yes")
     tierfetch(servers, "features", "set", "tierfetch.version", "1")
     tierfetch(servers, "topics", "shrink", "grown", "--to", "3", "--yes")
-    assert [row["partition"] for row in as_json(servers, "topics", "describe", "grown")] == [0, 1, 2]
+    # The controller has answered; the broker that is asked next may learn of it a moment later, as in Kafka.
+    for _ in poll(TIMEOUT_S, "the broker to have three partitions"):
+        if [row["partition"] for row in as_json(servers, "topics", "describe", "grown")] == [0, 1, 2]:
+            break
     assert "partition" in tierfetch(servers, "topics", "describe", "grown")
     tierfetch(servers, "topics", "grow", "grown", "--to", "4")
     Librdkafka().produce(servers, "grown", VALUES, "none")
