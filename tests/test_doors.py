@@ -52,7 +52,9 @@ def doors() -> dict[tuple[str, ...], ast.Module]:
     return {package_of(path): tree for path, tree in trees().items() if path.name == "__init__.py"}
 
 
-ON_DEMAND = {package for package, tree in doors().items() if "lazy_door(" in ast.unparse(tree)}
+ON_DEMAND = {
+    package_of(path) for path in sources(tests=False) if path.name == "__init__.py" and "lazy_door(" in path.read_text()
+}
 
 
 def assigned(tree: ast.Module, name: str) -> list[str]:
