@@ -12,7 +12,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tierfetch.cli import processes
+from tierfetch.cli.local import processes
 from tierfetch.sim.machine.loop import make_loop
 from tierfetch.tests.distribution import BySlowTest, FailuresAtOnce, stage_of
 from tierfetch.tests.fork_server import ForkServer

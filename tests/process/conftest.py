@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tierfetch.cli.command_config import VARIABLE
-from tierfetch.cli.local_cluster import LocalCluster, TierSettings
-from tierfetch.cli.local_nodes import LocalNodes
-from tierfetch.cli.local_security import LocalSecurity
+from tierfetch.cli.local.cluster import LocalCluster, TierSettings
+from tierfetch.cli.local.nodes import LocalNodes
+from tierfetch.cli.local.security import LocalSecurity
 
 LOG_CHARACTERS = 10_000
 FAULT_SUITES = {"test_faults.py", "test_faulty_tier.py", "test_whole_cluster.py", "test_group_failover.py"}

@@ -19,9 +19,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tierfetch.cli.cluster import FIRST_CONTROLLER
-from tierfetch.cli.local_quorum import LocalQuorum
+from tierfetch.cli.local.processes import poll
+from tierfetch.cli.local.quorum import LocalQuorum
 from tierfetch.cli.main import cli
-from tierfetch.cli.processes import poll
 from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from tierfetch.tests.process.clients import Librdkafka
 

@@ -25,8 +25,8 @@ from confluent_kafka.admin import (
 )
 from cryptography import x509
 
-from tierfetch.cli.certificates import make_certificate
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.certificates import make_certificate
+from tierfetch.cli.local.processes import poll
 from tierfetch.tests.process.clients import create_topic
 from tierfetch.tests.process.secure_servers import SCRAM, SecureServers
 

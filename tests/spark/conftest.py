@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster, TierSettings
+from tierfetch.cli.local.cluster import LocalCluster, TierSettings
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
