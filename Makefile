@@ -7,8 +7,8 @@ UV     := $(shell command -v uv 2>/dev/null)
 DEMO_ARGS ?=
 # What CI runs of the processes on secured clusters; all of them: make test-secure SECURE=tests/process
 SECURE ?= $(patsubst %,tests/process/test_%.py,clients client_refusals groups combined quorum tier durability follower_fetch replacement thin_leaders record_commands data_commands)
-# One more than there are cores: tests of processes mostly wait.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 1))')
+# Two more than there are cores: tests of processes mostly wait.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 2))')
 SIM_SEEDS ?= 1000
 SIM_SECONDS ?= 300
 SIM_START ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9))')
@@ -102,8 +102,8 @@ simulate: install ## Fresh random seeds of the simulation (SIM_SEEDS, SIM_SECOND
 test-planted: install ## Each planted bug is found again at its known seed, or one of a few others (minutes)
 	$(BIN)/python -m pytest -q tests/sim -m planted --timeout 300 -n logical --maxprocesses 4
 
-test-exhaustive: install ## The quorum's core, every run of the largest bounds that fit (about 4 minutes)
-	$(BIN)/python -m pytest -q tests/quorum/model -m exhaustive --timeout 900 -n $(WORKERS)
+test-exhaustive: install ## The cores of quorum and controller, the widest searches that fit (about 5 minutes)
+	$(BIN)/python -m pytest -q tests/quorum tests/controller -m exhaustive --timeout 900 -n $(WORKERS)
 
 search-planted: install ## Look for the seed that finds each planted bug, known ones first; writes docs/planted-bugs.md
 	$(BIN)/python -m tierfetch.tests.sim.planted.search --again --jobs 2

@@ -16,7 +16,7 @@ import pytest
 
 from tierfetch.protocol.messages import MESSAGES
 
-from .test_tidy import ROOT, imported_from, sources
+from .test_tidy import ROOT, imported_from, parsed, sources
 
 DOORS = (
     "broker",
@@ -47,7 +47,7 @@ def package_of(path: Path) -> tuple[str, ...]:
 
 @cache
 def trees() -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_text()) for path in sources(tests=False)}
+    return {path: parsed(path) for path in sources(tests=False)}
 
 
 @cache

@@ -58,7 +58,7 @@ def suites(rng: Random) -> tuple[Suite, ...]:
         make("spark", 20 * 60, 90),
         make("secure", 20 * 60, 60),
         make("planted", 12 * 60, 70),
-        make("exhaustive", 12 * 60, 2),
+        make("exhaustive", 12 * 60, 30),
         simulate("simulate", 12 * 60, SIM_SEEDS=SEEDS, SIM_SECONDS=11 * 60, SIM_START=1),
         simulate(
             "fresh-seeds",
