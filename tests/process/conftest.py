@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -17,9 +18,9 @@ FAULT_SUITES = {"test_faults.py", "test_faulty_tier.py", "test_whole_cluster.py"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
+    here = f"{Path(__file__).parent}{os.sep}"
     for item in items:
-        if here in item.path.parents:
+        if str(item.path).startswith(here):
             item.add_marker(pytest.mark.process)
             item.add_marker(pytest.mark.slow)
             if item.path.name in FAULT_SUITES:

@@ -30,7 +30,7 @@ from tierfetch.cli.local.processes import poll
 from tierfetch.tests.process.clients import create_topic
 from tierfetch.tests.process.secure_servers import SCRAM, SecureServers
 
-pytestmark = [pytest.mark.plaintext, pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.secured, pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(180)]
 TIMEOUT_S = 30.0
 
 
