@@ -8,7 +8,6 @@ produce         appends one batch a partition and acknowledges it as `acks` dema
 fetch           answers Fetch: sessions, limits, and the wait for enough bytes.
 replica_selectors finds the replica selector that is configured.
 fetch_reads     reads each fetched partition: it asks the partition for a decision, then performs it.
-fetch_answers   makes a partition's answer from what was decided and read.
 fetch_standing  notes where a partition stands that has nothing to report, and whether it may rest.
 tier_reads      holds the reads of the tier that a Fetch has under way.
 offsets         answers ListOffsets and OffsetForLeaderEpoch.

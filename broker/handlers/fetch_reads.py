@@ -45,25 +45,28 @@ from ...fetcher.core import (
     Refuse,
     Serve,
 )
+from ...log.core import AbortedTransaction as LoggedTransaction
 from ...log.segment import LogSlice
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition
 from ...protocol.fetch import (
     LOCAL_LOG_START_UNKNOWN,
+    NO_READ_REPLICA,
     READ_COMMITTED,
+    AbortedTransaction,
     AskedPartition,
+    EpochEndOffset,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
 )
 from ...protocol.net import SLICE_ELEMENTS, TopicRights, pace
-from ...protocol.wire import LeaderIdAndEpoch, part_size
+from ...protocol.wire import LeaderIdAndEpoch, Part, part_size
 from ...rlm import RemoteRead
 from ..core.read_replicas import ReplicaSelector, select_leader
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import Leadership
 from ..replicas.partition import Partition
 from ..replicas.replication_throttles import Throttle
-from .fetch_answers import refused, served
 from .fetch_standing import Standing
 from .tier_reads import RemoteReads, TierRead, TierReads
 
@@ -75,6 +78,7 @@ _WRONG_BROKER: Final = frozenset(
     {ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch, ErrorCode.unknown_leader_epoch}
 )
 _REFUSALS: Final = (DivergingEpoch, Refuse)
+_WITH_OFFSETS: Final = frozenset({ErrorCode.offset_out_of_range, ErrorCode.offset_moved_to_tiered_storage})
 
 _log = logging.getLogger(__name__)
 
@@ -403,3 +407,45 @@ class FetchReads:
         self.must_answer = True
         with_aborted = self._isolation is FetchIsolation.TXN_COMMITTED
         return served(read.asked.wanted, read.view, found.records, found.aborted if with_aborted else None)
+
+
+# The answer of one partition, made from what was decided and read. No decision is taken here.
+
+
+def served(
+    wanted: FetchPartition,
+    view: LeaderView,
+    records: Part | None = b"",
+    aborted: Iterable[LoggedTransaction] | None = None,
+) -> FetchPartitionResponse:
+    """Return the answer with these records; `aborted` are the aborted transactions among them for `read_committed`."""
+    transactions = None
+    if aborted is not None:
+        transactions = tuple(AbortedTransaction(each.producer_id, each.first_offset) for each in aborted)
+    return FetchPartitionResponse(
+        wanted.partition,
+        ErrorCode.none,
+        view.high_watermark,
+        view.last_stable_offset,
+        view.log_start_offset,
+        transactions,
+        NO_READ_REPLICA,
+        records,
+    )
+
+
+def refused(
+    wanted: FetchPartition, view: LeaderView, decision: DivergingEpoch | Refuse
+) -> FetchPartitionResponse | ErrorCode:
+    """Return the answer of a refusal, or its error code if the answer has nothing else to say."""
+    if isinstance(decision, DivergingEpoch):
+        return replace(served(wanted, view), diverging_epoch=EpochEndOffset(decision.epoch, decision.end_offset))
+    # With the offsets: an empty follower chooses its start from them (KIP-405).
+    if decision.error in _WITH_OFFSETS:
+        return FetchPartitionResponse(
+            wanted.partition,
+            error_code=decision.error,
+            high_watermark=view.high_watermark,
+            log_start_offset=view.log_start_offset,
+        )
+    return decision.error
