@@ -6,9 +6,9 @@ STAMP  := $(VENV)/.installed
 UV     := $(shell command -v uv 2>/dev/null)
 DEMO_ARGS ?=
 # What CI runs of the processes on secured clusters; all of them: make test-secure SECURE=tests/process
-SECURE ?= $(patsubst %,tests/process/test_%.py,clients client_refusals groups combined quorum tier durability follower_fetch replacement thin_leaders record_commands data_commands)
-# One more than there are cores: tests of processes mostly wait.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 1))')
+SECURE ?= $(patsubst %,tests/process/test_%.py,clients client_refusals groups combined quorum tier durability follower_fetch replacement thin_leaders record_commands data_commands secure_cluster secure_demo security_page)
+# Two more than there are cores: tests of processes mostly wait.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 2))')
 SIM_SEEDS ?= 1000
 SIM_SECONDS ?= 300
 SIM_START ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9))')
@@ -58,8 +58,8 @@ ci: ## What CI runs: every suite below, what failed once more, one table at the 
 test-faults: install ## Brokers killed, frozen and starved while they serve (about 6 minutes)
 	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300
 
-test-secure: install ## Processes and clients again, on clusters with TLS, SASL and ACLs (about 4 minutes)
-	$(BIN)/python -m pytest -q $(SECURE) --secure --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+test-secure: install ## Processes and clients again, on clusters with TLS, SASL and ACLs (about 5 minutes)
+	$(BIN)/python -m pytest -q $(SECURE) --secure -m 'not faults' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-abuse: install ## Hostile clients at a broker and a controller, an honest one beside them (about 3 minutes)
 	$(BIN)/python -m pytest -q tests/abuse -m abuse --timeout 300 -s
@@ -102,8 +102,8 @@ simulate: install ## Fresh random seeds of the simulation (SIM_SEEDS, SIM_SECOND
 test-planted: install ## Each planted bug is found again at its known seed, or one of a few others (minutes)
 	$(BIN)/python -m pytest -q tests/sim -m planted --timeout 300 -n logical --maxprocesses 4
 
-test-exhaustive: install ## The quorum's core, every run of the largest bounds that fit (about 4 minutes)
-	$(BIN)/python -m pytest -q tests/quorum/model -m exhaustive --timeout 900 -n $(WORKERS)
+test-exhaustive: install ## The cores of quorum and controller, the widest searches that fit (about 5 minutes)
+	$(BIN)/python -m pytest -q tests/quorum tests/controller -m exhaustive --timeout 900 -n $(WORKERS)
 
 search-planted: install ## Look for the seed that finds each planted bug, known ones first; writes docs/planted-bugs.md
 	$(BIN)/python -m tierfetch.tests.sim.planted.search --again --jobs 2
@@ -124,6 +124,7 @@ docs: install ## The docs as a site, in build/site; a broken link fails it (seco
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 wheel: install ## The wheel in fresh environments: plain, and with each extra but spark (smoke_wheel --extra spark)
+	$(BIN)/python -m pytest -q -m packaging tests/test_release.py tests/test_extras.py tests/test_library.py
 	$(BIN)/python -m tierfetch.tests.smoke_wheel
 
 format: install ## Let ruff rewrite what it can

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tierfetch.broker import NodeEnvironment
-from tierfetch.cli.local_quorum import LocalQuorum
+from tierfetch.cli.local import LocalQuorum
 from tierfetch.log.disk import OsDisk
 from tierfetch.quorum import (
     CommittedBatch,

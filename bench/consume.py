@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local import poll
 
 from .measure import Results
 from .systems import System

@@ -15,8 +15,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local import LocalQuorum, poll
 
 from .measure import Results
 from .systems import System

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from tierfetch.cli.local_quorum import LocalQuorum
+from tierfetch.cli.local import LocalQuorum
 from tierfetch.controller import SUPPORTED_FEATURES
 from tierfetch.protocol import ErrorCode
 from tierfetch.protocol.messages.brokers import (

@@ -21,7 +21,7 @@ from typing import Final, Self
 
 from confluent_kafka import Producer
 
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local import poll
 
 from .measure import Results
 from .systems import Cluster, System

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local import poll
 
 from .measure import Results
 from .systems import Cluster, System

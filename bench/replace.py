@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local import poll
 
 from .measure import Results
 from .systems import OPTION, Cluster, System

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tierfetch.cli.local_cluster import LocalCluster, TierSettings
-from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.cli.processes import Child
+from tierfetch.cli.local import Child, LocalCluster, LocalQuorum, TierSettings
 
 from .lab.kafka import CONTROLLER_ID, KafkaCluster
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local import poll
 
 from .systems import Cluster
 

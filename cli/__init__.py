@@ -21,6 +21,7 @@ model/           is `tierfetch model`.
 spark/           is `tierfetch spark`.
 console/         is `tierfetch console`: a cluster as a web page.
 demo/            is `tierfetch demo`.
+local/           starts clusters of processes on loopback.
 reference/       writes the generated pages of `docs/`: commands, keys, APIs.
 simulate         is `tierfetch simulate`.
 dump_log         is `tierfetch dump-log`.
@@ -30,11 +31,4 @@ cluster_session  sends an operator's requests to any broker of a cluster.
 command_config   holds the option of how a command connects, and makes its clients.
 offsets          asks for offsets in scripts that do not use asyncio.
 options          holds the options that several commands share.
-local_cluster    starts broker processes on loopback.
-local_quorum     starts controller processes on loopback.
-local_servers    starts processes with both roles on loopback.
-local_security   secures a cluster on loopback: certificates, passwords, properties.
-certificates     makes the certificates of a demo or a test.
-local_nodes      starts nodes of one kind below one base directory.
-processes        starts, kills and waits for child processes.
 """

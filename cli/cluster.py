@@ -21,12 +21,17 @@ from ..log.core import META_PROPERTIES, CorruptFileError
 from ..protocol.net import closing
 from ..quorum.storage import METADATA_PARTITION
 from ..remote import PluginError, RemoteStorageError, RemoteStorageRefusedError, load_remote_storage, look_at_tier
-from .local_cluster import BrokerFailedError, LocalCluster, TierSettings
-from .local_nodes import LocalNodes
-from .local_quorum import ControllerFailedError, LocalQuorum
-from .local_servers import LocalServers
+from .local import (
+    BrokerFailedError,
+    ControllerFailedError,
+    LocalCluster,
+    LocalNodes,
+    LocalQuorum,
+    LocalServers,
+    TierSettings,
+    taken_port,
+)
 from .options import json_option, pairs
-from .processes import taken_port
 from .profiles import LocalClusterNote, announced
 
 FIRST_CONTROLLER: Final = 101

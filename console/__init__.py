@@ -5,19 +5,42 @@ port         is what the console needs of a cluster.
 looks        keeps what was read for a while, and asks the cluster only while it is looked at.
 threads      calculates beside the event loop, without holding up the end of the process.
 pages        puts together what each page shows.
-application  answers requests: HTML, JSON, static files, and the headers that protect them.
+routes       answers requests: HTML, JSON, static files, and the headers that protect them.
 formats      writes values as the templates show them.
 server       listens, and ends at once at Ctrl-C.
 
 `templates/` and `static/` hold the HTML, the style sheet and the script. What serves needs the extra [console], and is
-imported from its module: `application`, `server`.
+imported when it is asked for.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..doors import lazy_door
 from .looks import INTERVAL_S
 from .pages import Pages
 from .port import ClusterReader, Look, UnknownNameError
 from .threads import in_thread
 
-__all__ = ["INTERVAL_S", "ClusterReader", "Look", "Pages", "UnknownNameError", "in_thread"]
+if TYPE_CHECKING:
+    from .routes import application
+    from .server import listener, serve, url_of
+
+__all__ = [
+    "INTERVAL_S",
+    "ClusterReader",
+    "Look",
+    "Pages",
+    "UnknownNameError",
+    "application",
+    "in_thread",
+    "listener",
+    "serve",
+    "url_of",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__, {"application": "routes", "listener": "server", "serve": "server", "url_of": "server"}
+    )

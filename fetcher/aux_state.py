@@ -5,8 +5,9 @@ Everything is fetched and verified first, and nothing local changes here; the re
     step                                                              if it fails
     ----------------------------------------------------------------  -----------------------------------------------
     1 find the finished segment with (last epoch, start - 1)          wait for the ledger, then LedgerBehindError
-    2 ask the leader where the segment's last epoch ends: the         next candidate: this one straddles a divergence
-      segment must lie below that (it may reach beyond start)
+    2 ask the leader where the segment's last epoch ends: whole, if   next candidate: none of it is the leader's
+      the segment lies below that (it may reach beyond start); else
+      its first records up to there, or to the end of an epoch below
     3 fetch epoch index, producer snapshot; ask for the `.log`'s      absent, and the ledger says it is being deleted:
       size                                                            AskAgainError; else the next candidate, then
                                                                       RemoteResourceNotFoundError
@@ -14,27 +15,32 @@ Everything is fetched and verified first, and nothing local changes here; the re
       segment's epochs; size as stated; snapshot's checksum
     5 where the index begins above the log start, another segment     as for a gap
       with the offset below it is proven as 2 to 4, and so on
-    6 finished segments cover [log start, segment end] without a gap, wait for the ledger, then LedgerBehindError; at
-      and so do the epochs                                              once, where an object of step 5 was damaged
+    6 finished segments cover [log start, start) without a gap, and   wait for the ledger, then LedgerBehindError; at
+      so do the epochs                                                  once, where an object of step 5 was damaged
+    7 the producer state: the snapshot of a whole segment; for one    no state at its start: next candidate, then as
+      that straddles, the state at its start and the batches up to    for a gap; a damaged `.log`:
+      the cut, read from its `.log`                                   RemoteStorageCorruptError
 
 A segment whose last record (epoch, offset) is in the leader's log lies whole on the leader's lineage: that pair
-identifies everything below it. Its index begins above the log start if another leader had raised its own, copied, and
-gone before the followers had heard of it; within the segment, if it did so as the copy began (Kafka's leaders may):
-then the metadata tell the segment's epochs below. The ledger is awaited by its version, so the wait ends the moment
-metadata arrives.
+identifies everything below it. One that straddles a divergence is cut there, and taken only where no whole one serves:
+after all machines have lost power, the leader's log may end within what it had tiered, and nothing else holds what lies
+below. A segment's index begins above the log start if another leader had raised its own, copied, and gone before the
+followers had heard of it; within the segment, if it did so as the copy began (Kafka's leaders may): then the metadata
+tell the segment's epochs below. The ledger is awaited by its version, so the wait ends the moment metadata arrives.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from ..log.core import CorruptFileError, EpochEntry, LeaderEpochCache, ProducerStateManager, decode_leader_epochs
 from ..log.keeper import AdoptedState
-from ..protocol import RetriableError, TopicIdPartition
+from ..log.segment import end_transaction_marker
+from ..protocol import CorruptRecordError, RetriableError, TopicIdPartition
 from ..remote import (
     IndexType,
     RemoteLogMetadataManager,
@@ -43,6 +49,7 @@ from ..remote import (
     RemoteStorageError,
     RemoteStorageManager,
     RemoteStorageTimeoutError,
+    scan,
 )
 from ..remote.core import (
     Gap,
@@ -84,14 +91,19 @@ class AuxState:
 
 @dataclass(frozen=True, slots=True)
 class _ProvenSegment:
-    """A segment on the leader's lineage with its verified objects. `epochs` cover what its index knows of [log start,
-    segment end].
+    """A segment with its verified objects; its records below `end_offset` are on the leader's lineage. `epochs` cover
+    what its index knows of [log start, end_offset). The snapshot is that of the segment's own end.
     """
 
     segment: RemoteLogSegmentMetadata
+    end_offset: int
     epochs: LeaderEpochCache
     producer_snapshot: bytes
     bytes_fetched: int
+
+    @property
+    def is_whole(self) -> bool:
+        return self.end_offset == self.segment.end_offset + 1
 
 
 class _Proofs:
@@ -114,11 +126,21 @@ class _Proofs:
                 self.damage = error
         return self._found[segment.segment_id]
 
-    async def first_of(self, segments: Iterable[RemoteLogSegmentMetadata]) -> _ProvenSegment | None:
+    async def reaching(
+        self, end_offset: int, segments: Iterable[RemoteLogSegmentMetadata]
+    ) -> AsyncIterator[_ProvenSegment]:
+        """Yield those of `segments` that are proven up to `end_offset`: the whole ones, then those that straddle."""
+        straddling = []
         for segment in segments:
-            if (found := await self.of(segment)) is not None:
-                return found
-        return None
+            found = await self.of(segment)
+            if found is None or found.end_offset < end_offset:
+                continue
+            if found.is_whole:
+                yield found
+            else:
+                straddling.append(found)
+        for found in straddling:
+            yield found
 
     @property
     def bytes_fetched(self) -> int:
@@ -155,16 +177,19 @@ class AuxStateBuilder:
             ledger = self._metadata.ledger(partition)
             version = -1 if ledger is None else ledger.version
             missing = f"offset {adoption.start_offset - 1} of epoch {adoption.last_epoch}"
-            for segment in _holding(ledger, adoption.start_offset - 1, adoption.last_epoch):
-                found = await proofs.of(segment)
-                if ledger is None or found is None:
-                    continue
+            candidates = _holding(ledger, adoption.start_offset - 1, adoption.last_epoch)
+            async for found in proofs.reaching(adoption.start_offset, candidates):
+                assert ledger is not None, "it has the candidates"
                 found = await _with_history(found, adoption.log_start_offset, ledger, proofs)
-                coverage = covering(ledger, found.epochs, adoption.log_start_offset, segment.end_offset + 1)
+                coverage = covering(ledger, found.epochs, adoption.log_start_offset, found.end_offset)
                 begin = found.epochs.entries[0].start_offset
-                if coverage.gap is None and begin <= adoption.log_start_offset:
-                    return _aux_state(found, adoption, proofs.bytes_fetched)
-                missing = f"the offsets {coverage.gap or Gap(adoption.log_start_offset, begin)}"
+                if coverage.gap is not None or begin > adoption.log_start_offset:
+                    missing = f"the offsets {coverage.gap or Gap(adoption.log_start_offset, begin)}"
+                    continue
+                producers = await self._producers(found, adoption.log_start_offset, ledger, proofs)
+                if producers is not None:
+                    return _aux_state(found, producers, adoption, proofs.bytes_fetched)
+                missing = f"the producer state at offset {found.segment.start_offset}"
             if proofs.damage is not None:
                 raise proofs.damage
             await self._wait_newer(partition, version, deadline, missing)
@@ -189,11 +214,9 @@ class AuxStateBuilder:
     async def _prove(
         self, segment: RemoteLogSegmentMetadata, adoption: AdoptFromTier, leader: LeaderEndpoint, leader_epoch: int
     ) -> _ProvenSegment | None:
-        """None if the segment is not of the leader's history."""
-        *_, (last_epoch, _, _) = segment.epoch_ranges()
-        partition = segment.segment_id.topic_id_partition
-        end = await leader.end_offset_for_leader_epoch(partition, leader_epoch, last_epoch)
-        if end.epoch != last_epoch or end.end_offset <= segment.end_offset:
+        """None if no record of the segment from the log start on is of the leader's history."""
+        end_offset = await _end_on_leader(segment, leader, leader_epoch)
+        if end_offset <= max(segment.start_offset, adoption.log_start_offset):
             return None
         epoch_index, snapshot, log_size = await self._fetch(segment)
         if log_size != segment.segment_size_in_bytes:
@@ -202,8 +225,44 @@ class AuxStateBuilder:
                 f" but {segment.segment_size_in_bytes} were uploaded"
             )
         epochs = _verified_epochs(segment, epoch_index, adoption.log_start_offset)
-        _verify_snapshot(segment, snapshot)
-        return _ProvenSegment(segment, epochs, snapshot, len(epoch_index) + len(snapshot))
+        epochs = LeaderEpochCache(epochs.range(adoption.log_start_offset, end_offset))
+        _verified_producers(segment, snapshot)
+        return _ProvenSegment(segment, end_offset, epochs, snapshot, len(epoch_index) + len(snapshot))
+
+    async def _producers(
+        self, found: _ProvenSegment, log_start_offset: int, ledger: RemoteLogLedger, proofs: _Proofs
+    ) -> bytes | None:
+        """The producer snapshot at the end of what was proven; None if no segment has the state at its start."""
+        if found.is_whole:
+            return found.producer_snapshot
+        base = found.segment.start_offset
+        producers = ProducerStateManager(base)
+        if base > log_start_offset:
+            below = [proven async for proven in proofs.reaching(base, _holding(ledger, base - 1)) if proven.is_whole]
+            below = [proven for proven in below if proven.segment.end_offset < found.end_offset]
+            if not below:
+                return None
+            producers = _verified_producers(below[0].segment, below[0].producer_snapshot)
+        await self._replay(producers, found.segment, found.end_offset)
+        return producers.snapshot()
+
+    async def _replay(
+        self, producers: ProducerStateManager, segment: RemoteLogSegmentMetadata, end_offset: int
+    ) -> None:
+        """Apply the segment's batches from the end of the state up to `end_offset`."""
+        async with aclosing(scan(segment, self._storage)) as batches:
+            while True:
+                async with self._storage_deadline(f"reading the log of {segment.segment_id}"):
+                    batch = await anext(batches, None)
+                if batch is None or batch.header.base_offset >= end_offset:
+                    break
+                if batch.header.has_producer_id and batch.header.base_offset >= producers.map_end_offset:
+                    try:
+                        marker = end_transaction_marker(batch.data, batch.at, batch.header)
+                    except CorruptRecordError as error:
+                        raise RemoteStorageCorruptError(f"{segment.segment_id}: {error.message}") from error
+                    producers.apply(batch.header, marker=marker)
+        producers.advance_to(end_offset)
 
     async def _fetch(self, segment: RemoteLogSegmentMetadata) -> tuple[bytes, bytes, int]:
         """Epoch index, producer snapshot, size of the `.log`: three calls at the same time."""
@@ -277,13 +336,27 @@ def _holding(ledger: RemoteLogLedger | None, offset: int, epoch: int | None = No
     return sorted(holding, key=lambda segment: (segment.end_offset, -segment.start_offset))
 
 
+async def _end_on_leader(segment: RemoteLogSegmentMetadata, leader: LeaderEndpoint, leader_epoch: int) -> int:
+    """Return the offset below which the segment's records are in the leader's log; its start offset if none is."""
+    partition = segment.segment_id.topic_id_partition
+    latest_common: int | None = None
+    for epoch, first, last in reversed([*segment.epoch_ranges()]):
+        if latest_common is not None and epoch > latest_common:
+            continue
+        end = await leader.end_offset_for_leader_epoch(partition, leader_epoch, epoch)
+        if end.epoch == epoch and end.end_offset > first:
+            return min(end.end_offset, last + 1)
+        latest_common = min(end.epoch, epoch - 1)
+    return segment.start_offset
+
+
 async def _with_history(
     found: _ProvenSegment, log_start_offset: int, ledger: RemoteLogLedger, proofs: _Proofs
 ) -> _ProvenSegment:
     """Return the segment with the epochs down to the log start, as far as proven segments below it know them."""
     entries = found.epochs.entries
     while (first_offset := entries[0].start_offset) > log_start_offset:
-        below = await proofs.first_of(_holding(ledger, first_offset - 1))
+        below = await anext(proofs.reaching(first_offset, _holding(ledger, first_offset - 1)), None)
         if below is None:
             break
         entries = (*below.epochs.range(log_start_offset, first_offset), *entries)
@@ -314,23 +387,22 @@ def _verified_epochs(segment: RemoteLogSegmentMetadata, epoch_index: bytes, log_
     return epochs
 
 
-def _verify_snapshot(segment: RemoteLogSegmentMetadata, snapshot: bytes) -> None:
+def _verified_producers(segment: RemoteLogSegmentMetadata, snapshot: bytes) -> ProducerStateManager:
     try:
-        ProducerStateManager.from_snapshot(
+        return ProducerStateManager.from_snapshot(
             snapshot, segment.end_offset + 1, name=f"producer snapshot of segment {segment.segment_id}"
         )
     except CorruptFileError as error:
         raise RemoteStorageCorruptError(str(error)) from error
 
 
-def _aux_state(found: _ProvenSegment, adoption: AdoptFromTier, bytes_from_tier: int) -> AuxState:
-    start_offset = found.segment.end_offset + 1
-    assert start_offset >= adoption.start_offset, (start_offset, adoption)
+def _aux_state(found: _ProvenSegment, producers: bytes, adoption: AdoptFromTier, bytes_from_tier: int) -> AuxState:
+    assert found.end_offset >= adoption.start_offset, (found.end_offset, adoption)
     state = AdoptedState(
         topic_id=found.segment.segment_id.topic_id_partition.topic_id,
         log_start_offset=adoption.log_start_offset,
-        start_offset=start_offset,
+        start_offset=found.end_offset,
         epochs=found.epochs.entries,
-        producer_snapshot=found.producer_snapshot,
+        producer_snapshot=producers,
     )
     return AuxState(state, bytes_from_tier)

@@ -367,7 +367,8 @@ class PartitionLog:
             try:
                 await self._appender.pipeline.drain()
                 state.check_usable()
-                state.snapshots.stage(state.log_end_offset, state.producers.freeze())
+                if not state.snapshots.is_saved(state.log_end_offset):
+                    state.snapshots.stage(state.log_end_offset, state.producers.freeze())
                 state.segments.active.finish()
                 await self._flusher.flush_locked(state.log_end_offset)
                 await state.save_epochs()

@@ -23,8 +23,8 @@ growth       adds brokers to a cluster.
 synthetic    generates clusters from a few figures.
 sweep        runs one case of a sweep: one cluster, one failure, one policy.
 
-Other folders import what is exported here: the cluster, the constants, and their errors at once. What
-computes needs numpy, and is imported when it is asked for.
+Other folders import what is exported here. All but units and complaints is imported when it is asked for: commands
+that need only those start sooner, and what computes needs numpy.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..doors import lazy_door
-from .calibration import Calibration, CalibrationError, Calibrations, MachineRates, System
 from .complaints import complaint, located
-from .inventory import Inventory, InventoryError
-from .inventory_parts import Broker, Partition, Policy, Topic
 from .units import Bytes, Capacity
 
 if TYPE_CHECKING:
     from .arrays import NO_BROKER, Bools, ClusterArrays, Floats, Ints, sums
     from .bootstraps import Bootstraps, bootstraps_of
+    from .calibration import Calibration, CalibrationError, Calibrations, MachineRates, System
     from .engine import simulate
     from .failures import Death, predict_failover, unavailable_s
     from .growth import with_new_brokers
+    from .inventory import Inventory, InventoryError
+    from .inventory_parts import Broker, Partition, Policy, Topic
     from .moves import Moves, moves_between, replacement_moves
     from .results import ModelResult, Obstacle
     from .sweep import RESULT_FIELDS, run_case, sweep_cases
@@ -95,15 +95,26 @@ if not TYPE_CHECKING:
         {
             "Bools": "arrays",
             "Bootstraps": "bootstraps",
+            "Broker": "inventory_parts",
+            "Calibration": "calibration",
+            "CalibrationError": "calibration",
+            "Calibrations": "calibration",
             "ClusterArrays": "arrays",
             "Death": "failures",
             "Floats": "arrays",
             "Ints": "arrays",
+            "Inventory": "inventory",
+            "InventoryError": "inventory",
+            "MachineRates": "calibration",
             "ModelResult": "results",
             "Moves": "moves",
             "NO_BROKER": "arrays",
             "Obstacle": "results",
+            "Partition": "inventory_parts",
+            "Policy": "inventory_parts",
             "RESULT_FIELDS": "sweep",
+            "System": "calibration",
+            "Topic": "inventory_parts",
             "bootstraps_of": "bootstraps",
             "moves_between": "moves",
             "predict_failover": "failures",

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from .look import look_at_tier
     from .metadata_topic import NO_EPOCH, MetadataBatch, MetadataTopicSettings, RemoteLogMetadataContext
     from .registry import PluginError, load_remote_log_metadata, load_remote_storage
-    from .segment_scan import scanned_indexes
+    from .segment_scan import scan, scanned_indexes
     from .snapshot_files import SnapshotFiles
     from .survey import NOT_REPORTED, Sighting, Survey, enter_segment, gather_limited, sight_segments, survey_partition
 
@@ -136,6 +136,7 @@ __all__ = [
     "load_remote_storage",
     "look_at_tier",
     "partition_of",
+    "scan",
     "scanned_indexes",
     "sight_segments",
     "survey_partition",
@@ -178,6 +179,7 @@ if not TYPE_CHECKING:
             "load_remote_storage": "registry",
             "look_at_tier": "look",
             "partition_of": "ledger_book",
+            "scan": "segment_scan",
             "scanned_indexes": "segment_scan",
             "sight_segments": "survey",
             "survey_partition": "survey",

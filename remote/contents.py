@@ -10,14 +10,14 @@
 | producer snapshot | have a right CRC; know no batch behind the segment                                         |
 | leader epochs     | give the segment's offsets the epochs that its metadata states                             |
 
-The log is read in pieces, so that memory is bounded whatever the size; of the offset index there is one entry for
-some KiB of log. What is wrong in the log is one finding, what is wrong beside it another.
+The log is read in pieces (`segment_scan`), so that memory is bounded whatever the size; of the offset index there is
+one entry for some KiB of log. What is wrong in the log is one finding, what is wrong beside it another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from contextlib import aclosing
 
 from ..log.core import (
     CorruptFileError,
@@ -29,12 +29,12 @@ from ..log.core import (
     decode_snapshot,
 )
 from ..protocol import CorruptRecordError
-from ..protocol.records import BatchHeader, iter_batches
+from ..protocol.records import BatchHeader
 from .aborts import fetch_transaction_index
-from .batches import check_place
 from .core.findings import Finding, FindingKind
 from .core.lineage import is_within_lineage
 from .core.segment import RemoteLogSegmentMetadata
+from .segment_scan import scan
 from .storage import (
     IndexType,
     ReadsSegments,
@@ -42,7 +42,6 @@ from .storage import (
     RemoteStorageCorruptError,
 )
 
-SCAN_BYTES: Final = 4 << 20
 _FAULTS = (CorruptRecordError, CorruptFileError, RemoteStorageCorruptError, RemoteResourceNotFoundError)
 
 
@@ -79,22 +78,12 @@ async def _check_log(
 ) -> None:
     """`borders`: by position of a batch the offset that the offset index gives it; those that are found are removed."""
     epochs = LeaderEpochCache(segment.segment_leader_epochs)
-    position, next_offset, size_bytes = 0, segment.start_offset, SCAN_BYTES
-    while position < segment.segment_size_in_bytes:
-        data = await storage.fetch_log_segment(segment, position, position + size_bytes)
-        read = 0
-        try:
-            for at, header in iter_batches(data):
-                check_place(at, header, segment, next_offset)
-                _check_batch(position + at, header, epochs, borders)
-                on_batch(header)
-                read, next_offset = at + header.size_bytes, header.next_offset
-        except CorruptRecordError as error:
-            raise error.at(position + error.position) from None
-        if read == 0 and len(data) < size_bytes:
-            raise CorruptRecordError("the log ends in the middle of a batch", position)
-        size_bytes = SCAN_BYTES if read else 2 * size_bytes
-        position += read
+    position, next_offset = 0, segment.start_offset
+    async with aclosing(scan(segment, storage)) as batches:
+        async for batch in batches:
+            _check_batch(batch.position, batch.header, epochs, borders)
+            on_batch(batch.header)
+            position, next_offset = batch.position + batch.header.size_bytes, batch.header.next_offset
     if next_offset != segment.end_offset + 1:
         raise CorruptRecordError(
             f"the log ends at offset {next_offset - 1} where {segment.end_offset} is expected", position
@@ -108,7 +97,8 @@ def _check_batch(position: int, header: BatchHeader, epochs: LeaderEpochCache, b
     if stated is not None and header.partition_leader_epoch != stated:  # None: below the log start of its copy
         raise CorruptRecordError(
             f"a batch of leader epoch {header.partition_leader_epoch} at offset {header.base_offset} where the "
-            f"segment's metadata states epoch {stated}"
+            f"segment's metadata states epoch {stated}",
+            position,
         )
     offset = borders.pop(position, header.base_offset)
     if offset < header.base_offset:

@@ -18,7 +18,7 @@ from ..log import PartitionLog, TimestampAndOffset
 from ..log.core import OffsetPosition
 from ..protocol import CorruptRecordError, ErrorCode, KafkaError, TopicIdPartition
 from ..protocol.net import reading_batch
-from ..protocol.records import Buffer, iter_batches
+from ..protocol.records import BATCH_HEADER_SIZE, DECOMPRESSED_BYTES_MAX, Buffer, iter_batches, parse_header
 from ..remote import (
     IndexType,
     ReadOn,
@@ -169,12 +169,22 @@ class OffsetsByTime:
             whole_bytes = max((at + header.size_bytes for at, header in iter_batches(data, check_crc=False)), default=0)
             if whole_bytes:
                 yield data
-            elif len(data) < size_bytes:
-                raise RemoteStorageCorruptError(
-                    f"{segment.segment_id}: no whole batch at byte {position} of {segment.segment_size_in_bytes}"
-                )
-            size_bytes = SCAN_BYTES if whole_bytes else 2 * size_bytes
+            size_bytes = SCAN_BYTES if whole_bytes else _large_batch(segment, position, data, size_bytes)
             position += whole_bytes
+
+
+def _large_batch(segment: RemoteLogSegmentMetadata, position: int, beginning: Buffer, read_bytes: int) -> int:
+    """Return the size of the batch at `position`, which is larger than what was read of it. Its records are needed, so
+    it is held in memory: RemoteStorageCorruptError if it is larger than any batch, or does not fit into its segment.
+    """
+    left = segment.segment_size_in_bytes - position
+    size_bytes = parse_header(beginning).size_bytes if len(beginning) >= BATCH_HEADER_SIZE else BATCH_HEADER_SIZE
+    if read_bytes < size_bytes <= min(left, DECOMPRESSED_BYTES_MAX):
+        return size_bytes
+    raise RemoteStorageCorruptError(
+        f"{segment.segment_id}: no whole batch at byte {position}: {size_bytes} bytes are claimed, {left} are left,"
+        f" a batch has at most {DECOMPRESSED_BYTES_MAX}"
+    )
 
 
 async def first_record_from(data: Buffer, *, start_offset: int, timestamp_ms: int) -> TimestampAndOffset | ReadOn:

@@ -8,11 +8,12 @@ import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from random import Random
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tierfetch.cli import processes
+from tierfetch.cli.local import processes
 from tierfetch.sim.machine.loop import make_loop
 from tierfetch.tests.distribution import BySlowTest, FailuresAtOnce, stage_of
 from tierfetch.tests.fork_server import ForkServer
@@ -21,8 +22,31 @@ from tierfetch.tests.parsing import keep_collections_out
 keep_collections_out()
 
 # How long an example takes says nothing on a busy machine; pytest's timeout bounds each test.
-settings.register_profile("tierfetch", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("tierfetch", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
+settings.register_profile("deep", settings.get_profile("tierfetch"), max_examples=2_000)
 settings.load_profile("tierfetch")
+
+
+MARKERS: Final = (
+    "slow: above a second or two; `make test` runs it, `pytest -m 'not slow'` leaves it out",
+    "process: starts real broker processes",
+    "plaintext: needs listeners without security, or has security of its own; left out of `pytest --secure`",
+    "secured: clusters with security of their own (make test-secure)",
+    "packaging: builds, extras and examples in interpreters of their own (make check)",
+    "faults: brokers killed, frozen and starved while they serve (make test-faults)",
+    "abuse: hostile clients beside an honest one (make test-abuse)",
+    "interop: needs Apache Kafka's jars (make test-interop)",
+    "planted: each planted bug is found again at its known seed (make test-planted)",
+    "spark: needs the extra [spark] (make test-spark)",
+    "virtual_time: runs on the simulation's event loop; `virtual_time(False)` excepts one test of a module",
+    "exhaustive: the widest searches of quorum and controller, minutes of one core each (make test-exhaustive)",
+)
+"""What `-m` selects. The widest selections are left out by pyproject.toml, and run by the targets named here."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,8 +65,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: stage_of(item.nodeid))
 
 
+def pytest_collection() -> None:
+    """What is collected stays until the end: to look for garbage in it takes a tenth of the time."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Take the tests and modules that stay until the end out of each garbage collection: simulated worlds make many."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

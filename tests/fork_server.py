@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tierfetch.cli.processes import Child, execute
+from tierfetch.cli.local.processes import Child, execute
 
 PROGRAM: Final = [sys.executable, "-m", "tierfetch.cli.main"]
 """What a forked child can run."""

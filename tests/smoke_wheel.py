@@ -75,7 +75,7 @@ def test_a_cluster(tierfetch_cluster):
 SERVED: Final = """
 from types import SimpleNamespace
 from tierfetch.console import Pages
-from tierfetch.console.application import HERE, application
+from tierfetch.console.routes import HERE, application
 from tierfetch.console.server import serve
 reader = SimpleNamespace(look=None, offsets=None, group_totals=None, group_lag=None)
 application(Pages(reader), hosts=["localhost"], refresh_s=1)

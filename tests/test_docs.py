@@ -16,7 +16,7 @@ import pytest
 
 from tierfetch.plugin_registry import KINDS
 
-from .test_tidy import ROOT, sources
+from .test_tidy import ROOT, parsed, sources
 
 CELL_CHARACTERS_MAX = 150
 SHORT_PAGES = [
@@ -85,7 +85,7 @@ def docstrings(tree: ast.Module) -> Iterator[str]:
 @cache
 def docstrings_by_file() -> dict[Path, list[str]]:
     """Return the docstrings of every file of the product and of `bench/`."""
-    return {path: list(docstrings(ast.parse(path.read_text()))) for path in sources(tests=False)}
+    return {path: list(docstrings(parsed(path))) for path in sources(tests=False)}
 
 
 @cache
@@ -233,7 +233,7 @@ def test_every_log_line_that_the_operations_page_quotes_is_logged() -> None:
     said = {
         node.value
         for path in sources(tests=False)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     quoted = QUOTED.findall(" ".join((ROOT / "docs/operations.md").read_text().split()))

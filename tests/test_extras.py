@@ -64,6 +64,7 @@ def test_only_what_an_extra_brings_is_explained(monkeypatch: pytest.MonkeyPatch)
     assert not isinstance(other.value, MissingExtraError)
 
 
+@pytest.mark.packaging
 @pytest.mark.parametrize("mode", ["help", "runs"])
 def test_no_command_needs_an_extra_to_explain_itself_or_ends_in_a_traceback(tmp_path: Path, mode: str) -> None:
     command = [sys.executable, command_tree.__file__, mode, "--without-extras"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.processes import poll
 from tierfetch.tests.fork_server import PROGRAM, ForkedChild, ForkServer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server is for Linux")

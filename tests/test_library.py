@@ -73,7 +73,7 @@ def test_the_example_runs(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("1 b'orders' b'two'\n2 None b'three'\n3 records in 1 segment\n", "")
 
 
-@pytest.mark.slow
+@pytest.mark.packaging
 def test_the_example_passes_mypy_strict(tmp_path: Path) -> None:
     for number, example in enumerate(examples()):
         (tmp_path / f"example_{number}.py").write_text(example)

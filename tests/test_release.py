@@ -87,7 +87,7 @@ def test_the_sums_are_those_that_sha256sum_checks(tmp_path: Path) -> None:
     subprocess.run(["sha256sum", "--check", "--strict", "SUMS"], cwd=tmp_path, check=True, capture_output=True)
 
 
-@pytest.mark.slow
+@pytest.mark.packaging
 def test_two_builds_of_a_commit_are_the_same_and_whole(tmp_path: Path) -> None:
     builds = []
     for number, surroundings in enumerate(release.SURROUNDINGS):

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from tierfetch.cli.local_nodes import LocalNodes, NodeFailedError
-from tierfetch.cli.processes import free_ports, poll
+from tierfetch.cli.local import LocalNodes, NodeFailedError, free_ports, poll
 from tierfetch.cli.random_uuid import new_id
 
 from .jars import kafka_jars

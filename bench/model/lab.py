@@ -16,9 +16,7 @@ from typing import Final
 
 from tierfetch.cli.cluster_session import Admin, check
 from tierfetch.cli.cluster_session import run as run_admin
-from tierfetch.cli.local_cluster import LocalCluster, TierSettings
-from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local import LocalCluster, LocalQuorum, TierSettings, poll
 from tierfetch.model import System
 from tierfetch.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,

@@ -14,7 +14,7 @@ from typing import Final
 
 from confluent_kafka import Producer
 
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local import poll
 from tierfetch.model import Policy
 from tierfetch.plugins.local import STORAGE_DIRECTORY
 from tierfetch.protocol import RetriableError

@@ -36,10 +36,8 @@ import psutil
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.cli.local_quorum import LocalQuorum
+from tierfetch.cli.local import LocalCluster, LocalQuorum, free_ports, poll
 from tierfetch.cli.options import table_console
-from tierfetch.cli.processes import free_ports, poll
 
 from ..lab.kafka import CONTROLLER_ID
 from ..measure import Results, cpu_seconds

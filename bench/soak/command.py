@@ -21,10 +21,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from tierfetch.cli.local_cluster import LocalCluster, TierSettings
-from tierfetch.cli.local_quorum import LocalQuorum
+from tierfetch.cli.local import LocalCluster, LocalQuorum, TierSettings, free_ports
 from tierfetch.cli.options import table_console
-from tierfetch.cli.processes import free_ports
 
 from ..lab.kafka import CONTROLLER_ID
 from ..measure import commit, machine

@@ -19,8 +19,7 @@ from typing import Any
 import psutil
 from confluent_kafka import Producer
 
-from tierfetch.cli.local_cluster import LocalCluster, TierSettings
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local import LocalCluster, TierSettings, poll
 
 from ..measure import Results
 from ..workload import STEP_TIMEOUT_S, consume, create_topic

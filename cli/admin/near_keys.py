@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from ...log.core import TOPIC_CONFIG_TYPES
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.wire import ResourceType
 
@@ -47,6 +46,8 @@ def near_key(keys: Iterable[str], known: Collection[str], offered: Collection[st
 
 def _guess(resource_type: int, keys: Iterable[str]) -> str:
     if resource_type == ResourceType.TOPIC:
+        from ...log.core import TOPIC_CONFIG_TYPES
+
         near = near_key(keys, TOPIC_CONFIG_TYPES, TOPIC_CONFIG_TYPES)
     else:
         from ...broker.config import DYNAMIC_KEYS, KEYS

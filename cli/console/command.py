@@ -82,8 +82,7 @@ def console(
     except ListenRefusedError as error:
         raise click.ClickException(f"--host {error}") from None
     with needing("console"):
-        from ...console.application import application
-        from ...console.server import listener, serve, url_of
+        from ...console import application, listener, serve, url_of
     try:
         listening = listener(host, port)
     except OSError as error:

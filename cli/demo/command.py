@@ -18,11 +18,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 
 from ...extras import needing
 from ..command_config import use_identity
-from ..local_cluster import TierSettings
-from ..local_nodes import NodeFailedError
-from ..local_security import LocalSecurity
+from ..local import LocalSecurity, NodeFailedError, TierSettings, free_ports, poll
 from ..options import OutputFile, write_text
-from ..processes import free_ports, poll
 from . import scenario
 from .proof import consume_all
 from .report import DemoReport, print_table, write_page

@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from ..local_cluster import LocalCluster, TierSettings
-from ..local_quorum import LocalQuorum
-from ..local_security import LocalSecurity
+from ..local import LocalCluster, LocalQuorum, LocalSecurity, TierSettings, poll
 from ..offsets import list_offset as ask_offset
-from ..processes import poll
 from .proof import Checksum, local_start_offset, replicas_equal
 from .report import PolicyResult
 

@@ -13,10 +13,8 @@ import click
 from rich.console import Console
 
 from ..demo.command import workspace
-from ..local_cluster import LocalCluster, TierSettings
-from ..local_nodes import NodeFailedError
+from ..local import LocalCluster, NodeFailedError, TierSettings, poll
 from ..offsets import list_offset
-from ..processes import poll
 from .audit import print_audit
 from .compact import print_export
 from .profile import print_profile

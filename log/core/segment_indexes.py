@@ -94,6 +94,11 @@ class SegmentIndexes:
                 self.max_timestamp_ms, self.max_timestamp_offset = header.max_timestamp, header.last_offset
             self.bytes_since_entry += header.size_bytes
 
+    @property
+    def has_largest_timestamp(self) -> bool:
+        """Whether `close` would add nothing."""
+        return self.time.last_entry.timestamp >= self.max_timestamp_ms
+
     def close(self) -> None:
         """Note the largest timestamp, which need not have an entry yet."""
         self.time.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)

@@ -64,9 +64,9 @@ class OsDisk:
     async def read_file(self, path: Path) -> bytes:
         return await self._call(path.read_bytes, path)
 
-    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
+    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True, sync_name: bool = True) -> None:
         pool = Pool.SYNC if sync else Pool.OTHER
-        await self._call(lambda: _replace_file(path, data, sync=sync), path, pool=pool)
+        await self._call(lambda: _replace_file(path, data, sync=sync, sync_name=sync_name), path, pool=pool)
 
     async def list_directory(self, path: Path) -> Sequence[DirectoryEntry]:
         return await self._call(lambda: _list_directory(path), path)
@@ -156,7 +156,7 @@ def _open(path: Path, *, create: bool) -> tuple[int, int]:
     return descriptor, os.fstat(descriptor).st_size
 
 
-def _replace_file(path: Path, data: Buffer, *, sync: bool) -> None:
+def _replace_file(path: Path, data: Buffer, *, sync: bool, sync_name: bool) -> None:
     temporary = path.with_name(f"{path.name}.tmp")
     try:
         with open(temporary, "wb") as file:
@@ -168,7 +168,7 @@ def _replace_file(path: Path, data: Buffer, *, sync: bool) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-    if sync:
+    if sync and sync_name:
         _sync_directory(path.parent)
 
 

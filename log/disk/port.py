@@ -101,9 +101,9 @@ class Disk(Protocol):
 
     async def read_file(self, path: Path) -> bytes: ...
 
-    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
+    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True, sync_name: bool = True) -> None:
         """Replace `path` atomically (temporary sibling, fsync, rename, fsync of the parent); without `sync` no
-        fsyncs.
+        fsyncs. Without `sync_name` a crash may bring the old file back until `sync_directory` of the parent.
         """
 
     async def list_directory(self, path: Path) -> Sequence[DirectoryEntry]:

@@ -4,11 +4,12 @@ The order, so that after a crash everything below the recovery point can be trus
 
 1. the bytes of every segment that reaches above the old recovery point;
 2. the indexes of the segments that are closed and complete, and the producer snapshots that rolls have staged;
-3. the leader epochs, and the names of new files;
+3. the leader epochs, and the names of new files, all at once;
 4. the recovery point, in memory, which lets a leader count the records that waited for it (`settled_end_offset`); the
    keeper's checkpoint follows at any time, because an older one is safe.
 
-The active segment's indexes are not written: the segment that holds the recovery point is scanned after a crash.
+The active segment's indexes are not written: the segment that holds the recovery point is scanned after a crash. A
+close writes them; one of a log that has not changed since it was opened in order writes and syncs nothing.
 A failed sync proves nothing about the disk's content: the log fails, and leaves a marker file so that its tail is
 rewritten (`LogState.fail_sync`), because a second fsync would succeed and prove nothing.
 """
@@ -43,6 +44,7 @@ class Flusher:
             target <= state.recovery_point
             and state.names_changed == state.names_synced
             and not state.snapshots.has_staged
+            and not state.segments.active.needs_saving
         ):
             return
         assert target <= state.log_end_offset, (state.topic_partition, target, state.log_end_offset)
@@ -54,8 +56,10 @@ class Flusher:
                 with segment.pinned():
                     await (await segment.file()).sync()
                 if not segment.is_active and segment.next_offset <= target:
-                    await segment.save_indexes()
-            await state.snapshots.save()
+                    state.names_changed += segment.needs_saving
+                    await segment.save_indexes(sync_names=False)
+            state.names_changed += state.snapshots.has_staged
+            await state.snapshots.save(sync_names=False)
             # Recovery takes the epochs of what it does not scan from the file.
             await state.save_epochs()
             names_changed = state.names_changed

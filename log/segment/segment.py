@@ -12,7 +12,7 @@ Invariants:
 * `written_bytes <= size_bytes`: batches are accounted for (`account`) before they are written, and no read goes beyond
   `written_bytes`. The largest timestamp is that of the written batches.
 * The indexes of an active segment are never needed after a crash: recovery scans every segment that was not flushed
-  whole. They are saved when the segment is closed and flushed, and at a clean close.
+  whole. They are saved when the segment is closed and flushed, and at a clean close, if they have changed.
 * An index file that is missing or damaged is rebuilt from the log at its first use.
 * While a pin is held the file stays open; a slice is a pin that truncation also waits for.
 """
@@ -96,6 +96,7 @@ class LogSegment:
         "_indexes",
         "_indexes_saved",
         "_open_segments",
+        "_saved_bytes",
         "_transaction_index",
         "base_offset",
         "created_ms",
@@ -131,6 +132,7 @@ class LogSegment:
         self._file: DiskFile | None = None
         self._indexes: SegmentIndexes | None = None
         self._indexes_saved = True
+        self._saved_bytes: int | None = None
         self._transaction_index: TransactionIndex | None = None
         self.recent: RecentBatches | None = None
         """The positions of the last batches of the active segment; None otherwise."""
@@ -257,6 +259,7 @@ class LogSegment:
         self._transaction_index = TransactionIndex()
         self.recent = RecentBatches(self.base_offset, 0)
         self._indexes_saved = False
+        self._saved_bytes = None
         self.has_transaction_index = False
         self.is_active = True
         self.size_bytes = self.written_bytes = 0
@@ -274,7 +277,10 @@ class LogSegment:
         indexes = await self.indexes()
         await self.transaction_index()
         self._indexes_saved = False
-        return await self._resume(indexes)
+        end = await self._resume(indexes)
+        if not indexes.has_largest_timestamp:
+            self._saved_bytes = None
+        return end
 
     def deactivate(self, next_base_offset: int) -> None:
         """Close it at a roll; the indexes stay in memory until `save_indexes`."""
@@ -296,6 +302,7 @@ class LogSegment:
         self.is_active = True
         self._open_segments.forget(self)
         self._indexes_saved = False
+        self._saved_bytes = None
         file = await self.file()
         await file.truncate(position)
         await file.sync()
@@ -345,10 +352,25 @@ class LogSegment:
             await self._open_segments.opened(self)
         return index
 
-    async def save_indexes(self) -> None:
-        """Write the indexes to their files, durably; only those of a closed segment can be parked afterwards."""
+    @property
+    def needs_saving(self) -> bool:
+        """Whether this is a closed segment with indexes that its files lack."""
+        return not self.is_active and not self._indexes_saved and self._saved_bytes != self.size_bytes
+
+    async def save_indexes(self, *, sync_names: bool = True) -> None:
+        """Write the indexes to their files, durably; only those of a closed segment can be parked afterwards.
+
+        Without `sync_names` the caller syncs the directory before anybody relies on them.
+        """
         if self._indexes_saved:
             return
+        if self._saved_bytes != self.size_bytes:
+            await self._write_indexes(sync_names=sync_names)
+        if not self.is_active:
+            self._indexes_saved = True
+            await self._open_segments.opened(self)
+
+    async def _write_indexes(self, *, sync_names: bool) -> None:
         assert self._indexes is not None, self
         assert self._transaction_index is not None, self
         if self.has_transaction_index:
@@ -356,10 +378,8 @@ class LogSegment:
         else:
             await self._disk.remove(self._path(TRANSACTION_INDEX_SUFFIX))
         # Last, so that their presence proves that the transaction index was saved.
-        await write_indexes(self._disk, self._directory, self._indexes)
-        if not self.is_active:
-            self._indexes_saved = True
-            await self._open_segments.opened(self)
+        await write_indexes(self._disk, self._directory, self._indexes, sync_names=sync_names)
+        self._saved_bytes = self.size_bytes
 
     async def load_largest_timestamp(self) -> None:
         """Load the largest timestamp of a closed segment from the end of its time index, or from the whole segment."""
@@ -378,7 +398,9 @@ class LogSegment:
 
     async def _load_indexes(self) -> SegmentIndexes:
         try:
-            return await read_indexes(self._disk, self._directory, self._new_indexes(), self.size_bytes)
+            indexes = await read_indexes(self._disk, self._directory, self._new_indexes(), self.size_bytes)
+            self._saved_bytes = self.size_bytes
+            return indexes
         except (FileNotFoundError, CorruptFileError) as error:
             logger.warning("%s: the indexes are rebuilt from the log: %s", self.path, error)
             return await self._rebuild_indexes()

@@ -45,7 +45,7 @@ from ...log.core import (
 )
 from ...log.segment import end_transaction_marker
 from ...protocol import CorruptRecordError, TopicIdPartition, TopicPartition
-from ...protocol.records import BATCH_HEADER_SIZE, BatchHeader, iter_batches, parse_header
+from ...protocol.records import BATCH_HEADER_SIZE, DECOMPRESSED_BYTES_MAX, BatchHeader, iter_batches, parse_header
 from ...remote import (
     NOT_REPORTED,
     IndexType,
@@ -269,6 +269,10 @@ class LogDirectoryLayout:
             batch = parse_header(content).size_bytes
             if batch <= wanted or start + batch > end:
                 return
+            if batch > DECOMPRESSED_BYTES_MAX:
+                raise CorruptRecordError(
+                    f"{key}: a batch of {batch} bytes, at most {DECOMPRESSED_BYTES_MAX} are one", start
+                )
             wanted = batch
 
     async def _read(self, key: str) -> bytes:

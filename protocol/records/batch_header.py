@@ -254,6 +254,35 @@ def _crc_of(buf: Buffer, position: int, header: BatchHeader) -> int:
         return crc32c(view[position + CRC_START : position + LOG_OVERHEAD + header.batch_length])
 
 
+class BatchChecksum:
+    """Check the CRC of a batch that arrives in pieces: its memory is theirs, whatever size its header claims."""
+
+    __slots__ = ("_crc", "_header", "_left", "_skip")
+
+    def __init__(self, header: BatchHeader) -> None:
+        self._header = header
+        self._crc = 0
+        self._skip = CRC_START
+        self._left = header.size_bytes
+
+    def feed(self, piece: Buffer) -> None:
+        """Take the next bytes; those after the batch's end are ignored."""
+        with memoryview(piece) as view:
+            some = view[: self._left]
+            self._left -= len(some)
+            self._crc = crc32c(some[self._skip :], self._crc)
+            self._skip = max(0, self._skip - len(some))
+
+    def check(self, position: int) -> None:
+        """Raise CorruptRecordError if the batch at `position` is not whole, or not what its header says."""
+        if self._left:
+            raise CorruptRecordError(f"batch of {self._header.size_bytes} bytes lacks its last {self._left}", position)
+        if self._crc != self._header.crc:
+            raise CorruptRecordError(
+                f"CRC-32C is {self._crc:#010x}, the header says {self._header.crc:#010x}", position
+            )
+
+
 def _crc_mismatch(buf: Buffer, position: int, header: BatchHeader) -> CorruptRecordError:
     computed = _crc_of(buf, position, header)
     return CorruptRecordError(f"CRC-32C is {computed:#010x}, the header says {header.crc:#010x}", position)

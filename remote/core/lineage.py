@@ -3,8 +3,8 @@
 A segment lies *whole on the lineage* of a replica if the replica's leader-epoch cache gives every offset of the segment
 the same epoch as the segment does, and the log reaches beyond its last offset. After an unclean election the tier also
 holds segments of the lost history; one that straddles the divergence agrees with the cache on its first offsets only.
-Such a segment may be read up to there (`RemoteLogLedger.find` asks by epoch), but is neither counted as tiered nor
-adopted by a new replica.
+Such a segment may be read up to there (`RemoteLogLedger.find` asks by epoch) and covers the offsets up to there, but
+is not counted as tiered: the local copy of its first offsets stays, and is uploaded once more.
 
     epoch cache      0@0          2@80                         log end 200
     A  epochs 0@0    [0 ... 59]                                 whole
@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...log.core import LeaderEpochCache
 from .ledger import RemoteLogLedger
@@ -51,7 +52,7 @@ class OffsetAndEpoch:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets [start_offset, end_offset) that no whole segment holds."""
+    """Offsets [start_offset, end_offset) that no segment holds on the lineage."""
 
     start_offset: int
     end_offset: int
@@ -62,8 +63,8 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The segments that cover a range, each beginning at or before the end of the one before it; up to the gap, if
-    there is one.
+    """The segments that cover a range with their offsets on the lineage, each beginning at or before the end of the one
+    before it; up to the gap, if there is one.
     """
 
     segments: tuple[RemoteLogSegmentMetadata, ...]
@@ -84,6 +85,27 @@ def is_within_lineage(metadata: RemoteLogSegmentMetadata, epochs: LeaderEpochCac
     return [(entry.epoch, entry.start_offset) for entry in known] == stated
 
 
+def end_on_lineage(metadata: RemoteLogSegmentMetadata, epochs: LeaderEpochCache, log_end_offset: int) -> int:
+    """Return the offset below which the segment's records are those of the lineage; its start offset if none is."""
+    if is_within_lineage(metadata, epochs, log_end_offset):
+        return metadata.end_offset + 1
+    earliest = epochs.earliest_entry
+    if earliest is None:
+        return metadata.start_offset
+    begin = position = max(metadata.start_offset, earliest.start_offset)
+    for epoch, first, last in metadata.epoch_ranges():
+        end = min(last + 1, log_end_offset)
+        if end <= position:
+            continue
+        known = epochs.range(position, end)
+        if first > position or known[0].epoch != epoch:
+            break
+        position = end if len(known) == 1 else known[1].start_offset
+        if position <= last:
+            break
+    return position if position > begin else metadata.start_offset
+
+
 def highest_whole_on_lineage(
     ledger: RemoteLogLedger, epochs: LeaderEpochCache, log_end_offset: int
 ) -> RemoteLogSegmentMetadata | None:
@@ -101,23 +123,23 @@ def youngest(ledger: RemoteLogLedger) -> RemoteLogSegmentMetadata | None:
 
 
 def covering(ledger: RemoteLogLedger, epochs: LeaderEpochCache, start_offset: int, end_offset: int) -> Coverage:
-    """The fewest readable segments, whole on the lineage of the log [.., end_offset), that hold every offset of
-    [start_offset, end_offset); or those before the first gap.
+    """The fewest readable segments that hold every offset of [start_offset, end_offset) on the lineage of the log
+    [.., end_offset); or those before the first gap.
     """
     chain: list[RemoteLogSegmentMetadata] = []
-    segments = _whole_from(ledger, epochs, start_offset, end_offset)
+    parts = _parts_from(ledger, epochs, start_offset, end_offset)
     position = start_offset
-    ahead = next(segments, None)
+    ahead = next(parts, None)
     while position < end_offset:
-        best: RemoteLogSegmentMetadata | None = None
-        while ahead is not None and ahead.start_offset <= position:
+        best: _Part | None = None
+        while ahead is not None and ahead.segment.start_offset <= position:
             if best is None or ahead.end_offset > best.end_offset:
                 best = ahead
-            ahead = next(segments, None)
-        if best is None or best.end_offset < position:
-            return Coverage(tuple(chain), Gap(position, end_offset if ahead is None else ahead.start_offset))
-        chain.append(best)
-        position = best.end_offset + 1
+            ahead = next(parts, None)
+        if best is None or best.end_offset <= position:
+            return Coverage(tuple(chain), Gap(position, end_offset if ahead is None else ahead.segment.start_offset))
+        chain.append(best.segment)
+        position = best.end_offset
     return Coverage(tuple(chain), None)
 
 
@@ -189,12 +211,20 @@ def _epoch_and_end(row: bytes) -> tuple[int, int]:
     return last_epoch_of(row), offsets_of(row)[1]
 
 
-def _whole_from(
+class _Part(NamedTuple):
+    """The records of a segment that are on the lineage: those below `end_offset`."""
+
+    segment: RemoteLogSegmentMetadata
+    end_offset: int
+
+
+def _parts_from(
     ledger: RemoteLogLedger, epochs: LeaderEpochCache, start_offset: int, log_end_offset: int
-) -> Iterator[RemoteLogSegmentMetadata]:
+) -> Iterator[_Part]:
     for metadata in ledger.finished_from(start_offset):
-        if is_within_lineage(metadata, epochs, log_end_offset):
-            yield metadata
+        part = _Part(metadata, end_on_lineage(metadata, epochs, log_end_offset))
+        if part.end_offset > max(start_offset, metadata.start_offset):
+            yield part
 
 
 def _at(offset: int, epochs: LeaderEpochCache) -> OffsetAndEpoch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -14,7 +14,7 @@ from ...log import PartitionLog
 from ...log.core import META_PROPERTIES, TRANSACTION_INDEX_SUFFIX, TransactionIndex, decode_meta_properties
 from ...plugins import segment_key
 from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, TopicPartition
-from ...remote.core import is_within_lineage
+from ...remote.core import end_on_lineage
 from ..machine.filesystem import Inode, SimFilesystem
 from ..machine.objects import SimObjectStore
 from .core.acknowledged_writes import Anomaly
@@ -153,12 +153,17 @@ def _tier(leader: Broker, name: TopicPartition, store: SimObjectStore) -> Iterat
         return
     log = partition.log
     for segment in ledger.finished():
-        if is_within_lineage(segment, log.state.epochs, log.state.log_end_offset):
+        end_offset = end_on_lineage(segment, log.state.epochs, log.state.log_end_offset)
+        if end_offset > segment.start_offset:
             data = store.objects.get(segment_key(segment, None))
             yield TieredSegment(
                 name=str(segment.segment_id.id),
                 start_offset=segment.start_offset,
-                end_offset=segment.end_offset,
-                epochs=segment.segment_leader_epochs,
-                batches=None if data is None else batches_of(data),
+                end_offset=end_offset - 1,
+                epochs=tuple(entry for entry in segment.segment_leader_epochs if entry.start_offset < end_offset),
+                batches=None if data is None else tuple(_below(end_offset, batches_of(data))),
             )
+
+
+def _below(end_offset: int, batches: Iterable[StoredBatch]) -> Iterator[StoredBatch]:
+    return (batch for batch in batches if batch.base_offset < end_offset)

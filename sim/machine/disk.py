@@ -141,10 +141,14 @@ class SimDisk:
     async def read_file(self, path: Path) -> bytes:
         return await self._named("read_file", lambda: self.files.inode(path).read(), path)
 
-    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
+    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True, sync_name: bool = True) -> None:
         content = bytes(data)
-        delay_s = 2 * self.sync_delay_s() if sync else 0.0
-        await self._named("write_file", lambda: self.files.replace(path, content, sync=sync), path, delay_s=delay_s)
+        delay_s = (1 + sync_name) * self.sync_delay_s() if sync else 0.0
+
+        def replace() -> None:
+            self.files.replace(path, content, sync=sync, sync_name=sync_name)
+
+        await self._named("write_file", replace, path, delay_s=delay_s)
 
     async def list_directory(self, path: Path) -> Sequence[DirectoryEntry]:
         return await self._named("list_directory", lambda: self.files.entries(path), path)

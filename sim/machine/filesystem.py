@@ -219,7 +219,7 @@ class SimFilesystem:
         self._change((self.directory(path.parent), path.name, made))
         return made
 
-    def replace(self, path: Path, data: bytes, *, sync: bool) -> None:
+    def replace(self, path: Path, data: bytes, *, sync: bool, sync_name: bool = True) -> None:
         self.check_space(path, len(data))
         made = Inode()
         made.change(0, data)
@@ -227,7 +227,7 @@ class SimFilesystem:
         if sync:
             made.sync(made.changes)
         self._change((parent, path.name, made))
-        if sync:
+        if sync and sync_name:
             self.sync_names(path.parent)
 
     def entries(self, path: Path) -> list[DirectoryEntry]:

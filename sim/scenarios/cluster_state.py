@@ -11,7 +11,13 @@ from ...log import PartitionLog
 from ...plugins import partition_directory, segment_keys
 from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...quorum import RaftState
-from ...remote.core import RemoteLogLedger, RemoteLogSegmentMetadata, RemoteLogSegmentState, covering
+from ...remote.core import (
+    RemoteLogLedger,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    covering,
+    is_within_lineage,
+)
 from ..judges.core.truth import ClusterTruth
 from ..judges.final_state import Brokers, not_converged
 from ..machine.clock import EPOCH_MS
@@ -126,7 +132,11 @@ def _leftover(
         # Another broker's attempt stays until its upload must have ended, and other copies hold its offsets.
         start = max(segment.start_offset, log.state.log_start_offset)
         end = min(segment.end_offset + 1, log.state.log_end_offset)
-        if age_ms <= deadline_ms or covering(ledger, log.state.epochs, start, end).gap is not None:
+        held = covering(ledger, log.state.epochs, start, end)
+        is_held = held.gap is None and all(
+            is_within_lineage(other, log.state.epochs, log.state.log_end_offset) for other in held.segments
+        )
+        if age_ms <= deadline_ms or not is_held:
             return None
     return f"is a copy that was begun {age_ms} ms ago by {segment.broker_id}"
 

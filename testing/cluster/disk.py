@@ -61,9 +61,9 @@ class FaultyDisk:
         self.check(path)
         return await self._disk.read_file(path)
 
-    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
+    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True, sync_name: bool = True) -> None:
         self.check(path)
-        await self._disk.write_file(path, data, sync=sync and self.has_fsync)
+        await self._disk.write_file(path, data, sync=sync and self.has_fsync, sync_name=sync_name)
 
     async def list_directory(self, path: Path) -> Sequence[DirectoryEntry]:
         self.check(path)

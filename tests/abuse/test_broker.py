@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local.cluster import LocalCluster
 from tierfetch.protocol.records import Compression
 from tierfetch.tests.abuse import attacks
 from tierfetch.tests.abuse.conftest import Honest, honest_client, judge

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tierfetch.cli.local_quorum import LocalQuorum
+from tierfetch.cli.local.quorum import LocalQuorum
 from tierfetch.tests.abuse import attacks
 from tierfetch.tests.abuse.conftest import Honest, honest_client, judge
 

@@ -25,9 +25,9 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from tierfetch.cli.local_cluster import SESSION, LocalCluster, TierSettings
-from tierfetch.cli.local_nodes import LocalNodes
-from tierfetch.cli.processes import free_ports
+from tierfetch.cli.local.cluster import SESSION, LocalCluster, TierSettings
+from tierfetch.cli.local.nodes import LocalNodes
+from tierfetch.cli.local.processes import free_ports
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.messages.cluster import ApiVersionsRequest
 from tierfetch.protocol.net.client import Address

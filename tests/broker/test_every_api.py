@@ -19,7 +19,7 @@ import pytest
 from tierfetch.broker.cluster.view import NO_LEADER
 from tierfetch.broker.combined import CombinedNode, open_combined, parse_combined
 from tierfetch.broker.environment import NodeEnvironment, wall_clock_ms
-from tierfetch.cli.processes import free_ports
+from tierfetch.cli.local.processes import free_ports
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.groups import DescribeGroupsRequest

@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from tierfetch.broker import http_endpoint
 from tierfetch.broker.http_endpoint import HttpEndpoint
 from tierfetch.broker.metrics_endpoint import monitoring_endpoint
-from tierfetch.cli.certificates import make_authority, make_certificate
+from tierfetch.cli.local.certificates import make_authority, make_certificate
 from tierfetch.security.core.node import metrics_settings
 from tierfetch.security.core.settings import SecurityConfigError
 from tierfetch.tests.broker.waiting import until

@@ -30,6 +30,13 @@ class Clock:
         return self.now_s
 
 
+@pytest.fixture(autouse=True)
+def _frozen_again() -> Iterator[None]:
+    """Later tests rely on what `tests/conftest.py` has frozen."""
+    yield
+    gc.freeze()
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()

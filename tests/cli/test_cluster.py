@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from tierfetch.cli.cluster import FIRST_CONTROLLER, cluster
-from tierfetch.cli.local_cluster import BrokerFailedError
-from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.cli.local_servers import LocalServers
+from tierfetch.cli.local.cluster import BrokerFailedError
+from tierfetch.cli.local.quorum import LocalQuorum
+from tierfetch.cli.local.servers import LocalServers
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote import RemoteObject, RemoteStorageError, RemoteStorageRefusedError
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.cli import processes
-from tierfetch.cli.local_cluster import LocalCluster, TierSettings
-from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.cli.local_servers import LocalServers
-from tierfetch.cli.processes import free_ports
+from tierfetch.cli.local import processes
+from tierfetch.cli.local.cluster import LocalCluster, TierSettings
+from tierfetch.cli.local.processes import free_ports
+from tierfetch.cli.local.quorum import LocalQuorum
+from tierfetch.cli.local.servers import LocalServers
 
 OUTGOING_PORTS_FROM = 32_768
 """Linux' default of net.ipv4.ip_local_port_range; what this machine has is its owner's."""
@@ -64,7 +64,7 @@ def test_ports_of_nodes_are_free_and_never_those_of_outgoing_connections() -> No
 def test_a_port_that_was_drawn_is_drawn_by_nobody_else_even_while_nobody_listens_on_it() -> None:
     drawn = [*free_ports(150), *free_ports(150)]
     # By chance alone, 27 would be expected twice.
-    other = "from tierfetch.cli.processes import free_ports; print(*free_ports(2_000))"
+    other = "from tierfetch.cli.local.processes import free_ports; print(*free_ports(2_000))"
     others = subprocess.run([sys.executable, "-c", other], check=True, capture_output=True, text=True).stdout.split()
     assert len(set(drawn)) == len(drawn)
     assert len(others) == 2_000

@@ -79,3 +79,4 @@ def test_a_node_that_has_ended_leaves_its_objects_to_the_process(tmp_path: Path)
         assert gc.get_freeze_count() > 0
     finally:
         gc.unfreeze()
+        gc.freeze()  # as `tests/conftest.py` had left it

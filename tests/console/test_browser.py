@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tierfetch.console import Pages
-from tierfetch.console.application import application
+from tierfetch.console.routes import application
 from tierfetch.console.server import listener, serve, url_of
 from tierfetch.tests.console import chromium
 from tierfetch.tests.console.readers import FakeReader, broker

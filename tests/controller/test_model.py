@@ -349,7 +349,7 @@ def test_the_controller_keeps_its_invariants() -> None:
     run_state_machine_as_test(ControllerModel, settings=SETTINGS)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_caught(bug: str) -> None:
     with BUGS[bug](), pytest.raises((AssertionError, KeyError)):

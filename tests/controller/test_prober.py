@@ -13,8 +13,8 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.handlers.versions import VersionsHandler
-from tierfetch.cli.certificates import Certificate, make_authority, make_certificate
-from tierfetch.cli.processes import free_ports
+from tierfetch.cli.local.certificates import Certificate, make_authority, make_certificate
+from tierfetch.cli.local.processes import free_ports
 from tierfetch.controller import prober, reachability
 from tierfetch.controller.core.fast_failover import ProbeOutcome, Verdict
 from tierfetch.controller.image.registrations import BrokerRegistration

@@ -325,7 +325,7 @@ class MemoryDisk:
         await asyncio.sleep(0)
         return data
 
-    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
+    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True, sync_name: bool = True) -> None:
         inode = _Inode()
         inode.write(0, bytes(data))
         await self._effect("write_file", path)
@@ -334,7 +334,7 @@ class MemoryDisk:
         if sync:
             inode.sync()
         self._change((parent, path.name, inode))
-        if sync:
+        if sync and sync_name:
             await self._effect("sync_directory", path.parent)
             self._sync_names(parent)
         await asyncio.sleep(0)

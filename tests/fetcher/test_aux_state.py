@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -19,7 +20,7 @@ from tierfetch.remote import (
     RemoteStorageError,
     RemoteStorageTimeoutError,
 )
-from tierfetch.remote.core import RemoteLogSegmentState
+from tierfetch.remote.core import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fetcher.model_log import ModelLog, model_log, worked_log
 from tierfetch.tests.fetcher.model_tier import PARTITION, ModelTier, segment, update
@@ -89,14 +90,15 @@ async def test_bootstrap_rule_6_an_open_transaction_below_the_start_is_kept_open
 class TestLineage:
     """Rule 1: the follower proves with the leader that the segment is of its history."""
 
-    async def test_bootstrap_rule_1_a_segment_that_straddles_a_divergence_is_not_adopted(self) -> None:
-        lost_history = model_log((0, 0), end=10)
-        log = model_log((0, 0), (2, 6), end=12)
+    async def test_bootstrap_rule_1_a_segment_of_which_nothing_is_on_the_lineage_is_not_adopted(self) -> None:
+        lost_history = model_log((0, 0), (1, 4), end=10)
+        log = model_log((0, 0), (2, 4), end=12)
         tier = ModelTier()
         await tier.start()
-        tier.upload(lost_history, 0, 9)
-        with pytest.raises(LedgerBehindError):
-            await build(tier, log, AdoptFromTier(0, 6, 0))
+        tier.upload(log, 0, 3)
+        tier.upload(lost_history, 4, 9)
+        with pytest.raises(LedgerBehindError, match="offset 5 of epoch 2"):
+            await build(tier, log, AdoptFromTier(0, 6, 2))
 
     async def test_bootstrap_rule_1_a_whole_segment_is_found_beside_a_straddling_one(self) -> None:
         lost_history = model_log((0, 0), end=8)
@@ -159,19 +161,20 @@ class TestRaisedLogStart:
         aux = await build(tier, log, AdoptFromTier(1, 6, 2))
         assert aux.state.epochs == (EpochEntry(0, 1), EpochEntry(1, 3), EpochEntry(2, 5))
 
-    async def test_bootstrap_rule_1_a_lost_history_tells_nothing_of_what_lies_below(self) -> None:
-        log = worked_log()
+    async def test_bootstrap_rule_1_a_lost_history_tells_only_what_lies_below_the_divergence(self) -> None:
+        log = model_log((0, 0), (2, 3), (3, 5), end=8)
         tier = ModelTier()
         await tier.start()
-        lost = model_log((0, 0), end=5)
+        lost = model_log((0, 0), (1, 2), end=5)
         tier.upload(lost, 0, 3, number=1)
-        former = worked_log()
+        former = model_log((0, 0), (2, 3), (3, 5), end=8)
         former.epochs.truncate_from_start(3)
         tier.upload(former, 3, 5)
+        adoption = AdoptFromTier(log_start_offset=0, start_offset=6, last_epoch=3)
         with pytest.raises(LedgerBehindError, match=r"offsets \[0, 3\)"):
-            await build(tier, log)
-        tier.upload(log, 0, 2, number=2)
-        assert (await build(tier, log)).state.epochs == (EpochEntry(0, 0), EpochEntry(1, 3), EpochEntry(2, 5))
+            await build(tier, log, adoption)
+        tier.upload(model_log((0, 0), end=5), 0, 3, number=2)
+        assert (await build(tier, log, adoption)).state.epochs == (EpochEntry(0, 0), EpochEntry(2, 3), EpochEntry(3, 5))
 
     async def test_bootstrap_rule_2_what_no_segment_knows_is_a_gap(self) -> None:
         log = worked_log()
@@ -200,6 +203,101 @@ class TestRaisedLogStart:
         tier.storage.objects[last.segment_id, IndexType.LEADER_EPOCH] = encode_leader_epochs([])
         with pytest.raises(RemoteStorageCorruptError, match="has no epoch for offset 0 and above"):
             await build(tier, log)
+
+
+class TestStraddling:
+    """After all machines have lost power, the leader's log may end within what it had tiered."""
+
+    LOST = model_log((0, 0), end=10)
+    LOG = model_log((0, 0), (2, 6), end=12)
+
+    @staticmethod
+    def batches(start: int, end: int) -> list[bytes]:
+        """Records [start, end) of producer 7, each in a batch of its own."""
+        return [
+            build_batch(
+                [Record(offset, 0, None, b"", ())],
+                base_offset=offset,
+                producer_id=7,
+                producer_epoch=0,
+                base_sequence=offset,
+            )
+            for offset in range(start, end)
+        ]
+
+    def state(self, end: int) -> ProducerStateManager:
+        producers = ProducerStateManager(0)
+        for batch in self.batches(0, end):
+            producers.apply(parse_header(batch))
+        return producers
+
+    def upload(self, tier: ModelTier, start: int, end: int) -> RemoteLogSegmentMetadata:
+        metadata = segment(start, end, size=sum(map(len, self.batches(start, end + 1))))
+        indexes = {
+            IndexType.LEADER_EPOCH: encode_leader_epochs(self.LOST.epochs.range(-1, end + 1)),
+            IndexType.PRODUCER_SNAPSHOT: self.state(end + 1).snapshot(),
+        }
+        tier.storage.put(metadata, b"".join(self.batches(start, end + 1)), indexes)
+        tier.finish(metadata)
+        return metadata
+
+    @pytest.mark.parametrize("starts", [(0,), (0, 3), (0, 6)])
+    async def test_bootstrap_rule_1_the_first_part_is_adopted_with_the_producers_of_its_end(
+        self, starts: tuple[int, ...]
+    ) -> None:
+        tier = ModelTier()
+        await tier.start()
+        for start, end in pairwise([*starts, 10]):
+            self.upload(tier, start, end - 1)
+        aux = await build(tier, self.LOG, AdoptFromTier(0, 6, 0))
+        assert (aux.state.start_offset, aux.state.epochs) == (6, (EpochEntry(0, 0),))
+        assert aux.state.producer_snapshot == self.state(6).snapshot()
+
+    async def test_bootstrap_rule_1_a_whole_segment_below_may_reach_into_the_straddling_one(self) -> None:
+        tier = ModelTier()
+        await tier.start()
+        self.upload(tier, 0, 4)
+        self.upload(tier, 3, 9)
+        aux = await build(tier, self.LOG, AdoptFromTier(0, 6, 0))
+        assert (aux.state.start_offset, aux.state.producer_snapshot) == (6, self.state(6).snapshot())
+
+    async def test_bootstrap_rule_1_without_the_producers_of_its_start_it_is_not_adopted(self) -> None:
+        tier = ModelTier()
+        await tier.start()
+        tier.drop_objects(self.upload(tier, 0, 2), IndexType.PRODUCER_SNAPSHOT)
+        self.upload(tier, 3, 9)
+        with pytest.raises(RemoteStorageError, match="no snapshot"):
+            await build(tier, self.LOG, AdoptFromTier(0, 6, 0))
+
+    async def test_bootstrap_rule_1_a_log_that_is_damaged_below_the_cut_is_corrupt(self) -> None:
+        tier = ModelTier()
+        await tier.start()
+        self.upload(tier, 0, 9)
+        tier.storage.tamper = lambda operation, data: (
+            data[:66] + b"!" + data[67:] if operation == "fetch_log_segment" else data
+        )
+        with pytest.raises(RemoteStorageCorruptError, match="CRC"):
+            await build(tier, self.LOG, AdoptFromTier(0, 6, 0))
+
+    async def test_bootstrap_rule_2_it_is_the_history_below_a_whole_one(self) -> None:
+        tier = ModelTier()
+        await tier.start()
+        tier.upload(self.LOST, 0, 7)
+        above = segment(6, 9, (2, 6), size=len(self.LOG.batches(6, 10)))
+        tier.upload(self.LOG, 6, 9)
+        tier.storage.objects[above.segment_id, IndexType.LEADER_EPOCH] = encode_leader_epochs([EpochEntry(2, 6)])
+        aux = await build(tier, self.LOG, AdoptFromTier(0, 10, 2))
+        assert (aux.state.start_offset, aux.state.epochs) == (10, (EpochEntry(0, 0), EpochEntry(2, 6)))
+
+    async def test_bootstrap_rule_1_a_lost_epoch_at_its_end_is_left_out(self) -> None:
+        lost = model_log((0, 0), (1, 8), end=10)
+        tier = ModelTier()
+        await tier.start()
+        tier.upload(lost, 0, 9)
+        leader = StubLeader({PARTITION: self.LOG})
+        builder = AuxStateBuilder(tier.storage, tier.metadata, ledger_wait_s=0.05)
+        aux = await builder.build(PARTITION, AdoptFromTier(0, 6, 0), leader, self.LOG.leader_epoch)
+        assert (aux.state.start_offset, aux.state.epochs) == (6, (EpochEntry(0, 0),))
 
 
 class TestCoverage:

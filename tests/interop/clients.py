@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.records import Record
 
 TIMEOUT_S = 240.0

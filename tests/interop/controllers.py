@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tierfetch.bench.lab.jars import kafka_jars
 from tierfetch.bench.lab.kafka import SHORT_LIVED_JVM, run_tool
-from tierfetch.cli.processes import Child, Processes, free_ports, poll
+from tierfetch.cli.local.processes import Child, Processes, free_ports, poll
 from tierfetch.log.core import decode_meta_properties
 from tierfetch.protocol.net.client import Address
 from tierfetch.quorum.core.state import Endpoint, ReplicaKey

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.messages.quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,

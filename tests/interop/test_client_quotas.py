@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tierfetch.bench.lab.kafka import KafkaCluster, run_tool
-from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.tests.interop.brokers import BROKER

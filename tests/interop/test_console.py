@@ -8,8 +8,8 @@ from typing import Any
 from tierfetch.bench.lab.kafka import KafkaCluster
 from tierfetch.cli.cluster_session import Admin
 from tierfetch.cli.console.reading import ClusterReading
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.options import addresses
-from tierfetch.cli.processes import poll
 from tierfetch.console.core import PartKind, Sign, replica_bars
 from tierfetch.tests.interop.brokers import BROKER
 from tierfetch.tests.interop.clients import TIMEOUT_S, create_topic, produce_transactions

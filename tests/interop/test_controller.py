@@ -10,8 +10,8 @@ import pytest
 
 from tierfetch.bench.lab.jars import kafka_jars
 from tierfetch.bench.lab.kafka import SHORT_LIVED_JVM, run_tool
-from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.cli.processes import Processes, free_ports, poll
+from tierfetch.cli.local.processes import Processes, free_ports, poll
+from tierfetch.cli.local.quorum import LocalQuorum
 from tierfetch.tests.interop.clients import CONSOLE_TIMEOUT_MS, TIMEOUT_S
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]

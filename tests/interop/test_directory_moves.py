@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tierfetch.bench.lab.kafka import run_tool
-from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.tests.interop.clients import TIMEOUT_S
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 

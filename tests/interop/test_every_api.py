@@ -15,7 +15,7 @@ import pytest
 
 from tierfetch.bench.lab.kafka import CONTROLLER_ID as KAFKAS_CONTROLLER
 from tierfetch.bench.lab.kafka import SHORT_LIVED_JVM, KafkaCluster
-from tierfetch.cli.local_cluster import CONTROLLER_ID, LocalCluster, TierSettings
+from tierfetch.cli.local.cluster import CONTROLLER_ID, LocalCluster, TierSettings
 from tierfetch.protocol.api import ApiKey, VersionRange
 from tierfetch.protocol.net.client import Address
 from tierfetch.tests.broker.api_answers import Asked, answers_of, offered

@@ -10,7 +10,7 @@ import pytest
 
 from tierfetch.bench.lab.kafka import KafkaCluster, run_tool
 from tierfetch.broker.groups.core.records import GroupKey, GroupValue, OffsetKey, decode_record
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local.cluster import LocalCluster
 from tierfetch.protocol.records import Record, iter_batches, iter_records
 from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
 from tierfetch.tests.interop.clients import CONSOLE_TIMEOUT_MS, create_topic

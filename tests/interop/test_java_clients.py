@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tierfetch.bench.lab.kafka import run_tool
-from tierfetch.cli.local_cluster import LocalCluster, TierSettings
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster, TierSettings
+from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.records import Compression, iter_batches
 from tierfetch.tests.interop.brokers import list_offsets
 from tierfetch.tests.interop.clients import CONSOLE_TIMEOUT_MS, TIMEOUT_S, consume

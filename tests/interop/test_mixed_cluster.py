@@ -16,10 +16,10 @@ from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
 from tierfetch.bench.lab.jars import kafka_jars
 from tierfetch.bench.lab.kafka import CONTROLLER_ID, SHORT_LIVED_JVM, KafkaCluster, run_tool
-from tierfetch.cli.local_cluster import LocalCluster, TierSettings
-from tierfetch.cli.local_nodes import LocalNodes
-from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster, TierSettings
+from tierfetch.cli.local.nodes import LocalNodes
+from tierfetch.cli.local.processes import poll
+from tierfetch.cli.local.quorum import LocalQuorum
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.messages.cluster import ApiVersionsRequest
 from tierfetch.protocol.net.client import Address, KafkaClient

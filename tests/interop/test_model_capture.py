@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from tierfetch.bench.lab.kafka import KafkaCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.model.command import model
-from tierfetch.cli.processes import poll
 from tierfetch.cli.tier import tier
 from tierfetch.cli.tier.report import Listing
 from tierfetch.model.inventory import Inventory

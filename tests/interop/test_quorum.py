@@ -13,7 +13,7 @@ import pytest
 
 from tierfetch.bench.lab.kafka import run_tool
 from tierfetch.broker.environment import NodeEnvironment
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.quorum.core.config import MetadataLogConfig, RaftConfig, ReplicaConfig

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tierfetch.bench.lab.kafka import SHORT_LIVED_JVM, KafkaCluster, run_tool
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.processes import poll
 from tierfetch.model.arrays import ClusterArrays
 from tierfetch.planning.goals import Goal
 from tierfetch.planning.plan_arrays import plan_file_of

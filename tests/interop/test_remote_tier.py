@@ -9,7 +9,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from tierfetch.bench.lab.kafka import KafkaCluster
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.processes import poll
 from tierfetch.log.core import (
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tierfetch.bench.lab.kafka import KafkaCluster
-from tierfetch.cli.local_cluster import LocalCluster, TierSettings
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster, TierSettings
+from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.records import Record, TimestampType, build_batch
 from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.tests.interop.clients import TIMEOUT_S, create_topic

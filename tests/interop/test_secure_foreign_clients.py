@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.cli.local_security import LocalSecurity
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.security import LocalSecurity
 
 FOREIGN = Path(__file__).parent / "foreign"
 INSTALL_S = 400.0

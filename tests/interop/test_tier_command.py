@@ -5,7 +5,7 @@ from __future__ import annotations
 from click.testing import CliRunner, Result
 
 from tierfetch.bench.lab.kafka import KafkaCluster
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.tier import tier
 from tierfetch.cli.tier.report import Listing, Verification
 from tierfetch.tests.interop.brokers import BROKER, list_offsets

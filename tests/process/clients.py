@@ -13,7 +13,7 @@ import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tierfetch.cli.command_config import make_client
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.requests import metadata_of

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tierfetch.cli.command_config import VARIABLE
-from tierfetch.cli.local_cluster import LocalCluster, TierSettings
-from tierfetch.cli.local_nodes import LocalNodes
-from tierfetch.cli.local_security import LocalSecurity
+from tierfetch.cli.local.cluster import LocalCluster, TierSettings
+from tierfetch.cli.local.nodes import LocalNodes
+from tierfetch.cli.local.security import LocalSecurity
 
 LOG_CHARACTERS = 10_000
 FAULT_SUITES = {"test_faults.py", "test_faulty_tier.py", "test_whole_cluster.py", "test_group_failover.py"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
+    here = f"{Path(__file__).parent}{os.sep}"
     for item in items:
-        if here in item.path.parents:
+        if str(item.path).startswith(here):
             item.add_marker(pytest.mark.process)
             item.add_marker(pytest.mark.slow)
             if item.path.name in FAULT_SUITES:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration
 from tierfetch.broker.core.metadata_view import MetadataView
-from tierfetch.cli.local_cluster import CONTROLLER_ID, LocalCluster
+from tierfetch.cli.local.cluster import CONTROLLER_ID, LocalCluster
 from tierfetch.protocol.records import iter_batches, iter_records
 
 

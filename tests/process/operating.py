@@ -13,9 +13,9 @@ from typing import Any
 import confluent_kafka
 
 from tierfetch.cli.cluster_session import Admin
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.offsets import list_offset
-from tierfetch.cli.processes import poll
 from tierfetch.cli.tier.report import Listing
 from tierfetch.fetcher.core.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from tierfetch.protocol.api import ApiKey

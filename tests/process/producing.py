@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import confluent_kafka
 
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.processes import poll
 from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import TIMEOUT_S, Librdkafka
 

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tierfetch.cli.add_scram import scram_record
-from tierfetch.cli.certificates import make_authority, make_certificate
 from tierfetch.cli.format import format_order, run_format
-from tierfetch.cli.local_servers import LocalServers
-from tierfetch.cli.processes import free_ports
+from tierfetch.cli.local.certificates import make_authority, make_certificate
+from tierfetch.cli.local.processes import free_ports
+from tierfetch.cli.local.servers import LocalServers
 from tierfetch.quorum.controller_config import parse_controller_config
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"

@@ -38,7 +38,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeVar, cast
 
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.processes import poll
 
 OPERATIONS: Final = frozenset(
     {"open", "create", "read", "write", "fsync", "truncate", "rename", "unlink", "mkdir", "rmdir", "readdir", "getattr"}

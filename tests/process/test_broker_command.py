@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster, TierSettings
-from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.cli.processes import free_ports, poll
+from tierfetch.cli.local.cluster import LocalCluster, TierSettings
+from tierfetch.cli.local.processes import free_ports, poll
+from tierfetch.cli.local.quorum import LocalQuorum
 from tierfetch.tests.process.conftest import local_tier
 
 REGISTRATION_TIMEOUT = "initial.broker.registration.timeout.ms"

@@ -23,10 +23,10 @@ from confluent_kafka.admin import (
 )
 
 from tierfetch.cli.command_config import make_client
-from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.cli.local_security import LocalSecurity
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
+from tierfetch.cli.local.quorum import LocalQuorum
+from tierfetch.cli.local.security import LocalSecurity
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.security import AclCreation, CreateAclsRequest
 from tierfetch.protocol.net.client import Address

@@ -8,8 +8,8 @@ from random import Random
 import confluent_kafka
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.quotas import (
     AlterClientQuotasRequest,

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.offsets import list_offset
-from tierfetch.cli.processes import poll
 from tierfetch.fetcher.core.leader_offsets import EARLIEST_LOCAL_TIMESTAMP
 from tierfetch.tests.process.clients import CLIENTS, create_topics
 from tierfetch.tests.process.looks import leader_of

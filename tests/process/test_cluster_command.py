@@ -19,9 +19,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tierfetch.cli.cluster import FIRST_CONTROLLER
-from tierfetch.cli.local_quorum import LocalQuorum
+from tierfetch.cli.local.processes import poll
+from tierfetch.cli.local.quorum import LocalQuorum
 from tierfetch.cli.main import cli
-from tierfetch.cli.processes import poll
 from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from tierfetch.tests.process.clients import Librdkafka
 
@@ -184,7 +184,10 @@ def check_operating(servers: str) -> None:
     assert "tierfetch.version" in refused(servers, "topics", "shrink", "grown", "--to", "3", "--yes")
     tierfetch(servers, "features", "set", "tierfetch.version", "1")
     tierfetch(servers, "topics", "shrink", "grown", "--to", "3", "--yes")
-    assert [row["partition"] for row in as_json(servers, "topics", "describe", "grown")] == [0, 1, 2]
+    # The controller has answered; the broker that is asked next may learn of it a moment later, as in Kafka.
+    for _ in poll(TIMEOUT_S, "the broker to have three partitions"):
+        if [row["partition"] for row in as_json(servers, "topics", "describe", "grown")] == [0, 1, 2]:
+            break
     assert "partition" in tierfetch(servers, "topics", "describe", "grown")
     tierfetch(servers, "topics", "grow", "grown", "--to", "4")
     Librdkafka().produce(servers, "grown", VALUES, "none")

@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, PartitionMetadata
 
-from tierfetch.cli.local_servers import LocalServers
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.processes import poll
+from tierfetch.cli.local.servers import LocalServers
 from tierfetch.cli.server import load
 from tierfetch.log.core.properties import ConfigError
 from tierfetch.tests.process import connecting

@@ -8,8 +8,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import TIMEOUT_S, create_topic
 from tierfetch.tests.process.looks import log_bytes

@@ -15,10 +15,10 @@ from typing import Final
 
 import pytest
 
-from tierfetch.cli.local_cluster import CONTROLLER_ID, LocalCluster
-from tierfetch.cli.local_nodes import LocalNodes
-from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import CONTROLLER_ID, LocalCluster
+from tierfetch.cli.local.nodes import LocalNodes
+from tierfetch.cli.local.processes import poll
+from tierfetch.cli.local.quorum import LocalQuorum
 from tierfetch.tests.process.looks import image
 
 AWAY: Final = 1

@@ -9,9 +9,9 @@ import confluent_kafka
 import pytest
 from click.testing import CliRunner, Result
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.main import cli
-from tierfetch.cli.processes import poll
 from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import CLIENTS, create_topic
 from tierfetch.tests.process.consumers import READERS, Member, until_assigned

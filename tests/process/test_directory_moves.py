@@ -14,9 +14,9 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.main import cli
-from tierfetch.cli.processes import poll
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.cluster import (
     AlterReplicaLogDir,

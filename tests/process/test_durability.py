@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local.cluster import LocalCluster
 from tierfetch.cli.offsets import list_offset
 from tierfetch.fetcher.core.leader_offsets import LATEST_TIMESTAMP
 from tierfetch.log.core.checkpoints import CLEAN_SHUTDOWN

@@ -15,8 +15,8 @@ import confluent_kafka
 import pytest
 
 from tierfetch.broker.cluster.view import NO_LEADER, PartitionRegistration
-from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import Librdkafka, create_topic, create_topics
 from tierfetch.tests.process.looks import image, log_bytes, registration

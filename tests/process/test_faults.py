@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.cli.local_cluster import SESSION, LocalCluster
+from tierfetch.cli.local.cluster import SESSION, LocalCluster
 from tierfetch.cli.offsets import list_offset
 from tierfetch.fetcher.core.leader_offsets import LATEST_TIMESTAMP
 from tierfetch.tests.process.clients import Librdkafka, create_topic

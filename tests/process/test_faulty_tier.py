@@ -10,9 +10,9 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster, TierSettings
+from tierfetch.cli.local.cluster import LocalCluster, TierSettings
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.offsets import list_offset
-from tierfetch.cli.processes import poll
 from tierfetch.cli.tier.report import Verification
 from tierfetch.fetcher.core.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP
 from tierfetch.tests.process import connecting

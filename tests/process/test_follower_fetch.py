@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import confluent_kafka
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.offsets import list_offset
-from tierfetch.cli.processes import poll
 from tierfetch.fetcher.core.leader_offsets import EARLIEST_LOCAL_TIMESTAMP
 from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import TIMEOUT_S, Librdkafka, create_topic

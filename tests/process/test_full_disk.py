@@ -10,8 +10,8 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, PartitionMetadata
 
-from tierfetch.cli.local_servers import LocalServers
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.processes import poll
+from tierfetch.cli.local.servers import LocalServers
 from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import Librdkafka, create_topics
 from tierfetch.tests.process.sick_disk import SickDisk, why_not

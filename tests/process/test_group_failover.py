@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tierfetch.cli.command_config import make_client
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.groups import FindCoordinatorRequest
 from tierfetch.protocol.net.client import Address

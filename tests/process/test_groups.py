@@ -8,8 +8,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
 from tierfetch.tests.process.clients import CLIENTS, create_topic
 from tierfetch.tests.process.consumers import READERS, Member, doomed_member, until_assigned

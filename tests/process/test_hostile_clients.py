@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local.cluster import LocalCluster
 from tierfetch.protocol.api import ApiKey
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 

@@ -13,10 +13,10 @@ import confluent_kafka
 import pytest
 from click.testing import CliRunner
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.main import cli
 from tierfetch.cli.offsets import list_offset
-from tierfetch.cli.processes import poll
 from tierfetch.fetcher.core.leader_offsets import LATEST_TIMESTAMP
 from tierfetch.log.core import RECOVERY_POINT_CHECKPOINT, encode_offsets
 from tierfetch.protocol.errors import KafkaError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.log.core import META_PROPERTIES, decode_meta_properties
 from tierfetch.tests.process.clients import TIMEOUT_S, Librdkafka, create_topic
 from tierfetch.tests.process.looks import image

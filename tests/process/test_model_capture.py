@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.model.calibration import Calibrations
 from tierfetch.model.inventory import Inventory
 from tierfetch.model.inventory_parts import Partition, Policy

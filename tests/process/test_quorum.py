@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.cli.local_quorum import ControllerFailedError, LocalQuorum
-from tierfetch.cli.local_security import LocalSecurity
-from tierfetch.cli.processes import free_ports, poll
+from tierfetch.cli.local.processes import free_ports, poll
+from tierfetch.cli.local.quorum import ControllerFailedError, LocalQuorum
+from tierfetch.cli.local.security import LocalSecurity
 from tierfetch.protocol.records import iter_batches, iter_records
 
 TIERFETCH = (sys.executable, "-m", "tierfetch.cli.main")

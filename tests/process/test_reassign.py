@@ -17,9 +17,9 @@ import pytest
 from click.testing import CliRunner
 
 from tierfetch.cli.command_config import make_client
-from tierfetch.cli.local_cluster import SESSION, LocalCluster
+from tierfetch.cli.local.cluster import SESSION, LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.main import cli
-from tierfetch.cli.processes import poll
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.requests import configs_of, metadata_of

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local.cluster import LocalCluster
 from tierfetch.cli.main import cli
 from tierfetch.tests.process.clients import create_topic
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.offsets import list_offset
-from tierfetch.cli.processes import poll
 from tierfetch.fetcher.core.leader_offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,

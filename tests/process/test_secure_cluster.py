@@ -25,12 +25,12 @@ from confluent_kafka.admin import (
 )
 from cryptography import x509
 
-from tierfetch.cli.certificates import make_certificate
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.certificates import make_certificate
+from tierfetch.cli.local.processes import poll
 from tierfetch.tests.process.clients import create_topic
 from tierfetch.tests.process.secure_servers import SCRAM, SecureServers
 
-pytestmark = [pytest.mark.plaintext, pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.secured, pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(180)]
 TIMEOUT_S = 30.0
 
 

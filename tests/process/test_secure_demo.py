@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.plaintext, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.secured, pytest.mark.timeout(240)]
 COMMAND = (sys.executable, "-m", "tierfetch.cli.main", "demo", "--secure", "--size", "32M")
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tierfetch.cli.command_config import VARIABLE
-from tierfetch.cli.processes import free_ports, poll
+from tierfetch.cli.local.processes import free_ports, poll
 
-pytestmark = [pytest.mark.plaintext, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.secured, pytest.mark.timeout(180)]
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 TIMEOUT_S = 60.0
 

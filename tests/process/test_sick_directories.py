@@ -11,8 +11,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import Librdkafka, create_topics
 from tierfetch.tests.process.looks import registration

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.main import cli
-from tierfetch.cli.processes import poll
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.tests.process.clients import TIMEOUT_S, Librdkafka, create_topic
 from tierfetch.tests.process.producing import SteadyProducer

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration
 from tierfetch.broker.core.metadata_view import MetadataView
-from tierfetch.cli.local_cluster import CONTROLLER_ID, LocalCluster
+from tierfetch.cli.local.cluster import CONTROLLER_ID, LocalCluster
 from tierfetch.cli.main import cli
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.tests.process.clients import Librdkafka, create_topics

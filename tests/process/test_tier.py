@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.tier.report import Listing, Verification
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.processes import poll
 from tierfetch.tests.process.test_cluster_command import free_range
 
 pytestmark = [pytest.mark.plaintext, pytest.mark.timeout(300)]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.offsets import list_offset
-from tierfetch.cli.processes import poll
 from tierfetch.fetcher.core.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.looks import log_bytes

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tierfetch.cli.command_config import make_client
-from tierfetch.cli.local_cluster import LocalCluster, TierSettings
-from tierfetch.cli.local_quorum import LocalQuorum
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster, TierSettings
+from tierfetch.cli.local.processes import poll
+from tierfetch.cli.local.quorum import LocalQuorum
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.requests import metadata_of

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from random import Random
 
-from tierfetch.cli.certificates import Certificate, make_authority, make_certificate
+from tierfetch.cli.local.certificates import Certificate, make_authority, make_certificate
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, read_response, write_request
 from tierfetch.protocol.fetch.messages import FetchRequest, FetchResponse

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from tierfetch.cli.certificates import make_authority, make_certificate
+from tierfetch.cli.local.certificates import make_authority, make_certificate
 from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchResponse, FetchTopicResponse
 from tierfetch.protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from tierfetch.security.client import ClientIdentity

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tierfetch.broker.environment import NodeEnvironment
-from tierfetch.cli.processes import free_ports
+from tierfetch.cli.local.processes import free_ports
 from tierfetch.log.disk import OsDisk
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.client import Address, KafkaClient

@@ -126,7 +126,7 @@ def test_Q13_invariants_hold_under_random_faults(seed: int) -> None:
     assert cluster.acknowledged
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 def test_Q13_invariants_hold_for_many_seeds() -> None:
     for seed in range(100, 220):

@@ -73,7 +73,7 @@ def test_Q15_invariants_hold_while_voters_snapshots_and_disks_come_and_go(seed: 
     come_and_go(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 def test_Q15_invariants_hold_while_voters_snapshots_and_disks_come_and_go_for_many_seeds() -> None:
     for seed in range(200, 260):

@@ -90,7 +90,7 @@ def test_Q13_invariants_hold_whatever_happens(seed: int) -> None:
     everything(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 def test_Q13_invariants_hold_whatever_happens_for_many_seeds() -> None:
     for seed in range(100, 200):

@@ -346,7 +346,7 @@ def test_Q15_the_mark_is_what_holds_them(seeds: range, kraft_version: int, incar
         without_marks(seeds, kraft_version, incarnation)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 @FORMATTED_AGAIN
 def test_Q15_invariants_hold_while_a_voters_disk_is_replaced_for_many_seeds(
@@ -493,7 +493,7 @@ def test_Q15_invariants_hold_while_voters_change(seed: int) -> None:
     shuffle(seed, 20)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 def test_Q15_invariants_hold_while_voters_change_for_many_seeds() -> None:
     for seed in range(100, 200):

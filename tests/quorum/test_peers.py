@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tierfetch.cli.processes import free_ports
+from tierfetch.cli.local.processes import free_ports
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.net.dispatch import Handler

@@ -27,8 +27,8 @@ class Diary(OsDisk):
         super().__init__()
         self.lines: list[str] = []
 
-    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
-        await super().write_file(path, data, sync=sync)
+    async def write_file(self, path: Path, data: Buffer, *, sync: bool = True, sync_name: bool = True) -> None:
+        await super().write_file(path, data, sync=sync, sync_name=sync_name)
         self.lines.append(f"{path.name} written")
 
     async def remove(self, path: Path) -> None:

@@ -15,7 +15,7 @@ from tierfetch.remote.core import (
     with_max_timestamp,
     with_timestamp_from,
 )
-from tierfetch.remote.core.lineage import highest_whole_on_lineage
+from tierfetch.remote.core.lineage import end_on_lineage, highest_whole_on_lineage
 
 from .builders import DELETE_STARTED, STARTED, epochs_of, ledger_of, segment, segment_id, update
 
@@ -55,14 +55,41 @@ def test_bootstrap_rule_1_epochs_below_the_log_start_are_not_compared() -> None:
     assert is_within_lineage(segment(5, 60, 100, (0, 60), (2, 80)), epochs, LOG_END_OFFSET), "one offset is left"
 
 
-def test_bootstrap_rule_1_a_straddling_segment_is_readable_but_neither_counted_nor_adopted() -> None:
+def test_bootstrap_rule_1_a_straddling_segment_covers_its_first_offsets_but_does_not_count_as_tiered() -> None:
     ledger = ledger_of(WHOLE, STRADDLING, LOST)
     assert ledger.find(0, 70) is not None
     assert highest_whole_on_lineage(ledger, EPOCHS, LOG_END_OFFSET) == ledger.get(segment_id(1))
     coverage = covering(ledger, EPOCHS, 0, 100)
-    assert [metadata.segment_id.id.int for metadata in coverage.segments] == [1]
-    assert coverage.gap == Gap(60, 100)
+    assert [metadata.segment_id.id.int for metadata in coverage.segments] == [1, 2]
+    assert coverage.gap == Gap(80, 100)
     assert pending(ledger, EPOCHS, 0, 0, LOG_END_OFFSET) == OffsetAndEpoch(60, 0)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        (WHOLE, 60),
+        (ACROSS, 150),
+        (STRADDLING, 80),
+        (LOST, 100),
+        (segment(5, 60, 99, (0, 60), (1, 70)), 70),
+        (segment(6, 60, 149, (0, 60), (2, 90)), 80),
+        (segment(7, 60, 149, (1, 60), (2, 80)), 60),
+        (segment(8, 150, 300, (2, 150)), 200),
+        (segment(9, 40, 99, (0, 50)), 40),
+    ],
+)
+def test_bootstrap_rule_1_the_part_on_the_lineage_ends_at_the_divergence(
+    metadata: RemoteLogSegmentMetadata, expected: int
+) -> None:
+    assert end_on_lineage(metadata, EPOCHS, LOG_END_OFFSET) == expected
+
+
+def test_bootstrap_rule_1_nothing_below_the_first_known_epoch_is_on_the_lineage() -> None:
+    epochs = epochs_of((2, 100))
+    assert end_on_lineage(segment(1, 60, 99, (0, 60)), epochs, LOG_END_OFFSET) == 60
+    assert end_on_lineage(segment(2, 60, 149, (2, 60)), epochs, 120) == 120
+    assert end_on_lineage(segment(3, 60, 149, (2, 60)), epochs_of(), LOG_END_OFFSET) == 60
 
 
 def test_bootstrap_rule_2_covering_takes_the_fewest_segments() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from tierfetch.remote.core import (
     earliest_pending_upload,
     is_within_lineage,
 )
-from tierfetch.remote.core.lineage import highest_whole_on_lineage
+from tierfetch.remote.core.lineage import end_on_lineage, highest_whole_on_lineage
 from tierfetch.remote.core.segment import RemoteLogEvent
 
 from .builders import DELETE_FINISHED, DELETE_STARTED, FINISHED, PARTITION, STARTED, segment, update
@@ -105,6 +106,11 @@ class World:
         known = [offset for offset in upload.epochs if offset >= self.log_start_offset]
         return bool(known) and last < len(self.log) and all(self.log[o] == upload.epochs[o] for o in known)
 
+    def agreeing(self, upload: Upload) -> list[int]:
+        """The offsets of the upload that are still in the log: up to the first that another leader has overwritten."""
+        known = [offset for offset in upload.epochs if offset >= self.log_start_offset]
+        return [*takewhile(lambda o: o < len(self.log) and self.log[o] == upload.epochs[o], known)]
+
 
 small = st.integers(0, 6)
 ranges = st.integers(0, 25), st.integers(0, 12)
@@ -157,13 +163,13 @@ def test_lineage_agrees_with_the_model(history: list[tuple]) -> None:
     assert (best.end_offset if best else None) == max((u.metadata.end_offset for u in whole), default=None)
 
     coverage = covering(world.ledger, world.epochs, world.log_start_offset, end)
-    held = {offset for upload in whole for offset in upload.epochs}
+    held = {offset for upload in world.finished() for offset in world.agreeing(upload)}
     missing = [offset for offset in range(world.log_start_offset, end) if offset not in held]
     assert (coverage.gap.start_offset if coverage.gap else None) == (missing[0] if missing else None)
     position = world.log_start_offset
     for metadata in coverage.segments:
         assert metadata.start_offset <= position <= metadata.end_offset
-        position = metadata.end_offset + 1
+        position = end_on_lineage(metadata, world.epochs, end)
     if coverage.gap:
         later = [offset for offset in held if offset > coverage.gap.start_offset]
         assert coverage.gap.end_offset == min(later, default=end)

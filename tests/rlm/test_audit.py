@@ -164,7 +164,7 @@ async def test_log_that_ends_early_is_corrupt(tiered: Broker) -> None:
 
 
 async def test_batch_larger_than_one_look(tiered: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tierfetch.remote.contents.SCAN_BYTES", 50)
+    monkeypatch.setattr("tierfetch.remote.segment_scan.SCAN_BYTES", 65)
     assert (await run(tiered)).findings == ()
 
 

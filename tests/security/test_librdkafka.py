@@ -7,7 +7,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from tierfetch.cli.certificates import make_authority, make_certificate
+from tierfetch.cli.local.certificates import make_authority, make_certificate
 from tierfetch.security.core.settings import client_settings
 from tierfetch.security.librdkafka import librdkafka_properties
 from tierfetch.tests.security.test_tokens import token

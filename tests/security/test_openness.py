@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from tierfetch.cli.certificates import make_certificate
+from tierfetch.cli.local.certificates import make_certificate
 from tierfetch.security.core.credentials import ScramCredentials
 from tierfetch.security.core.settings import listener_settings
 from tierfetch.security.listener import open_listener

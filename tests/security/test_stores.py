@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from tierfetch import extras
-from tierfetch.cli.certificates import Certificate, make_authority, make_certificate
+from tierfetch.cli.local.certificates import Certificate, make_authority, make_certificate
 from tierfetch.security.core.settings import SecurityConfigError, client_settings, listener_settings
 from tierfetch.security.keystores import load_authorities, load_keys, secrets_readable
 from tierfetch.security.principal import SecurityProtocol

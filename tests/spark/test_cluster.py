@@ -14,7 +14,7 @@ import boto3
 import pytest
 
 from tierfetch.cli.demo.command import moto_server
-from tierfetch.cli.processes import free_ports, poll
+from tierfetch.cli.local.processes import free_ports, poll
 from tierfetch.tests import samples
 
 from .tiers import TIMEOUT_S

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tierfetch.cli.local_cluster import LocalCluster
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.cli.main import cli
-from tierfetch.cli.processes import poll
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.aiven_tier import AivenWriter, private_pem

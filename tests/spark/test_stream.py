@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.topics import uuid_to_text
 
 from .tiers import TIMEOUT_S, GrowingTier, stream

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tierfetch.cli.local_cluster import LocalCluster
-from tierfetch.cli.processes import poll
+from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.records import Record, iter_batches, iter_records
 from tierfetch.tests import samples
 from tierfetch.tests.process.clients import Librdkafka, create_topic

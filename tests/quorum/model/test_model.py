@@ -100,7 +100,7 @@ def test_Q14_what_was_used_hides_nothing() -> None:
     assert len({world for world, _ in known}) <= found.states
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 def test_Q14_the_first_states_with_slow_disks_are_safe() -> None:
     found = explore(Bounds(epochs=1, entries=1, delays_disk=True, **NOTHING_LOST), states_max=30_000)
@@ -129,7 +129,7 @@ def test_Q14_planted_bug_is_found(name: str) -> None:
     assert found.violation is not None, found
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", SLOW)
 def test_Q14_deeper_planted_bug_is_found(name: str) -> None:

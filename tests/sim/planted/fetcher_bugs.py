@@ -146,8 +146,8 @@ def joins_too_early() -> Iterator[None]:
 def snapshot_dropped() -> Iterator[None]:
     original = aux_state._aux_state
 
-    def without_snapshot(found, adoption, bytes_from_tier):
-        made = original(found, adoption, bytes_from_tier)
+    def without_snapshot(found, producers, adoption, bytes_from_tier):
+        made = original(found, producers, adoption, bytes_from_tier)
         empty = ProducerStateManager(made.state.start_offset).snapshot()
         return replace(made, state=replace(made.state, producer_snapshot=empty))
 

@@ -1,6 +1,6 @@
 """A cluster of real broker processes on loopback: for the demo, benchmarks, tests and `tierfetch cluster up`.
 
-Under controllers that run elsewhere (`local_quorum`), or under one of its own, which notices soon that a broker is
+Under controllers that run elsewhere (`quorum`), or under one of its own, which notices soon that a broker is
 gone.
 
 Everything lives below one base directory. Brokers are children of this process, stopped by `stop`, `kill` or the end of
@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from ..protocol import metadata_of
-from ..protocol.net import Address
-from .command_config import make_client
-from .local_nodes import START_TIMEOUT_S, LocalNodes, NodeFailedError
-from .local_quorum import LocalQuorum
-from .local_security import LocalSecurity
+from ...protocol import metadata_of
+from ...protocol.net import Address
+from ..command_config import make_client
+from .nodes import START_TIMEOUT_S, LocalNodes, NodeFailedError
 from .processes import free_ports
+from .quorum import LocalQuorum
+from .security import LocalSecurity
 
 CONTROLLER_ID: Final = 100
 SESSION: Final = {"broker.session.timeout.ms": "3000"}

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tierfetch.console import Pages
-from tierfetch.console.application import HEADERS, application
+from tierfetch.console.routes import HEADERS, application
 from tierfetch.protocol import ErrorCode, KafkaError
 from tierfetch.tests.console.readers import MARKUP, FakeReader, overview, part
 from tierfetch.tests.turns import turns

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
-from ..protocol import OperatorError
-from .local_security import LocalSecurity
+from ...protocol import OperatorError
 from .processes import Child, Processes, poll
+from .security import LocalSecurity
 
 START_TIMEOUT_S: Final = 75.0
 """Longer than a broker tries to register by default: its own reason is better than this one."""

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from ..quorum import parse_controller_config
-from .format import format_order, run_format
-from .local_cluster import LocalCluster, TierSettings
-from .local_quorum import cluster_id_of
-from .local_security import LocalSecurity
+from ...quorum import parse_controller_config
+from ..format import format_order, run_format
+from .cluster import LocalCluster, TierSettings
 from .processes import free_ports
+from .quorum import cluster_id_of
+from .security import LocalSecurity
 
 
 class LocalServers(LocalCluster):

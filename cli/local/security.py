@@ -22,10 +22,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from ..security import ClientIdentity, read_client_file
-from .add_scram import scram_record
+from ...security import ClientIdentity, read_client_file
+from ..add_scram import scram_record
+from ..command_config import VARIABLE
 from .certificates import make_authority, make_certificate
-from .command_config import VARIABLE
 
 CLIENT_FILE: Final = "client.properties"
 CONTROLLER_FILE: Final = "controller.properties"

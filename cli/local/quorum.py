@@ -13,16 +13,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from ..log.core import META_PROPERTIES, decode_meta_properties
-from ..protocol.net import Address
-from ..quorum import load_controller_config
-from .format import format_order, run_format
-from .local_nodes import TIERFETCH, LocalNodes, NodeFailedError
-from .local_security import LocalSecurity
+from ...log.core import META_PROPERTIES, decode_meta_properties
+from ...protocol.net import Address
+from ...quorum import load_controller_config
+from ..format import format_order, run_format
+from ..quorum.admin import QuorumAdmin
+from ..quorum.report import status
+from ..random_uuid import new_id
+from .nodes import TIERFETCH, LocalNodes, NodeFailedError
 from .processes import free_ports
-from .quorum.admin import QuorumAdmin
-from .quorum.report import status
-from .random_uuid import new_id
+from .security import LocalSecurity
 
 COMMAND_TIMEOUT_S: Final = 30.0
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Final, Protocol
 
-from ..protocol import OperatorError
+from ...protocol import OperatorError
 
 STOP_TIMEOUT_S = 40.0
 LISTENING_PORTS: Final = range(10_000, 32_000)
