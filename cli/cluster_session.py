@@ -98,9 +98,10 @@ class Admin:
         check(response, f"{ApiKey(request.api_key).name} at {address}")
         return response
 
-    async def cluster(self, topics: Sequence[str] | None = None) -> Cluster:
-        """The brokers that are alive, and the named topics or all of them, by name."""
-        answer = await self.send(metadata_of(topics))
+    async def cluster(self, topics: Sequence[str] | None = None, *, at: Address | None = None) -> Cluster:
+        """The live brokers, and the named topics or all of them, by name: as `at` knows them, or any broker."""
+        request = metadata_of(topics)
+        answer = await (self.send(request) if at is None else self.send_to(at, request))
         found = sorted(answer.topics, key=lambda topic: topic.name or "")
         for topic in found:
             if topics is not None and topic.error_code is ErrorCode.unknown_topic_or_partition:

@@ -39,6 +39,7 @@ for kind in KINDS:
 assert not [plugin for plugin in list_plugins() if plugin.error is not None]
 from tierfetch.remote.storage import RemoteStorageManager
 import tierfetch.testing
+assert not Path(tierfetch.__file__).with_name("setup.py").exists(), "the script that builds the wheel is in it"
 print("wheel", tierfetch.__version__, "works from", Path(tierfetch.__file__).parent)
 """
 MISSING: Final = {

@@ -8,6 +8,7 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from configparser import ConfigParser
 from functools import cache
 from pathlib import Path
 
@@ -244,3 +245,21 @@ def test_every_metric_of_the_operations_page_is_on_the_page_of_metrics() -> None
     known = (ROOT / "docs/metrics.md").read_text()
     named = set(re.findall(r"tierfetch_[a-z_]+", (ROOT / "docs/operations.md").read_text()))
     assert {name for name in named if name not in known} == set()
+
+
+def drawn_layers() -> list[set[str]]:
+    """Return the folders of each row of the picture, the top one first."""
+    rows: dict[int, set[str]] = {}
+    picture = (ROOT / "docs/architecture.svg").read_text()
+    for box_y, folder in re.findall(
+        r'<rect x="[\d.]+" y="(\d+)"[^>]*height="50"[^>]*/>\s*<text class="n"[^>]*>(\w+)/', picture
+    ):
+        rows.setdefault(int(box_y), set()).add(folder)
+    return [rows[y] for y in sorted(rows)]
+
+
+def test_the_picture_of_the_folders_shows_the_layers_that_are_checked() -> None:
+    contracts = ConfigParser()
+    contracts.read(ROOT / ".importlinter")
+    layers = contracts["importlinter:contract:layers"]["layers"].strip().splitlines()
+    assert drawn_layers() == [set(re.findall(r"tierfetch\.(\w+)", layer)) for layer in layers]

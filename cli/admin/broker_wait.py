@@ -3,10 +3,15 @@
 | the broker                              | shown                                                 |
 |-----------------------------------------|-------------------------------------------------------|
 | is not registered, or fenced            | that it is not alive                                  |
+| is only said to live and be in sync     | that it does not respond                              |
 | lives, and replicas are out of sync     | how many are in sync, the others with their leaders,  |
 |                                         | and those that the broker itself cannot serve         |
 | with `--warm`: has thin replicas        | which, when they are warm at the latest, and what     |
 |                                         | comes from the tier where they are being filled       |
+
+Nothing is done before the broker itself says so. After kill -9 the others list it, in every ISR, until its session is
+over. A broker accepts connections once it has replayed its own registration, and that takes its old incarnation out of
+the ISRs: its own metadata is of this incarnation.
 
 Off a terminal a line is printed when something changes, and every half minute while nothing does.
 """
@@ -21,8 +26,8 @@ from datetime import timedelta
 from typing import Final
 
 from ...protocol import ErrorCode, KafkaError, TopicPartition
-from ...protocol.net import BrokerUnavailableError
-from ..cluster_session import Admin
+from ...protocol.net import Address, BrokerUnavailableError
+from ..cluster_session import Admin, Cluster
 from .local_state import LocalState, Warming, local_state, warming_text
 from .status_bar import StatusBar
 
@@ -96,27 +101,44 @@ def some(names: Sequence[str]) -> str:
 
 
 async def look(admin: Admin, broker: int, *, with_warming: bool) -> BrokerProgress:
-    """Look once. KafkaError; OSError if no broker responds."""
+    """Look once. KafkaError; OSError if no broker responds, or the broker does not whom the others list."""
     cluster = await admin.cluster()
+    seen = _progress(cluster, broker)
+    if not seen.is_alive:
+        return seen
+    address = cluster.brokers[broker]
+    if not seen.lagging:
+        seen = _progress(await _own_metadata(admin, broker, address), broker)
+    if not seen.is_alive or (not with_warming and not seen.lagging):
+        return seen
+    state = await local_state(admin, address)
+    if state is None and with_warming and not seen.lagging:
+        raise BrokerUnavailableError(f"broker {broker} does not report what it has to read from the tier")
+    return seen if state is None else _with_state(seen, state, with_warming=with_warming)
+
+
+def _progress(cluster: Cluster, broker: int) -> BrokerProgress:
+    """Return what one broker's metadata says of `broker`."""
     hosted = [
         (TopicPartition(topic.name, part.partition_index), part)
         for topic in cluster.topics
         for part in topic.partitions
         if broker in part.replica_nodes
     ]
-    lagging = [
+    lagging = tuple(
         f"{name} ({f'leader {part.leader_id}' if part.leader_id >= 0 else 'no leader'})"
         for name, part in hosted
         if broker not in part.isr_nodes
-    ]
-    in_sync = len(hosted) - len(lagging)
-    seen = BrokerProgress(broker, broker in cluster.brokers, len(hosted), in_sync, lagging=tuple(lagging))
-    if not seen.is_alive or (not with_warming and not lagging):
-        return seen
-    state = await local_state(admin, cluster.brokers[broker])
-    if state is None and with_warming and not lagging:
-        raise BrokerUnavailableError(f"broker {broker} does not report what it has to read from the tier")
-    return seen if state is None else _with_state(seen, state, with_warming=with_warming)
+    )
+    return BrokerProgress(broker, broker in cluster.brokers, len(hosted), len(hosted) - len(lagging), lagging=lagging)
+
+
+async def _own_metadata(admin: Admin, broker: int, address: Address) -> Cluster:
+    try:
+        return await admin.cluster(at=address)
+    except OSError as error:
+        said = f"broker {broker} does not respond at {address}, though other brokers list it: {error}"
+        raise BrokerUnavailableError(said) from None
 
 
 def _with_state(seen: BrokerProgress, state: LocalState, *, with_warming: bool) -> BrokerProgress:

@@ -33,15 +33,20 @@ Look = tuple[set[int], list[list[int]], int] | tuple[set[int], list[list[int]], 
 
 
 class Admin:
-    """Replicas on brokers 1 and 2; each look sees the next state, the last one for good."""
+    """Replicas on brokers 1 and 2; each look sees the next state, the last one for good. The broker that is waited for
+    sees the same, unless `own` says what it sees: at each question the next, then what all see.
+    """
 
-    def __init__(self, *looks: Look | None) -> None:
+    def __init__(self, *looks: Look | None, own: Sequence[Look | None] = ()) -> None:
         self._looks = list(looks)
+        self._own = list(own)
         self._warming = NOT_WARMED
         self._warm_in_ms = NOT_THIN
 
-    async def cluster(self) -> Cluster:
-        look = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+    async def cluster(self, *, at: Address | None = None) -> Cluster:
+        if at is None:
+            self._look = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+        look = self._own.pop(0) if at is not None and self._own else self._look
         if look is None:
             raise BrokerUnavailableError("nobody answers")
         alive, isrs, self._warming = look[:3]
@@ -71,9 +76,11 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_wait, "LOOK_INTERVAL_S", 0.0)
 
 
-async def waited(*looks: Look | None, warm: bool = False, timeout_s: float = 5.0) -> Sequence[str]:
+async def waited(
+    *looks: Look | None, own: Sequence[Look | None] = (), warm: bool = False, timeout_s: float = 5.0
+) -> Sequence[str]:
     seen: list[str] = []
-    admin: Any = Admin(*looks)
+    admin: Any = Admin(*looks, own=own)
     await wait_for(admin, 2, lambda each: seen.append(str(each)), with_warming=warm, timeout_s=timeout_s)
     return seen
 
@@ -86,6 +93,19 @@ async def test_until_every_replica_is_in_sync() -> None:
         "broker 2: 1 of 2 replicas are in sync; not yet t-0 (leader 1)",
         "broker 2: 2 of 2 replicas are in sync",
     ]
+
+
+async def test_what_the_others_say_of_the_incarnation_that_was_killed_does_not_count() -> None:
+    before_the_kill: Look = ({1, 2}, [[1, 2], [1, 2]], NOT_WARMED)
+    own: list[Look | None] = [None, ({1}, [[1], [1]], NOT_WARMED), ({1, 2}, [[1], [1, 2]], NOT_WARMED)]
+    assert await waited(before_the_kill, own=own) == [
+        "broker 2 is not alive: it is fenced or not registered",
+        "broker 2: 1 of 2 replicas are in sync; not yet t-0 (leader 1)",
+        "broker 2: 2 of 2 replicas are in sync",
+    ]
+    said = "broker 2 does not respond at 127.0.0.1:1, though other brokers list it: nobody answers, after 0 s"
+    with pytest.raises(KafkaError, match=said):
+        await waited(before_the_kill, own=[None], timeout_s=0)
 
 
 async def test_and_until_nothing_more_comes_from_the_tier() -> None:
