@@ -59,7 +59,7 @@ async def scan(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> Asy
                 read, next_offset = header.size_bytes, header.next_offset
         except CorruptRecordError as error:
             raise RemoteStorageCorruptError(
-                f"{segment.segment_id}: {error.at(position + error.position).message}"
+                f"{segment.segment_id}, at offset {next_offset} or above: {error.at(position + error.position).message}"
             ) from None
         position += read
 

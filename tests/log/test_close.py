@@ -10,7 +10,7 @@ import pytest
 from tierfetch.log.core import LogConfig
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.tests.fakes.disk import DiskCrash, FailNth, MemoryDisk
-from tierfetch.tests.log.logs import DIRECTORY, append, open_log
+from tierfetch.tests.log.logs import DIRECTORY, NOW_MS, append, open_log
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=1)
 
@@ -60,20 +60,25 @@ async def test_what_has_changed_since_is_written(change: str) -> None:
     disk = MemoryDisk()
     await closed_log(disk)
     log = await reopened(disk)
+    size_bytes = log.state.segments.active.size_bytes
     if change == "truncate":
         await log.truncate_to(4)
-        await append(log, 2, timestamp_ms=5)
+        await append(log, 2, timestamp_ms=NOW_MS + 99, producer_id=7, producer_epoch=0, base_sequence=4)
+        assert log.state.segments.active.size_bytes == size_bytes, "nothing but the bytes themselves tells them apart"
     else:
         for _ in range(1 if change == "append" else 9):
             await append(log, 2)
     end_offset = log.state.log_end_offset
     await log.close()
-    again = await reopened(disk.restart(), end_offset)
+    after = disk.restart()
+    again = await reopened(after, end_offset)
     assert again.state.log_end_offset == end_offset
     for segment in again.state.segments:
-        indexes = await segment.indexes()
-        assert indexes.has_largest_timestamp, "closed, and so whole"
-        assert segment.max_timestamp_ms == indexes.max_timestamp_ms
+        path = segment.path
+        saved = [await after.read_file(path.with_suffix(suffix)) for suffix in (".index", ".timeindex")]
+        indexes = await segment._rebuild_indexes()
+        indexes.close()
+        assert saved == [indexes.offset.encode(), indexes.time.encode()], path
 
 
 async def test_indexes_that_were_rebuilt_at_the_start_are_saved() -> None:
@@ -105,3 +110,18 @@ async def test_a_crash_at_any_effect_of_a_close_loses_nothing_that_was_flushed(s
             assert number > 5
             return
     pytest.fail("a close has no end")
+
+
+async def test_a_time_index_without_its_last_entry_is_completed() -> None:
+    """As Kafka leaves the active segment's at a stop in order."""
+    disk = MemoryDisk()
+    log = await open_log(disk, config=SMALL)
+    for number in range(3):
+        await append(log, timestamp_ms=NOW_MS + number)
+    await log.close()
+    path = DIRECTORY / "00000000000000000000.timeindex"
+    whole = await disk.read_file(path)
+    assert len(whole) > 12
+    await disk.write_file(path, whole[:-12])
+    await (await reopened(disk, 3)).close()
+    assert await disk.read_file(path) == whole
