@@ -1,5 +1,6 @@
 """A model of a cluster: how long broker replacement, rebalance and failover take, and what they cost. Pure.
 
+predicting   is what embedding programs call: `predict_replacement`, `predict_death`.
 inventory    reads a cluster that a person or a capture wrote (YAML or JSON), and validates it.
 inventory_parts  holds its values: brokers, racks, tier, topics, partitions.
 checks       finds contradictions and doubtful figures in an inventory.
@@ -45,6 +46,13 @@ if TYPE_CHECKING:
     from .inventory import Inventory, InventoryError
     from .inventory_parts import Broker, Partition, Policy, Topic
     from .moves import Moves, moves_between, replacement_moves
+    from .predicting import (
+        FailoverPrediction,
+        ReplacementPrediction,
+        predict_death,
+        predict_replacement,
+        read_cluster,
+    )
     from .results import ModelResult, Obstacle
     from .sweep import RESULT_FIELDS, run_case, sweep_cases
     from .synthetic import total_by_broker
@@ -62,6 +70,7 @@ __all__ = [
     "Capacity",
     "ClusterArrays",
     "Death",
+    "FailoverPrediction",
     "Floats",
     "Ints",
     "Inventory",
@@ -72,13 +81,17 @@ __all__ = [
     "Obstacle",
     "Partition",
     "Policy",
+    "ReplacementPrediction",
     "System",
     "Topic",
     "bootstraps_of",
     "complaint",
     "located",
     "moves_between",
+    "predict_death",
     "predict_failover",
+    "predict_replacement",
+    "read_cluster",
     "replacement_moves",
     "run_case",
     "simulate",
@@ -101,6 +114,7 @@ if not TYPE_CHECKING:
             "Calibrations": "calibration",
             "ClusterArrays": "arrays",
             "Death": "failures",
+            "FailoverPrediction": "predicting",
             "Floats": "arrays",
             "Ints": "arrays",
             "Inventory": "inventory",
@@ -113,11 +127,15 @@ if not TYPE_CHECKING:
             "Partition": "inventory_parts",
             "Policy": "inventory_parts",
             "RESULT_FIELDS": "sweep",
+            "ReplacementPrediction": "predicting",
             "System": "calibration",
             "Topic": "inventory_parts",
             "bootstraps_of": "bootstraps",
             "moves_between": "moves",
+            "predict_death": "predicting",
             "predict_failover": "failures",
+            "predict_replacement": "predicting",
+            "read_cluster": "predicting",
             "replacement_moves": "moves",
             "run_case": "sweep",
             "simulate": "engine",

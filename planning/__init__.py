@@ -2,6 +2,7 @@
 
 Planning, arrays to arrays (numpy). Begin with `planner`:
 
+move_plan      is what embedding programs call: `plan_moves`.
 planner        plans a move of replicas: from a cluster and a goal to a plan.
 goals          declares what is asked for: replace, add, remove, rebalance.
 placement      is the cluster while it is planned, one batch of moves after another.
@@ -75,6 +76,7 @@ from .preflight import directories_of, entries_of
 from .throttling import config_keys
 
 if TYPE_CHECKING:
+    from .move_plan import MovePlan, plan_moves
     from .plan_arrays import plan_file_of, planned_replicas
     from .planner import ReplicaPlan, plan_replicas
 
@@ -95,6 +97,7 @@ __all__ = [
     "Key",
     "Mode",
     "MoveDirectories",
+    "MovePlan",
     "Note",
     "Outcome",
     "PartitionState",
@@ -119,6 +122,7 @@ __all__ = [
     "parse_event",
     "parse_journal",
     "plan_file_of",
+    "plan_moves",
     "plan_replicas",
     "planned_replicas",
     "replicas_of",
@@ -132,8 +136,10 @@ if not TYPE_CHECKING:
     __getattr__ = lazy_door(
         __name__,
         {
+            "MovePlan": "move_plan",
             "ReplicaPlan": "planner",
             "plan_file_of": "plan_arrays",
+            "plan_moves": "move_plan",
             "plan_replicas": "planner",
             "planned_replicas": "plan_arrays",
         },

@@ -9,13 +9,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from importlib import import_module
 from pathlib import Path
+from shutil import copy
 
 import pytest
 
 from .test_tidy import ROOT
 
 NAMES = Path(__file__).with_name("public_names.txt")
-PUBLIC = {"tierfetch.log": ("EmbeddedLog", "LogSummary", "open_log", "verify_log")}
+PUBLIC = {
+    "tierfetch.log": ("EmbeddedLog", "LogSummary", "open_log", "verify_log"),
+    "tierfetch.model": (
+        "FailoverPrediction",
+        "ReplacementPrediction",
+        "predict_death",
+        "predict_replacement",
+        "read_cluster",
+    ),
+    "tierfetch.planning": ("MovePlan", "plan_moves"),
+}
 LINES_MAX = 40
 
 
@@ -64,13 +75,27 @@ def test_each_public_name_has_a_docstring_and_types(name: str, value: object) ->
         assert "    " in documentation, f"{name} has an example"
 
 
-def test_the_example_runs(tmp_path: Path) -> None:
-    (example,) = examples()
+PRINTED = (
+    ["1 b'orders' b'two'", "2 None b'three'", "3 records in 1 segment"],
+    [
+        "log-start: 15 replicas in sync after 38 min,",
+        "  826 GiB from leaders",
+        "tier-first: 15 replicas in sync after 4 min,",
+        "  92 GiB from leaders",
+        "a dead host: 5 partitions take nothing for 9 s",
+        "17 partitions move, 85 GiB",
+    ],
+)
+
+
+@pytest.mark.parametrize(("example", "printed"), [*zip(examples(), PRINTED, strict=True)], ids=["log", "model"])
+def test_each_example_runs(tmp_path: Path, example: str, printed: list[str]) -> None:
     assert len(example.splitlines()) < LINES_MAX
     script = tmp_path / "example.py"
     script.write_text(example)
+    copy(ROOT / "docs/examples/cluster.yaml", tmp_path)
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, cwd=tmp_path)
-    assert (done.stdout, done.stderr) == ("1 b'orders' b'two'\n2 None b'three'\n3 records in 1 segment\n", "")
+    assert (done.stdout.splitlines(), done.stderr) == (printed, "")
 
 
 @pytest.mark.packaging
