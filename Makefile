@@ -20,7 +20,7 @@ FUZZ_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers docs wheel test-faults test-secure test-abuse fuzz fuzz-parsers install-fuzz test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench release clean
+.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers docs wheel test-faults test-commands test-secure test-abuse fuzz fuzz-parsers install-fuzz test-interop test-spark install-spark simulate test-planted test-exhaustive search-planted bench release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ ci: ## What CI runs: every suite below, what failed once more, one table at the 
 
 test-faults: install ## Brokers killed, frozen and starved while they serve (about 6 minutes)
 	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300
+
+test-commands: install ## Whole clusters started and operated by the command: the tutorial, reassign, produce (about 2 minutes)
+	$(BIN)/python -m pytest -q tests/process -m commands --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-secure: install ## Processes and clients again, on clusters with TLS, SASL and ACLs (about 5 minutes)
 	$(BIN)/python -m pytest -q $(SECURE) --secure -m 'not faults' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder

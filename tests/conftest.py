@@ -33,6 +33,7 @@ MARKERS: Final = (
     "plaintext: needs listeners without security, or has security of its own; left out of `pytest --secure`",
     "secured: clusters with security of their own (make test-secure)",
     "packaging: builds, extras and examples in interpreters of their own (make check)",
+    "commands: whole clusters started and operated by the command (make test-commands)",
     "faults: brokers killed, frozen and starved while they serve (make test-faults)",
     "abuse: hostile clients beside an honest one (make test-abuse)",
     "interop: needs Apache Kafka's jars (make test-interop)",

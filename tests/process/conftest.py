@@ -1,4 +1,6 @@
-"""Real broker processes on loopback; every test here is marked `process` and `slow`, the long fault suites `faults`."""
+"""Real broker processes on loopback; every test here is marked `process` and `slow`. The long fault suites are
+`faults`, those that start and operate whole clusters by the command are `commands`.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ from tierfetch.cli.local.security import LocalSecurity
 
 LOG_CHARACTERS = 10_000
 FAULT_SUITES = {"test_faults.py", "test_faulty_tier.py", "test_whole_cluster.py", "test_group_failover.py"}
+COMMAND_SUITES = {"test_cluster_command.py", "test_reassign.py", "test_record_commands.py", "test_tutorial.py"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -25,6 +28,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.slow)
             if item.path.name in FAULT_SUITES:
                 item.add_marker(pytest.mark.faults)
+            if item.path.name in COMMAND_SUITES:
+                item.add_marker(pytest.mark.commands)
             if config.getoption("--secure") and item.get_closest_marker("plaintext") is not None:
                 item.add_marker(pytest.mark.skip(reason="needs listeners without security, or has security of its own"))
 
