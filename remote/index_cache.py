@@ -243,7 +243,7 @@ class RemoteIndexCache:
         try:
             data = await self._disk.read_file(path)
             index = await _decode(metadata, index_type, data, is_checked=key not in self._unchecked)
-        except (OSError, RemoteStorageCorruptError) as error:
+        except (OSError, CorruptFileError, RemoteStorageCorruptError) as error:
             _log.warning("cached index %s is unusable, fetching it again: %s", path.name, error)
             if self._files.pop(key) is not None:
                 await self._remove([path])

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from .open_file import OsFile
-from .port import Buffer, DirectoryEntry, DiskSpace
+from .port import WHOLE_BYTES_MAX, Buffer, DirectoryEntry, DiskSpace, check_size
 from .threads import THREADS, DiskThreads, Job, Pool
 
 T = TypeVar("T")
@@ -61,8 +61,8 @@ class OsDisk:
             raise
         return OsFile(self._threads_of(path), path, descriptor, size)
 
-    async def read_file(self, path: Path) -> bytes:
-        return await self._call(path.read_bytes, path)
+    async def read_file(self, path: Path, *, size_max: int = WHOLE_BYTES_MAX) -> bytes:
+        return await self._call(lambda: _read_file(path, size_max), path)
 
     async def write_file(self, path: Path, data: Buffer, *, sync: bool = True, sync_name: bool = True) -> None:
         pool = Pool.SYNC if sync else Pool.OTHER
@@ -154,6 +154,14 @@ def _open(path: Path, *, create: bool) -> tuple[int, int]:
     """(descriptor, size)."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), FILE_MODE)
     return descriptor, os.fstat(descriptor).st_size
+
+
+def _read_file(path: Path, size_max: int) -> bytes:
+    with open(path, "rb") as file:
+        check_size(path, os.fstat(file.fileno()).st_size, size_max)
+        data = file.read(size_max + 1)
+    check_size(path, len(data), size_max)
+    return data
 
 
 def _replace_file(path: Path, data: Buffer, *, sync: bool, sync_name: bool) -> None:

@@ -6,8 +6,9 @@ Rules of an implementation:
   caller did not await the earlier one; calls on different files are unordered.
 * A write is durable only after `sync` of its file; a new, renamed or removed name only after `sync_directory` of its
   parent. Syncs of one file that wait at the same time are one fsync (group commit).
-* `OSError` is the only error family; a failed `sync` is never retried on the same file (the kernel may have dropped the
-  pages): the owner of the file must treat it as broken.
+* `OSError` is the only error family, but for a file that is too large to be read whole.
+* A failed `sync` is never retried on the same file (the kernel may have dropped the pages): the owner of the file must
+  treat it as broken.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ..core.errors import CorruptFileError
 
 if TYPE_CHECKING:
     import asyncio
@@ -83,6 +86,18 @@ class DiskFile(Protocol):
         """Close the file after the calls that are under way. Idempotent."""
 
 
+WHOLE_BYTES_MAX: Final = 128 << 20
+"""The largest file that is read whole: checkpoints, indexes and producer snapshots are smaller by far. What has grown
+beyond it, in a directory that others may write to, must not become memory.
+"""
+
+
+def check_size(path: Path, size_bytes: int, size_max: int) -> None:
+    """Raise CorruptFileError for a file of which no kind is that large."""
+    if size_bytes > size_max:
+        raise CorruptFileError(f"{path}: {size_bytes} bytes, at most {size_max} are expected")
+
+
 class Disk(Protocol):
     """The files of one node."""
 
@@ -99,7 +114,8 @@ class Disk(Protocol):
     async def open(self, path: Path, *, create: bool = False) -> DiskFile:
         """Open for reading and writing; `create` also makes an absent file. FileNotFoundError otherwise."""
 
-    async def read_file(self, path: Path) -> bytes: ...
+    async def read_file(self, path: Path, *, size_max: int = WHOLE_BYTES_MAX) -> bytes:
+        """Return the whole file. CorruptFileError for a larger one, before it is read."""
 
     async def write_file(self, path: Path, data: Buffer, *, sync: bool = True, sync_name: bool = True) -> None:
         """Replace `path` atomically (temporary sibling, fsync, rename, fsync of the parent); without `sync` no

@@ -26,9 +26,9 @@ async def load_producers(snapshots: ProducerSnapshots, start_offset: int, end_of
     for offset in reversed(snapshots.offsets):
         if not start_offset <= offset <= end_offset:
             continue
-        data = await snapshots.read(offset)
-        assert data is not None, offset
         try:
+            data = await snapshots.read(offset)
+            assert data is not None, offset
             return ProducerStateManager.from_snapshot(data, offset, name=str(snapshots.path(offset)))
         except CorruptFileError as error:
             logger.warning("%s; an older snapshot is used", error)

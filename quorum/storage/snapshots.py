@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...log.core import CorruptFileError
 from ...log.disk import Disk, DiskFile
@@ -33,6 +33,9 @@ from .snapshot_file import (
     part_name,
     snapshot_name,
 )
+
+SNAPSHOT_BYTES_MAX: Final = 2 << 30
+"""A snapshot of a million partitions has some 200 MB."""
 
 
 class CutSnapshot(NamedTuple):
@@ -188,7 +191,7 @@ class SnapshotStore:
     async def read(self, snapshot_id: SnapshotId) -> ParsedSnapshot:
         """CorruptFileError, naming the file, if it is not whole."""
         path = self.path(snapshot_id)
-        return await _parse(await self._disk.read_file(path), path)
+        return await _parse(await self._disk.read_file(path, size_max=SNAPSHOT_BYTES_MAX), path)
 
     async def chunk(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> FileChunk:
         """Return a chunk. SNAPSHOT_NOT_FOUND, also if the snapshot is removed meanwhile; POSITION_OUT_OF_RANGE."""

@@ -33,7 +33,7 @@ from random import Random
 from typing import Any, Final, TypeVar
 
 from ...log.core import LOG_SUFFIX, parse_directory
-from ...log.disk import Buffer, DirectoryEntry, DiskSpace, send_copy
+from ...log.disk import WHOLE_BYTES_MAX, Buffer, DirectoryEntry, DiskSpace, check_size, send_copy
 from ...protocol import CLUSTER_METADATA_TOPIC
 from .chance import exponential
 from .filesystem import Inode, SimFilesystem, os_error
@@ -138,8 +138,10 @@ class SimDisk:
             self.faults.on_pages_lost()
         return inode
 
-    async def read_file(self, path: Path) -> bytes:
-        return await self._named("read_file", lambda: self.files.inode(path).read(), path)
+    async def read_file(self, path: Path, *, size_max: int = WHOLE_BYTES_MAX) -> bytes:
+        data = await self._named("read_file", lambda: self.files.inode(path).read(), path)
+        check_size(path, len(data), size_max)
+        return data
 
     async def write_file(self, path: Path, data: Buffer, *, sync: bool = True, sync_name: bool = True) -> None:
         content = bytes(data)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tierfetch.log.core import CorruptFileError
 from tierfetch.log.disk import DirectoryEntry, Disk, OsDisk
 from tierfetch.tests.fakes.disk import MemoryDisk
 
@@ -241,3 +242,11 @@ async def test_a_read_at_once_waits_for_nothing(disk: Disk, tmp_path: Path):
     assert file.read_at_once(0, 9) in (b"belater", None)
     await file.close()
     assert file.read_at_once(0, 2) is None
+
+
+async def test_a_file_that_is_too_large_is_not_read(disk: Disk, tmp_path: Path):
+    path = tmp_path / "checkpoint"
+    await disk.write_file(path, bytes(100))
+    assert await disk.read_file(path, size_max=100) == bytes(100)
+    with pytest.raises(CorruptFileError, match=f"{path}: 100 bytes, at most 99 are expected"):
+        await disk.read_file(path, size_max=99)

@@ -276,6 +276,19 @@ async def test_row_damaged_snapshots_are_removed_and_more_is_replayed(is_clean: 
     assert await log.producer_snapshot_at(8) is not None
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("file", ["_12_snapshot", "_8_index", "_8_timeindex", "leader_epoch_checkpoint"])
+async def test_a_file_that_is_far_too_large_counts_as_damaged(
+    monkeypatch: pytest.MonkeyPatch, file: str, is_clean: bool
+) -> None:
+    monkeypatch.setitem(MemoryDisk.read_file.__kwdefaults__, "size_max", 10_000)
+    disk = await changed(**{file: bytes(10_001)})
+    log = await open_log(disk, config=SMALL, is_clean=is_clean, recovery_point=12)
+    assert (log.state.log_end_offset, log.state.producers.entries[5].last_sequence) == (12, 11)
+    assert epochs_of(log) == [(0, 0), (1, 4), (2, 8)]
+    await log.close()
+
+
 @pytest.mark.parametrize("data", [None, b"0\n1\nzero 0\n"], ids=["missing", "damaged"])
 async def test_row_epochs_are_taken_from_the_batches(data: bytes | None) -> None:
     disk = await changed(leader_epoch_checkpoint=data)
