@@ -144,5 +144,7 @@ def _expect_within(what: str, segment: RemoteLogSegmentMetadata, offsets: list[i
 
 
 def _corrupt(segment: RemoteLogSegmentMetadata, error: Exception) -> Finding:
-    message = f"offsets [{segment.start_offset}, {segment.end_offset}]: {error}"
+    # The finding names the segment already.
+    what = str(error).removeprefix(f"{segment.segment_id}, ")
+    message = f"offsets [{segment.start_offset}, {segment.end_offset}]: {what}"
     return Finding(FindingKind.CORRUPT, str(segment.segment_id), message)
