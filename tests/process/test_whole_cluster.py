@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tierfetch.cli.admin.broker_wait import BrokerProgress, wait_for
+from tierfetch.cli.cluster_session import Admin
 from tierfetch.cli.local.processes import poll
 from tierfetch.cli.offsets import list_offset
 from tierfetch.fetcher.core.leader_offsets import EARLIEST_LOCAL_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP
+from tierfetch.protocol.net import Address
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 from tierfetch.tests.process.looks import log_bytes
 from tierfetch.tests.process.producing import SteadyProducer
@@ -43,6 +48,23 @@ def test_C1_C2_a_killed_leader_is_replaced_and_nothing_is_lost(cluster: WholeClu
             cluster.brokers.start(before.leader_id)
             cluster.wait("t", "to have all in sync again", lambda part: set(part.isr_nodes) == set(BROKERS))
     producer.check_consumed()
+
+
+def test_C1_who_waits_for_a_killed_broker_waits_for_its_new_incarnation(cluster: WholeCluster) -> None:
+    create_topic(cluster.servers, "t", replicas=3)
+    found = cluster.wait("t", "to have all in sync", lambda part: set(part.isr_nodes) == set(BROKERS))
+    killed = next(broker for broker in BROKERS if broker != found.leader_id)
+
+    async def restarted() -> BrokerProgress:
+        async with Admin([Address("127.0.0.1", cluster.brokers.port(found.leader_id))], timeout_s=TIMEOUT_S) as admin:
+            await admin.cluster()
+            cluster.brokers.kill(killed)
+            cluster.brokers.start(killed)
+            return await wait_for(admin, killed, lambda _: None, with_warming=False, timeout_s=TIMEOUT_S)
+
+    done = asyncio.run(restarted())
+    socket.create_connection(("127.0.0.1", cluster.brokers.port(killed)), 5.0).close()
+    assert done.in_sync == done.replicas > 0
 
 
 def test_C5_decisions_outlive_the_active_controller(cluster: WholeCluster) -> None:
