@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 
 from ...extras import needing
 from ..command_config import use_identity
-from ..local import LocalSecurity, NodeFailedError, TierSettings, free_ports, poll
+from ..local import LocalSecurity, NodeFailedError, TierSettings, end_with_parent, free_ports, poll
 from ..options import OutputFile, write_text
 from . import scenario
 from .proof import consume_all
@@ -187,6 +187,7 @@ def moto_server(base: Path) -> Iterator[str]:
             stdout=output,
             stderr=output,
             env={**os.environ, "MOTO_S3_DEFAULT_KEY_BUFFER_SIZE": str(64 << 20)},
+            preexec_fn=end_with_parent(),
         )
     try:
         for _ in poll(MOTO_START_TIMEOUT_S, "moto's server", 0.1):

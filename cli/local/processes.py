@@ -1,7 +1,12 @@
-"""Child processes by number: started with their output in a file, ended by SIGTERM or SIGKILL, waited for."""
+"""Child processes by number: started with their output in a file, ended by SIGTERM or SIGKILL, waited for.
+
+None outlives the process that started it, however that one ends: on Linux the kernel sends SIGTERM then.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import os
 import signal
 import socket
 import subprocess
@@ -9,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -42,8 +48,31 @@ def execute(command: Sequence[str], output: Path) -> Child:
     """Start a program in a session of its own and in the directory of its output, which is appended to."""
     with output.open("ab") as file:
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=output.parent, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            cwd=output.parent,
+            start_new_session=True,
+            preexec_fn=end_with_parent(),
         )
+
+
+def end_with_parent() -> Callable[[], None] | None:
+    """Return the `preexec_fn` of a child that must not outlive this process; None where there is no such thing."""
+    return None if _prctl is None else partial(_end_with, os.getpid())
+
+
+_prctl: Final = getattr(ctypes.CDLL(None), "prctl", None)
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def _end_with(parent: int) -> None:
+    """Run in the child, before its program: a signal may interrupt the parent before it knows that it has a child."""
+    assert _prctl is not None
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 spawn: Callable[[Sequence[str], Path], Child] = execute

@@ -151,16 +151,19 @@ def test_a_directory_of_other_controllers_is_refused(
     assert (refused.exit_code, "expected version=1" in refused.stderr) == (1, True), refused.stderr
 
 
-def test_told_to_stop_while_it_starts_it_leaves_no_process_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_however_it_ends_while_it_starts_it_leaves_no_process_behind(tmp_path: Path, number: signal.Signals) -> None:
     port = str(free_range(2))
     command = [*TIERFETCH, "cluster", "up", "--controllers", "1", "--brokers", "1", "--port", port]
     with subprocess.Popen([*command, "--dir", str(tmp_path / "data")], stderr=subprocess.DEVNULL) as process:
         for _ in poll(TIMEOUT_S, "the controller to begin"):
             if nodes_below(tmp_path / "data"):
                 break
-        process.terminate()
+        process.send_signal(number)
         assert process.wait(TIMEOUT_S) != 0
-    assert nodes_below(tmp_path / "data") == []
+    for _ in poll(TIMEOUT_S, "its nodes to end"):
+        if nodes_below(tmp_path / "data") == []:
+            break
 
 
 def nodes_below(path: Path) -> list[psutil.Process]:
