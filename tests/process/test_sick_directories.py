@@ -74,7 +74,7 @@ def test_D1_a_disk_that_hangs_holds_up_no_other_directory_and_goes_offline(scene
         for operation in ("write", "fsync", "open", "create", "read"):
             scene.disk.hang("logs/*", operation)
         for topic in scene.on_well:
-            producers[topic].wait_acknowledged(100)
+            producers[topic].wait_acknowledged(10)
         assert "goes offline" not in scene.cluster.log_file(ILL).read_text(), "the disk was given up before"
         wait_left(scene.cluster, scene.on_sick)
         for producer in producers.values():
