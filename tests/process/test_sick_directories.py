@@ -53,7 +53,10 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
             on_well = tuple(topic for topic in TOPICS if topic not in on_sick)
             assert on_sick, cluster.log_tail(ILL)
             assert on_well
-            yield Scene(cluster, disk, on_sick, on_well)
+            try:
+                yield Scene(cluster, disk, on_sick, on_well)
+            finally:
+                disk.heal()  # a process that waits for the disk cannot be ended
 
 
 def wait_left(cluster: LocalCluster, topics: tuple[str, ...]) -> None:
