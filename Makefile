@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 UV     := $(shell command -v uv 2>/dev/null)
 DEMO_ARGS ?=
 # What CI runs of the processes on secured clusters; all of them: make test-secure SECURE=tests/process
-SECURE ?= $(patsubst %,tests/process/test_%.py,clients client_refusals groups combined quorum tier durability follower_fetch replacement thin_leaders record_commands data_commands secure_cluster secure_demo security_page)
+SECURE ?= $(patsubst %,tests/process/test_%.py,clients client_refusals groups combined quorum tier durability follower_fetch replacement thin_leaders record_commands data_commands)
 # Two more than there are cores: tests of processes mostly wait.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 2))')
 SIM_SEEDS ?= 1000
@@ -58,11 +58,11 @@ ci: ## What CI runs: every suite below, what failed once more, one table at the 
 test-faults: install ## Brokers killed, frozen and starved while they serve (about 6 minutes)
 	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300
 
-test-commands: install ## Whole clusters started and operated by the command: the tutorial, reassign, produce (about 2 minutes)
-	$(BIN)/python -m pytest -q tests/process -m commands --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+test-commands: install ## Whole clusters started and operated by the command: the tutorial, reassign, secured ones (about 3 minutes)
+	$(BIN)/python -m pytest -q tests/process -m 'commands or secured' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test-secure: install ## Processes and clients again, on clusters with TLS, SASL and ACLs (about 5 minutes)
-	$(BIN)/python -m pytest -q $(SECURE) --secure -m 'not faults' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+test-secure: install ## Processes and clients again, on clusters with TLS, SASL and ACLs (about 4 minutes)
+	$(BIN)/python -m pytest -q $(SECURE) --secure -m 'not faults and not secured' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-abuse: install ## Hostile clients at a broker and a controller, an honest one beside them (about 3 minutes)
 	$(BIN)/python -m pytest -q tests/abuse -m abuse --timeout 300 -s

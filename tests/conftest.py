@@ -31,7 +31,7 @@ MARKERS: Final = (
     "slow: above a second or two; `make test` runs it, `pytest -m 'not slow'` leaves it out",
     "process: starts real broker processes",
     "plaintext: needs listeners without security, or has security of its own; left out of `pytest --secure`",
-    "secured: clusters with security of their own (make test-secure)",
+    "secured: clusters with security of their own (make test-commands)",
     "packaging: builds, extras and examples in interpreters of their own (make check)",
     "commands: whole clusters started and operated by the command (make test-commands)",
     "faults: brokers killed, frozen and starved while they serve (make test-faults)",

@@ -52,7 +52,7 @@ def suites(rng: Random) -> tuple[Suite, ...]:
     return (
         Suite("check", ("make", "--no-print-directory", "check"), 15 * 60, runs_tests=False),
         make("test", 20 * 60, 6500, may_skip=True),
-        make("commands", 10 * 60, 30),
+        make("commands", 10 * 60, 50),
         make("faults", 15 * 60, 40),
         make("abuse", 10 * 60, 30),
         make("interop", 25 * 60, 80),
