@@ -52,7 +52,9 @@ def test_C1_C2_a_killed_leader_is_replaced_and_nothing_is_lost(cluster: WholeClu
 
 def test_C1_who_waits_for_a_killed_broker_waits_for_its_new_incarnation(cluster: WholeCluster) -> None:
     create_topic(cluster.servers, "t", replicas=3)
-    found = cluster.wait("t", "to have all in sync", lambda part: set(part.isr_nodes) == set(BROKERS))
+    found = cluster.wait(
+        "t", "to be led, with all in sync", lambda part: part.leader_id >= 0 and set(part.isr_nodes) == set(BROKERS)
+    )
     killed = next(broker for broker in BROKERS if broker != found.leader_id)
 
     async def restarted() -> BrokerProgress:
