@@ -106,7 +106,7 @@ test-planted: install ## Each planted bug is found again at its known seed, or o
 	$(BIN)/python -m pytest -q tests/sim -m planted --timeout 300 -n logical --maxprocesses 4
 
 test-exhaustive: install ## The cores of quorum and controller, the widest searches that fit (about 5 minutes)
-	$(BIN)/python -m pytest -q tests/quorum tests/controller -m exhaustive --timeout 900 -n $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -q tests/quorum tests/controller -m exhaustive --timeout 900 -n $(WORKERS) --maxschedchunk 1
 
 search-planted: install ## Look for the seed that finds each planted bug, known ones first; writes docs/planted-bugs.md
 	$(BIN)/python -m tierfetch.tests.sim.planted.search --again --jobs 2
