@@ -49,7 +49,7 @@ demo-secure: install ## The same with TLS on every connection, SCRAM for clients
 demo-spark: install-spark ## A small tier, asked, audited, profiled and exported with Spark, no broker running (about a minute)
 	$(BIN)/tierfetch spark demo $(DEMO_ARGS)
 
-test: install ## All tests that need nothing but this checkout; quick ones first, processes last (about 8 minutes on 2 cores)
+test: install ## All tests that need nothing but this checkout; quick ones first, processes last (about 7 minutes on 2 cores)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --new-first
 
 ci: ## What CI runs: every suite below, what failed once more, one table at the end (about an hour; SUITES="check test")
@@ -105,7 +105,7 @@ simulate: install ## Fresh random seeds of the simulation (SIM_SEEDS, SIM_SECOND
 test-planted: install ## Each planted bug is found again at its known seed, or one of a few others (minutes)
 	$(BIN)/python -m pytest -q tests/sim -m planted --timeout 300 -n logical --maxprocesses 4
 
-test-exhaustive: install ## The cores of quorum and controller, the widest searches that fit (about 5 minutes)
+test-exhaustive: install ## The cores of quorum and controller, the widest searches that fit (about 6 minutes)
 	$(BIN)/python -m pytest -q tests/quorum tests/controller -m exhaustive --timeout 900 -n $(WORKERS) --maxschedchunk 1
 
 search-planted: install ## Look for the seed that finds each planted bug, known ones first; writes docs/planted-bugs.md
