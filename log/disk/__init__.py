@@ -15,11 +15,10 @@ from __future__ import annotations
 from .directory_lock import LogDirectoryLockedError, lock_directory
 from .durable_directory import make_directory_durably
 from .os_disk import OsDisk
-from .port import WHOLE_BYTES_MAX, Buffer, DirectoryEntry, Disk, DiskFile, DiskSpace, check_size
+from .port import Buffer, DirectoryEntry, Disk, DiskFile, DiskSpace, check_size
 from .sending import send_copy
 
 __all__ = [
-    "WHOLE_BYTES_MAX",
     "Buffer",
     "DirectoryEntry",
     "Disk",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from .open_file import OsFile
-from .port import WHOLE_BYTES_MAX, Buffer, DirectoryEntry, DiskSpace, check_size
+from .port import Buffer, DirectoryEntry, DiskSpace, check_size
 from .threads import THREADS, DiskThreads, Job, Pool
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class OsDisk:
             raise
         return OsFile(self._threads_of(path), path, descriptor, size)
 
-    async def read_file(self, path: Path, *, size_max: int = WHOLE_BYTES_MAX) -> bytes:
+    async def read_file(self, path: Path, *, size_max: int | None = None) -> bytes:
         return await self._call(lambda: _read_file(path, size_max), path)
 
     async def write_file(self, path: Path, data: Buffer, *, sync: bool = True, sync_name: bool = True) -> None:
@@ -156,12 +156,11 @@ def _open(path: Path, *, create: bool) -> tuple[int, int]:
     return descriptor, os.fstat(descriptor).st_size
 
 
-def _read_file(path: Path, size_max: int) -> bytes:
+def _read_file(path: Path, size_max: int | None) -> bytes:
     with open(path, "rb") as file:
-        check_size(path, os.fstat(file.fileno()).st_size, size_max)
-        data = file.read(size_max + 1)
-    check_size(path, len(data), size_max)
-    return data
+        size_bytes = os.fstat(file.fileno()).st_size
+        check_size(path, size_bytes, size_max)
+        return file.read(size_bytes)  # what is appended meanwhile is not read
 
 
 def _replace_file(path: Path, data: Buffer, *, sync: bool, sync_name: bool) -> None:

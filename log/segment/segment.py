@@ -35,7 +35,7 @@ from ..core.recent_batches import RecentBatches
 from ..core.segment_indexes import SegmentIndexes
 from ..disk.port import Disk, DiskFile
 from .batch_scan import HeaderScan
-from .index_files import read_indexes, read_largest_timestamp, rebuild_indexes, write_indexes
+from .index_files import read_index, read_indexes, read_largest_timestamp, rebuild_indexes, write_indexes
 from .open_limit import OpenSegments
 from .slices import HeldSlices, LogSlice
 
@@ -346,8 +346,9 @@ class LogSegment:
         if index is None:
             loaded = TransactionIndex()
             if self.has_transaction_index:
-                path = self._path(TRANSACTION_INDEX_SUFFIX)
-                loaded = TransactionIndex.decode(await self._disk.read_file(path), name=str(path))
+                suffix = TRANSACTION_INDEX_SUFFIX
+                data = await read_index(self._disk, self._directory, self.base_offset, suffix, self.size_bytes)
+                loaded = TransactionIndex.decode(data, name=str(self._path(suffix)))
             index = self._transaction_index = self._transaction_index or loaded
             await self._open_segments.opened(self)
         return index

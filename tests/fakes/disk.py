@@ -47,7 +47,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
-from tierfetch.log.disk import WHOLE_BYTES_MAX, Buffer, DirectoryEntry, DiskSpace, check_size
+from tierfetch.log.disk import Buffer, DirectoryEntry, DiskSpace, check_size
 from tierfetch.tests.fakes.faults import FailNth, failures
 
 __all__ = ["DiskCrash", "Effect", "FailNth", "MemoryDisk", "MemoryFile", "Unsynced", "failures"]
@@ -316,7 +316,7 @@ class MemoryDisk:
         await asyncio.sleep(0)
         return MemoryFile(self, path, node)
 
-    async def read_file(self, path: Path, *, size_max: int = WHOLE_BYTES_MAX) -> bytes:
+    async def read_file(self, path: Path, *, size_max: int | None = None) -> bytes:
         await self._effect("read_file", path, is_read=True)
         node = self._find(path)
         if not isinstance(node, _Inode):
