@@ -105,10 +105,10 @@ simulate: install ## Fresh random seeds of the simulation (SIM_SEEDS, SIM_SECOND
 test-planted: install ## Each planted bug is found again at its known seed, or one of a few others (minutes)
 	$(BIN)/python -m pytest -q tests/sim -m planted --timeout 300 -n logical --maxprocesses 4
 
-test-exhaustive: install ## The cores of quorum and controller, searched exhaustively (about 4 minutes)
+test-exhaustive: install ## The cores of quorum and controller, searched exhaustively (about a minute)
 	$(BIN)/python -m pytest -q tests/quorum tests/controller -m exhaustive --timeout 900 -n $(WORKERS) --maxschedchunk 1
 
-test-widest: install ## The two widest of these searches, a core each (about 10 minutes, 4 GB)
+test-widest: install ## The two widest of these searches, a core each (about 8 minutes, 4 GB)
 	$(BIN)/python -m pytest -q tests/quorum -m widest --timeout 1500 -n 2
 
 search-planted: install ## Look for the seed that finds each planted bug, known ones first; writes docs/planted-bugs.md
