@@ -11,9 +11,11 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from .filesystem_sync import OsFilesystemSync, find_syncfs, open_filesystem
 from .open_file import OsFile
 from .port import Buffer, DirectoryEntry, DiskSpace, check_size
 from .threads import THREADS, DiskThreads, Job, Pool
@@ -21,6 +23,7 @@ from .threads import THREADS, DiskThreads, Job, Pool
 T = TypeVar("T")
 
 FILE_MODE: Final = 0o644
+_SYNCFS: Final = find_syncfs()
 
 
 class OsDisk:
@@ -88,6 +91,12 @@ class OsDisk:
 
     async def sync_directory(self, path: Path) -> None:
         await self._call(lambda: _sync_directory(path), path, pool=Pool.SYNC)
+
+    async def filesystem_sync(self, path: Path) -> OsFilesystemSync | None:
+        if _SYNCFS is None:
+            return None
+        descriptor = await self._call(lambda: open_filesystem(path), path)
+        return OsFilesystemSync(partial(self._call, pool=Pool.SYNC), _SYNCFS, path, descriptor)
 
     async def space(self, path: Path) -> DiskSpace:
         usage = await self._call(lambda: shutil.disk_usage(path), path)

@@ -91,6 +91,16 @@ def check_size(path: Path, size_bytes: int, size_max: int | None) -> None:
     check_bytes(str(path), size_bytes, file_bytes_max(path.name) if size_max is None else size_max)
 
 
+class FilesystemSync(Protocol):
+    """What is written to a filesystem from now on, to be made durable at once."""
+
+    async def sync(self) -> None:
+        """Make contents and names durable. OSError if any write since the beginning failed: believe none of them."""
+
+    async def close(self) -> None:
+        """Idempotent."""
+
+
 class Disk(Protocol):
     """The files of one node."""
 
@@ -134,6 +144,11 @@ class Disk(Protocol):
     async def remove_tree(self, path: Path) -> None: ...
 
     async def sync_directory(self, path: Path) -> None: ...
+
+    async def filesystem_sync(self, path: Path) -> FilesystemSync | None:
+        """Begin to write many small files of the filesystem of this directory, to sync them at once; None where the
+        platform cannot: sync each of them.
+        """
 
     async def space(self, path: Path) -> DiskSpace:
         """Return the space of the filesystem that holds a path."""

@@ -45,11 +45,13 @@ async def rebuild_indexes(
     return indexes
 
 
-async def write_indexes(disk: Disk, directory: Path, indexes: SegmentIndexes, *, sync_names: bool = True) -> None:
-    """Replace both files, durably; without `sync_names` once the directory is synced."""
+async def write_indexes(
+    disk: Disk, directory: Path, indexes: SegmentIndexes, *, sync: bool = True, sync_names: bool = True
+) -> None:
+    """Replace both files, durably; without `sync_names` once the directory is synced, without `sync` once all is."""
     for suffix, index in ((OFFSET_INDEX_SUFFIX, indexes.offset), (TIME_INDEX_SUFFIX, indexes.time)):
         path = offset_file(directory, indexes.offset.base_offset, suffix)
-        await disk.write_file(path, index.encode(), sync_name=sync_names)
+        await disk.write_file(path, index.encode(), sync=sync, sync_name=sync_names)
 
 
 async def read_largest_timestamp(disk: Disk, directory: Path, base_offset: int) -> TimestampOffset | None:

@@ -358,28 +358,29 @@ class LogSegment:
         """Whether this is a closed segment with indexes that its files lack."""
         return not self.is_active and not self._indexes_saved and self._saved_bytes != self.size_bytes
 
-    async def save_indexes(self, *, sync_names: bool = True) -> None:
+    async def save_indexes(self, *, sync: bool = True, sync_names: bool = True) -> None:
         """Write the indexes to their files, durably; only those of a closed segment can be parked afterwards.
 
-        Without `sync_names` the caller syncs the directory before anybody relies on them.
+        Without `sync_names` the caller syncs the directory before anybody relies on them, without `sync` the files too.
         """
         if self._indexes_saved:
             return
         if self._saved_bytes != self.size_bytes:
-            await self._write_indexes(sync_names=sync_names)
+            await self._write_indexes(sync=sync, sync_names=sync_names)
         if not self.is_active:
             self._indexes_saved = True
             await self._open_segments.opened(self)
 
-    async def _write_indexes(self, *, sync_names: bool) -> None:
+    async def _write_indexes(self, *, sync: bool, sync_names: bool) -> None:
         assert self._indexes is not None, self
         assert self._transaction_index is not None, self
         if self.has_transaction_index:
-            await self._disk.write_file(self._path(TRANSACTION_INDEX_SUFFIX), self._transaction_index.encode())
+            encoded = self._transaction_index.encode()
+            await self._disk.write_file(self._path(TRANSACTION_INDEX_SUFFIX), encoded, sync=sync)
         else:
             await self._disk.remove(self._path(TRANSACTION_INDEX_SUFFIX))
         # Last, so that their presence proves that the transaction index was saved.
-        await write_indexes(self._disk, self._directory, self._indexes, sync_names=sync_names)
+        await write_indexes(self._disk, self._directory, self._indexes, sync=sync, sync_names=sync_names)
         self._saved_bytes = self.size_bytes
 
     async def load_largest_timestamp(self) -> None:

@@ -173,6 +173,9 @@ class SimDisk:
     async def sync_directory(self, path: Path) -> None:
         await self._named("sync_directory", lambda: self.files.sync_names(path), path, delay_s=self.sync_delay_s())
 
+    async def filesystem_sync(self, path: Path) -> None:
+        """Each file is synced by itself."""
+
     async def space(self, path: Path) -> DiskSpace:
         return await self._named("space", self.files.space, path)
 
