@@ -31,6 +31,7 @@ from . import (
     simulation,
     snapshots,
     startup,
+    tls,
 )
 from .lab.jars import KafkaUnavailableError, kafka_jars
 from .measure import Results
@@ -56,6 +57,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "kill": kill.run,
     "expiry": expiry.run,
     "snapshots": snapshots.run,
+    "tls": tls.run,
 }
 SUITES = {
     "model": "model.command",

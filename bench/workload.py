@@ -53,9 +53,18 @@ def wait_isr(cluster: Cluster, wanted: Mapping[int, set[int]], topic: str = TOPI
 
 
 def produce(
-    cluster: Cluster, partitions: int, total_bytes: int, record_bytes: int, *, acks: str = "all", topic: str = TOPIC
+    cluster: Cluster,
+    partitions: int,
+    total_bytes: int,
+    record_bytes: int,
+    *,
+    acks: str = "all",
+    topic: str = TOPIC,
+    client: Mapping[str, str] | None = None,
 ) -> float:
-    """Produce records of random bytes evenly over the partitions; returns seconds until the last acknowledgement."""
+    """Produce records of random bytes evenly over the partitions; returns seconds until the last acknowledgement.
+    `client`: how it connects, where that is not by plaintext to the cluster's own address.
+    """
     errors: list[str] = []
 
     def delivered(error: object, _: object) -> None:
@@ -71,6 +80,7 @@ def produce(
             "queue.buffering.max.kbytes": 65_536,
             "queue.buffering.max.messages": 200_000,
             "log_level": 2,
+            **(client or {}),
         }
     )
     values = [os.urandom(record_bytes) for _ in range(64)]
@@ -89,7 +99,14 @@ def produce(
     return time.perf_counter() - began
 
 
-def consume(cluster: Cluster, partitions: Iterable[int], total_records: int, *, topic: str = TOPIC) -> float:
+def consume(
+    cluster: Cluster,
+    partitions: Iterable[int],
+    total_records: int,
+    *,
+    topic: str = TOPIC,
+    client: Mapping[str, str] | None = None,
+) -> float:
     """Read this many records from offset 0 of the partitions; returns seconds from the first to the last."""
     consumer = Consumer(
         {
@@ -100,6 +117,7 @@ def consume(cluster: Cluster, partitions: Iterable[int], total_records: int, *, 
             "fetch.message.max.bytes": 1 << 20,
             "queued.max.messages.kbytes": 65_536,
             "log_level": 2,
+            **(client or {}),
         }
     )
     consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
