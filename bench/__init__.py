@@ -29,6 +29,7 @@ ceiling      measures what the machine allows without any broker.
 warm_memory  hands memory that the host has already backed to the system under test.
 model/       checks the model's predictions against real replacements.
 partitions/  measures a broker with many partitions, from start to failover.
+secure/      measures what TLS costs clients and brokers.
 soak/        looks for growth while a cluster is busy for long.
 spark/       measures the Spark source.
 """

@@ -31,10 +31,10 @@ from . import (
     simulation,
     snapshots,
     startup,
-    tls,
 )
 from .lab.jars import KafkaUnavailableError, kafka_jars
 from .measure import Results
+from .secure import tls
 from .systems import KAFKA, TIERFETCH, System
 
 Benchmark = Callable[[System, Path, Results, int, int], None]

@@ -11,19 +11,15 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tierfetch.cli.local import LocalCluster, LocalQuorum, free_ports
-from tierfetch.cli.local.certificates import make_authority, make_certificate
-
-from .lab.kafka import CONTROLLER_ID, KafkaCluster
-from .measure import Results, elapsed
-from .systems import TIERFETCH, Cluster, System
-from .workload import BATCH_RECORDS, consume, create_topic, produce
+from ..measure import Results, elapsed
+from ..systems import Cluster, System
+from ..workload import BATCH_RECORDS, consume, create_topic, produce
+from .two_listeners import Stores, running
 
 PARTITIONS: Final = 4
 RECORD_BYTES: Final = 1_000
@@ -32,69 +28,9 @@ HANDSHAKE_THREADS: Final = 4
 TIMEOUT_S: Final = 30.0
 
 
-class _Stores:
-    """The files, and what they make of a broker's properties."""
-
-    def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True)
-        authority = make_authority()
-        self.ca_file = directory / "ca.pem"
-        self.ca_file.write_text(authority.pem)
-        self._key_file = make_certificate("broker", issuer=authority).write_pem(directory, "broker")
-        (self.port,) = free_ports(1)
-
-    def of_broker(self, plaintext_port: int) -> dict[str, str]:
-        return {
-            "listeners": f"PLAINTEXT://127.0.0.1:{plaintext_port},TLS://127.0.0.1:{self.port}",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,TLS:SSL",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "controller.listener.names": "CONTROLLER",
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self._key_file),
-        }
-
-    def of_client(self) -> dict[str, str]:
-        """By librdkafka's names."""
-        return {
-            "bootstrap.servers": f"127.0.0.1:{self.port}",
-            "security.protocol": "ssl",
-            "ssl.ca.location": str(self.ca_file),
-        }
-
-
-class _Tierfetch(LocalCluster):
-    stores: _Stores
-
-    def properties(self, node: int) -> dict[str, str]:
-        return super().properties(node) | self.stores.of_broker(self.port(node))
-
-
-class _Kafka(KafkaCluster):
-    stores: _Stores
-
-    def properties(self, node: int) -> dict[str, str]:
-        own = {} if node == CONTROLLER_ID else self.stores.of_broker(self.port(node))
-        return super().properties(node) | own
-
-
-@contextmanager
-def _running(system: System, base: Path, stores: _Stores) -> Iterator[Cluster]:
-    if system is TIERFETCH:
-        with LocalQuorum(base, 1, first_id=CONTROLLER_ID) as quorum:
-            ours = _Tierfetch(base, (1,), controllers=quorum.bootstrap_controllers)
-            ours.stores = stores
-            with ours:
-                yield ours
-    else:
-        kafka = _Kafka(base / "kafka", (1,), tiered=False)
-        kafka.stores = stores
-        with kafka:
-            yield kafka
-
-
 def run(system: System, base: Path, results: Results, total_mb: int, runs: int) -> None:
-    stores = _Stores(base / "stores")
-    with _running(system, base, stores) as cluster:
+    stores = Stores(base / "stores")
+    with running(system, base, stores) as cluster:
         create_topic(cluster, [[1]] * PARTITIONS, {"segment.bytes": str(256 << 20)})
         clients: Mapping[str, dict[str, str]] = {"plaintext": {}, "TLS": stores.of_client()}
         _bytes(cluster, clients, results, system.name, total_mb, runs)
@@ -120,7 +56,7 @@ def _bytes(
             results.add("tls", f"consume, {protocol}", system, "CPU", cost.cpu_s / (total_mb / 1e3), "s/GB")
 
 
-def _handshakes(cluster: Cluster, stores: _Stores, results: Results, system: str, runs: int) -> None:
+def _handshakes(cluster: Cluster, stores: Stores, results: Results, system: str, runs: int) -> None:
     context = ssl.create_default_context(cafile=str(stores.ca_file))
 
     def connect(_: int) -> None:
