@@ -38,6 +38,10 @@ class TransactionMarkerHandler:
         self._now_ms = now_ms
 
     async def write_txn_markers(self, _: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        return await self.write(request)
+
+    async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        """Return what became of each marker once it is committed, or cannot be."""
         async with asyncio.TaskGroup() as group:
             answers = [
                 (

@@ -313,6 +313,21 @@ class ReplicaListener(Protocol):
         """The replica has a new log, with state from the tier."""
 
 
+class RoleListeners:
+    """Several parts that begin and end with leaderships, notified one after the other."""
+
+    def __init__(self, *listeners: RoleListener) -> None:
+        self._listeners = listeners
+
+    def led(self, partition: Partition) -> None:
+        for listener in self._listeners:
+            listener.led(partition)
+
+    def resigned(self, partition: TopicPartition) -> None:
+        for listener in self._listeners:
+            listener.resigned(partition)
+
+
 class RoleListener(Protocol):
     """A part of the broker that begins and ends with this broker's leadership of a partition."""
 

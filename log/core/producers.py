@@ -16,8 +16,8 @@ States of a transaction:
 * A producer with an open transaction never expires. A snapshot that was adopted from the tier may hold transactions
   that began below the local log: they stay open until their marker is replicated.
 * A guard keeps a batch out that was verified to be in an ongoing transaction (KIP-890) when that transaction has ended
-  since: it is taken before the verification, and a marker of the producer makes it void. Otherwise the batch would open a
-  transaction that nothing ends. Guards are not kept in snapshots: they are void with the leadership that gave them.
+  since: it is taken before the verification, and a marker of the producer makes it void. Otherwise the batch would open
+  a transaction that nothing ends. Guards are not kept in snapshots: they are void with the leadership that gave them.
 * Snapshot at an offset + replay of the log from there = replay of the whole log, except that of each producer only the
   last batch is remembered, and of completed transactions none (they are below the high watermark by then).
 
