@@ -17,7 +17,7 @@ from ..log.disk import Disk, OsDisk, lock_directory
 from ..log.keeper import HeldLock
 from ..remote import RemoteStorageManager, load_remote_storage
 from .cluster.view import ClusterView
-from .core.write_rules import IsOngoing, none_ongoing
+from .core.write_rules import IsOngoing
 
 
 def wall_clock_ms() -> int:
@@ -55,5 +55,5 @@ class NodeEnvironment:
     lock_directory: Callable[[Path], HeldLock] = lock_directory
     open_remote_storage: Callable[[str, Mapping[str, str], str], RemoteStorageManager] = _load_remote_storage
     cluster_view: ClusterView | None = None
-    is_ongoing: IsOngoing = none_ongoing
-    """Verifies transactions (KIP-890), in the place of a transaction coordinator."""
+    is_ongoing: IsOngoing | None = None
+    """Verifies transactions (KIP-890) in the place of their coordinators; None where these do."""

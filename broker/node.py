@@ -51,6 +51,7 @@ from .groups.coordinator import GroupCoordinator
 from .groups.settings import coordinator_settings
 from .handlers.log_dirs import LogDirHandler
 from .handlers.table import HandlerServices, handler_table
+from .handlers.txn_markers import TransactionMarkerHandler
 from .handlers.versions import VersionsHandler
 from .listener_reload import ListenerReload
 from .metadata_topic import BrokerMetadataTopic
@@ -69,7 +70,7 @@ from .metrics import (
     tier_metrics,
 )
 from .metrics_endpoint import monitoring_endpoint
-from .peers import FetcherFactory, make_client
+from .peers import FetcherFactory, address_of, make_client
 from .quotas.clients import BrokerQuotas
 from .quotas.metrics import quota_families
 from .replicas.directory_moves import DirectoryMoves
@@ -77,12 +78,15 @@ from .replicas.fetcher_pool import FetcherPool
 from .replicas.hosted_partitions import HostedPartitions
 from .replicas.leadership import PartitionServices
 from .replicas.manager import ReplicaManager
+from .replicas.partition import RoleListeners
 from .replicas.replica_directories import ReplicaDirectories
 from .replicas.replication_throttles import ReplicationThrottles
 from .replicas.thin_replicas import ThinReplicas, WarmingLimits
 from .replicas.warmer import Warmer, WarmerSettings
 from .shared_lock import SharedLocks
 from .tier import Tier, open_tier
+from .transactions.parts import Brokers, Transactions
+from .transactions.settings import transaction_settings
 
 CLOSE_DEADLINE_S: Final = 10.0
 
@@ -109,6 +113,7 @@ class Broker:
     fetchers: FetcherPool
     tier: Tier | None
     groups: GroupCoordinator
+    transactions: Transactions
     servers: Mapping[str, Server]
     """The listeners by name; all of them serve the same requests."""
 
@@ -238,11 +243,14 @@ class _Composition:
         client = self._make_client()
         stack.push_async_callback(client.close)
         tier = await self._open_tier(client)
-        groups = GroupCoordinator(self._view, coordinator_settings(config), environment.rng, environment.now_ms)
+        groups = self._groups = GroupCoordinator(
+            self._view, coordinator_settings(config), environment.rng, environment.now_ms
+        )
         stack.push_async_callback(groups.close)
         await groups.start()
+        transactions = await self._make_transactions(groups, client)
         warmer = self._make_warmer(tier)
-        servers = await self._listen(logs, tier, groups, warmer, requests)
+        servers = await self._listen(logs, tier, warmer, requests)
         reload = ListenerReload(config, servers)
         reload.apply(self._view.image)
         self._view.subscribe(reload.on_image)
@@ -264,12 +272,13 @@ class _Composition:
             fetchers=fetchers,
             tier=tier,
             groups=groups,
+            transactions=transactions,
             servers=servers,
         )
         on_hosting(broker)
         if config.metrics_port is not None:
             await self._serve_metrics(broker, requests, more_metrics, config.metrics_port)
-        await self._host_partitions(logs, fetchers, tier, groups)
+        await self._host_partitions(logs, fetchers, tier, RoleListeners(groups, transactions.coordinator))
         if warmer is not None:
             stack.push_async_callback(cancelled, asyncio.create_task(warmer.run(), name="warmer"))
         for server in servers.values():
@@ -351,13 +360,29 @@ class _Composition:
         config = self._configs.broker_config()
         return WarmerSettings(config.thin_replica_warmer_enable, config.thin_replica_warmer_max_bytes_per_second)
 
+    # Transactions.
+
+    async def _make_transactions(self, groups: GroupCoordinator, client: KafkaClient) -> Transactions:
+        config, environment = self._config, self._environment
+        self._markers = TransactionMarkerHandler(self._hosted, groups, environment.now_ms)
+        transactions = self._transactions = Transactions(
+            self._view,
+            transaction_settings(config),
+            Brokers(config.node_id, client, address_of),
+            self._markers.write,
+            environment.rng,
+            environment.now_ms,
+        )
+        self._stack.push_async_callback(transactions.close)
+        await transactions.start()
+        return transactions
+
     # Requests.
 
     async def _listen(
         self,
         logs: LogManager,
         tier: Tier | None,
-        groups: GroupCoordinator,
         warmer: Warmer | None,
         requests: RequestTimes,
     ) -> dict[str, Server]:
@@ -378,7 +403,9 @@ class _Composition:
             hosted=self._hosted,
             rng=self._environment.rng,
             now_ms=self._environment.now_ms,
-            groups=groups,
+            groups=self._groups,
+            transactions=self._transactions,
+            markers=self._markers,
             remote_reads=None if tier is None else tier.reads,
             remote_offsets=None if tier is None else tier.offsets,
             controllers=None if quorum is None else quorum.channel,
@@ -485,7 +512,7 @@ class _Composition:
         self._stack.callback(note_broker_epoch)
 
     async def _host_partitions(
-        self, logs: LogManager, fetchers: FetcherPool, tier: Tier | None, groups: GroupCoordinator
+        self, logs: LogManager, fetchers: FetcherPool, tier: Tier | None, roles: RoleListeners
     ) -> None:
         services = PartitionServices(
             node_id=self._config.node_id,
@@ -501,7 +528,7 @@ class _Composition:
             logs,
             fetchers,
             None if tier is None else tier.manager,
-            groups,
+            roles,
             self._thin,
             self._moves,
         )

@@ -21,7 +21,8 @@ METADATA_TOPIC_ID = UUID(int=1)
 
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
 GROUP_METADATA_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, "__transaction_state", "__share_group_state"})
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state"})
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -78,7 +78,7 @@ _METADATA_PLUGIN_OF_CLASS = {
 _WITHOUT_EFFECT = re.compile(
     r"(process\.roles|controller\..*|listener\.name\..*|inter\.broker\..*|security\..*|ssl\..*|sasl\..*"
     r"|num\.(network|io)\.threads|background\.threads|num\.recovery\.threads\..*|socket\.(send|receive)\.buffer\.bytes"
-    r"|offsets\.load\..*|group\.(consumer|coordinator|share|streams)\..*|transaction\..*|share\..*"
+    r"|offsets\.load\..*|group\.(consumer|coordinator|share|streams)\..*|transaction\.two\.phase\..*|transaction\.state\.log\.load\..*|share\..*"
     r"|log\.cleaner\.(threads|io\.buffer\..*)|leader\.imbalance\..*|auto\.leader\..*|log\.dir\.failure\.timeout\.ms"
     r"|max\.connection\.creation\.rate|compression\.(gzip|lz4|zstd)\.level|log\.roll\.jitter\..*"
     r"|(delete\.topic|unclean\.leader\.election)\.enable|config\.providers.*|client\.quota\..*|kafka\.metrics\..*"
@@ -279,6 +279,20 @@ class ReplicaKeys(PropertyKeys):
         return self
 
 
+class TransactionKeys(PropertyKeys):
+    """Transactions and their coordinator."""
+
+    transaction_max_timeout_ms: PositiveInt = 15 * 60_000
+    transactional_id_expiration_ms: PositiveInt = 7 * 24 * 3_600_000
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: PositiveInt = 10_000
+    transaction_remove_expired_transaction_cleanup_interval_ms: PositiveInt = 3_600_000
+    transaction_partition_verification_enable: bool = True
+    transaction_state_log_num_partitions: PositiveInt = 50
+    transaction_state_log_replication_factor: Annotated[int, Field(ge=1, le=32767)] = 3
+    transaction_state_log_min_isr: PositiveInt = 2
+    transaction_state_log_segment_bytes: Annotated[int, Field(ge=1024 * 1024, le=INT32_MAX)] = 100 * 1024 * 1024
+
+
 class GroupKeys(PropertyKeys):
     """Consumer groups and their offsets."""
 
@@ -346,7 +360,7 @@ class RemoteKeys(PropertyKeys):
         return self
 
 
-class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, GroupKeys, RemoteKeys, QuorumKeys):
+class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, TransactionKeys, GroupKeys, RemoteKeys, QuorumKeys):
     """All keys of one broker, checked."""
 
     security_properties: dict[str, str] = Field(default_factory=dict, repr=False)

@@ -33,7 +33,7 @@ from .core.records import GroupKey, GroupRecord
 from .core.shard import Shard
 from .loader import load
 from .settings import CoordinatorSettings
-from .writer import ShardWriter
+from .writer import InTransaction, ShardWriter
 
 LOAD_RETRY_MIN_S: Final = 0.1
 LOAD_RETRY_MAX_S: Final = 10.0
@@ -70,8 +70,8 @@ class ActiveShard:
         self._settings = settings
         self._rng = rng
         self._now_ms = now_ms
-        self._writer = ShardWriter(
-            partition, partition.leader().leader_epoch, now_ms, self.shard.apply, compression=settings.compression
+        self._writer: ShardWriter[GroupRecord] = ShardWriter(
+            partition, partition.leader().leader_epoch, now_ms, self._apply, compression=settings.compression
         )
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._parked: set[asyncio.Future[Answer]] = set()
@@ -131,12 +131,15 @@ class ActiveShard:
         else:
             self._accounted.add(group_id)
 
-    async def write(self, records: Sequence[GroupRecord]) -> None:
-        """Returns once they are committed and applied; KafkaError with the code that a client gets."""
+    async def write(self, records: Sequence[GroupRecord], transaction: InTransaction | None = None) -> None:
+        """Return once they are committed and applied; with a transaction they wait for its marker. Raise KafkaError
+        with the code that a client gets.
+        """
         if self._end is not None:
             raise self._end
+        timeout_s = self._settings.commit_timeout_ms / 1000
         try:
-            await self._writer.write(records, timeout_s=self._settings.commit_timeout_ms / 1000)
+            await self._writer.write(records, timeout_s=timeout_s, transaction=transaction)
         except KafkaError as error:
             raise KafkaError(_CLIENT_CODES.get(error.code, error.code), error.message) from error
 
@@ -155,7 +158,7 @@ class ActiveShard:
             return ErrorCode.none
         tombstones = self.shard.expired(group_id, retention_ms, self._now_ms())
         # A commit in the queue would come before the tombstone in the log, and be deleted with it.
-        if not tombstones or self._writer.is_writing_for(group_id):
+        if not tombstones or self._writer.is_writing(lambda record: record.key.group_id == group_id):
             return ErrorCode.none
         return await self.write_tombstones(group_id, tombstones)
 
@@ -192,11 +195,22 @@ class ActiveShard:
         self._spawn(write())
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
-        """The offsets that were committed in it count, or are dropped."""
-        if self.is_loaded:
-            self.shard.end_transaction(producer_id, is_committed=is_committed)
-        else:
+        """Count the offsets that were committed in it, or drop them."""
+        if not self.is_loaded:
             self._ended_early.append((producer_id, is_committed))
+            return
+        # The marker is in the log after them, and may be known here before them.
+        under_way = self._writer.appended_for(producer_id)
+        if under_way:
+            under_way[-1].add_done_callback(lambda _: self.end_transaction(producer_id, is_committed=is_committed))
+        else:
+            self.shard.end_transaction(producer_id, is_committed=is_committed)
+
+    def _apply(self, record: GroupRecord, transaction: InTransaction | None) -> None:
+        if transaction is None:
+            self.shard.apply(record)
+        else:
+            self.shard.replay_undecided(transaction.producer_id, record)
 
     # The end.
 

@@ -21,7 +21,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
 
-from ...protocol import GROUP_METADATA_TOPIC, OUTSIDE, ErrorCode, KafkaError, TopicPartition
+from ...protocol import GROUP_METADATA_TOPIC, ErrorCode, KafkaError, TopicPartition
+from ..cluster.state_topic import StateTopic
 from ..cluster.view import BrokerRegistration, ClusterImage, ClusterView, NewTopic
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
@@ -49,6 +50,19 @@ def partition_for(group_id: str, partitions: int) -> int:
     return (0 if value == -(1 << 31) else abs(value)) % partitions
 
 
+def _new_topic(settings: CoordinatorSettings) -> NewTopic:
+    return NewTopic(
+        GROUP_METADATA_TOPIC,
+        settings.topic_partitions,
+        settings.topic_replication_factor,
+        configs={
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(settings.topic_segment_bytes),
+        },
+    )
+
+
 class GroupCoordinator:
     """See the module's docstring."""
 
@@ -60,9 +74,8 @@ class GroupCoordinator:
         self.memory = GroupMemory()
         self._shards: dict[int, ActiveShard] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._creating = asyncio.Lock()
+        self._topic = StateTopic(view, _new_topic(settings), "offsets.topic.replication.factor", "no group")
         self._upkeep: asyncio.Task[None] | None = None
-        self._reported = ""
 
     @property
     def view(self) -> ClusterView:
@@ -114,19 +127,19 @@ class GroupCoordinator:
 
     async def find(self, group_id: str) -> BrokerRegistration:
         """Its coordinator. COORDINATOR_NOT_AVAILABLE while there is none."""
-        partitions = await self._ensure_topic()
-        image = self._view.image
-        number = partition_for(group_id, partitions)
-        registration = image.partition(TopicPartition(GROUP_METADATA_TOPIC, number))
-        broker = None if registration is None else image.brokers.get(registration.leader)
-        if broker is None or broker.fenced:
-            raise KafkaError(ErrorCode.coordinator_not_available, f"{GROUP_METADATA_TOPIC}-{number} has no leader now")
-        return broker
+        return self._topic.leader(await self._number_of(group_id))
+
+    async def partition_of(self, group_id: str) -> TopicPartition:
+        """Return the partition that holds a group's offsets. Raise COORDINATOR_NOT_AVAILABLE if there is none."""
+        return TopicPartition(GROUP_METADATA_TOPIC, await self._number_of(group_id))
+
+    async def _number_of(self, group_id: str) -> int:
+        return partition_for(group_id, await self._topic.ensure())
 
     def shard_for(self, group_id: str) -> ActiveShard:
         """KafkaError as in the module's table."""
-        topic = self._view.image.topics.get(GROUP_METADATA_TOPIC)
-        active = None if topic is None else self._shards.get(partition_for(group_id, len(topic.partitions)))
+        partitions = self._topic.partitions
+        active = None if partitions is None else self._shards.get(partition_for(group_id, partitions))
         if active is None:
             raise KafkaError(ErrorCode.not_coordinator, f"group {group_id!r} is coordinated elsewhere")
         if not active.is_loaded:
@@ -146,44 +159,6 @@ class GroupCoordinator:
     def count_by_state(self) -> Counter[GroupState]:
         """The groups that are coordinated here."""
         return Counter(group.state for active in self.shards for group in active.shard.groups.values())
-
-    async def _ensure_topic(self) -> int:
-        """The number of partitions of `__consumer_offsets`, which is made if it is not there."""
-        async with self._creating:
-            topic = self._view.image.topics.get(GROUP_METADATA_TOPIC)
-            if topic is None:
-                try:
-                    topic = await self._view.create_topic(self._new_topic())
-                except OUTSIDE as error:
-                    topic = self._view.image.topics.get(GROUP_METADATA_TOPIC)
-                    if topic is None:
-                        raise self._unavailable(error) from error
-            return len(topic.partitions)
-
-    def _new_topic(self) -> NewTopic:
-        settings = self.settings
-        return NewTopic(
-            GROUP_METADATA_TOPIC,
-            settings.topic_partitions,
-            settings.topic_replication_factor,
-            configs={
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(settings.topic_segment_bytes),
-            },
-        )
-
-    def _unavailable(self, error: Exception) -> KafkaError:
-        """Why there is no topic; said once in the log."""
-        message = (
-            f"{GROUP_METADATA_TOPIC} cannot be created with offsets.topic.replication.factor="
-            f"{self.settings.topic_replication_factor}, no group can be coordinated until it exists: {error}"
-        )
-        is_made = isinstance(error, KafkaError) and error.code is ErrorCode.topic_already_exists  # by another broker
-        if message != self._reported and not is_made:
-            self._reported = message
-            _log.error("%s", message)
-        return KafkaError(ErrorCode.coordinator_not_available, message)
 
     # What is done without being asked.
 

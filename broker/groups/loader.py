@@ -9,6 +9,7 @@ A batch or a record that cannot be read is logged and skipped: no coordinator wr
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from ...protocol import CorruptRecordError
@@ -30,8 +31,22 @@ READ_BYTES: Final = 64 * 1024
 _log = logging.getLogger(__name__)
 
 
+Replay = Callable[[BatchHeader, SkimmedRecord], None]
+"""Takes in a record of the log; raises CorruptRecordError for one that no coordinator wrote."""
+
+
 async def load(partition: Partition, shard: Shard) -> int:
-    """Fill an empty shard; returns the number of records. KafkaError, OSError if leadership or the disk goes."""
+    """Fill an empty shard; return the number of records. Raise KafkaError, OSError if leadership or the disk goes."""
+    return await read_log(partition, replaying(shard))
+
+
+def replaying(shard: Shard) -> Replay:
+    """Return what fills the shard, record by record."""
+    return lambda header, record: _replay(shard, header, record)
+
+
+async def read_log(partition: Partition, replay: Replay) -> int:
+    """Read a coordinator's partition to the end at which leadership began; return the number of records."""
     log = partition.log
     end_offset = log.state.log_end_offset
     committed = partition.committed(end_offset, partition.leader().leader_epoch)
@@ -45,12 +60,12 @@ async def load(partition: Partition, shard: Shard) -> int:
             break
         for position, header in iter_batches(data):
             if header.last_offset >= offset:
-                records += await replay_batch(shard, data, position, header, log.state.config.max_message_bytes)
+                records += await replay_batch(replay, data, position, header, log.state.config.max_message_bytes)
                 offset = header.next_offset
     return records
 
 
-async def replay_batch(shard: Shard, data: bytes, position: int, header: BatchHeader, max_message_bytes: int) -> int:
+async def replay_batch(replay: Replay, data: bytes, position: int, header: BatchHeader, max_message_bytes: int) -> int:
     """Replay one batch of the log, and return the number of its records."""
     count = 0
     try:
@@ -58,18 +73,18 @@ async def replay_batch(shard: Shard, data: bytes, position: int, header: BatchHe
             async for some in slices:
                 for record in some:
                     count += 1
-                    _try_to_replay(shard, header, record)
+                    _try_to_replay(replay, header, record)
     except CorruptRecordError as error:
-        message = "offsets %d to %d of the groups' log are skipped: %s; no coordinator wrote this batch"
+        message = "offsets %d to %d of a coordinator's log are skipped: %s; no coordinator wrote this batch"
         _log.error(message, header.base_offset + count, header.last_offset, error)
     return count
 
 
-def _try_to_replay(shard: Shard, header: BatchHeader, record: SkimmedRecord) -> None:
+def _try_to_replay(replay: Replay, header: BatchHeader, record: SkimmedRecord) -> None:
     try:
-        _replay(shard, header, record)
+        replay(header, record)
     except CorruptRecordError as error:
-        _log.error("offset %d of the groups' log is passed over: %s", record.offset, error)
+        _log.error("offset %d of a coordinator's log is passed over: %s", record.offset, error)
 
 
 def _replay(shard: Shard, header: BatchHeader, record: SkimmedRecord) -> None:

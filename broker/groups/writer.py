@@ -1,9 +1,9 @@
-"""Appends the records of one partition's groups, and wakes the callers once they are committed.
+"""Appends the records of a coordinator's partition, and wakes the callers once they are committed.
 
     write -> queue -> one batch of all that waits -> append -> high watermark -> apply, in the order of the log -> done
 
 One batch is under way at a time; what comes meanwhile shares the next one. So records are applied in their order, and
-a busy coordinator appends few batches.
+a busy coordinator appends few batches. What belongs to a transaction is a batch of its own.
 
 | what goes wrong | answer | what is known |
 |---|---|---|
@@ -21,14 +21,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from ...log.core import AppendOrigin
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.records import Compression, Record, build_batch
 from ..replicas.leadership import WallClock
-from ..replicas.partition import Partition
-from .core.records import GroupRecord
+from ..replicas.partition import PLAIN, Partition, TransactionAppend
 
 BATCH_BYTES_MAX: Final = 512 * 1024
 """Above this no further request joins a batch; a single larger one is a batch of its own."""
@@ -39,23 +38,45 @@ RECORD_OVERHEAD_BYTES: Final = 32
 _log = logging.getLogger(__name__)
 
 
+class LogRecord(Protocol):
+    """A record of a coordinator's log."""
+
+    def encoded(self) -> tuple[bytes, bytes | None]:
+        """Return its key and value as bytes."""
+
+
+RecordT = TypeVar("RecordT", bound=LogRecord)
+
+
+@dataclass(frozen=True, slots=True)
+class InTransaction:
+    """The transaction that records belong to, verified under `guard` (`ProducerStateManager.guard`)."""
+
+    producer_id: int
+    producer_epoch: int
+    guard: object | None = None
+
+
 @dataclass(slots=True, eq=False)
-class _Write:
-    records: Sequence[GroupRecord]
+class _Write(Generic[RecordT]):
+    records: Sequence[RecordT]
     encoded: list[tuple[bytes, bytes | None]]
     size: int
     done: asyncio.Future[None]
+    transaction: InTransaction | None = None
 
 
-class ShardWriter:
-    """The writer of one leader epoch of a partition; `apply` is called for each record once it is committed."""
+class ShardWriter(Generic[RecordT]):
+    """The writer of one leader epoch of a partition. `apply` is called for each record once it is committed, with the
+    transaction that it belongs to.
+    """
 
     def __init__(
         self,
         partition: Partition,
         leader_epoch: int,
         now_ms: WallClock,
-        apply: Callable[[GroupRecord], None],
+        apply: Callable[[RecordT, InTransaction | None], None],
         *,
         compression: Compression = Compression.NONE,
     ) -> None:
@@ -64,13 +85,18 @@ class ShardWriter:
         self._now_ms = now_ms
         self._apply = apply
         self._compression = compression
-        self._queue: deque[_Write] = deque()
-        self._under_way: list[_Write] = []
+        self._queue: deque[_Write[RecordT]] = deque()
+        self._under_way: list[_Write[RecordT]] = []
         self._runner: asyncio.Task[None] | None = None
         self._end: KafkaError | None = None
 
-    async def write(self, records: Sequence[GroupRecord], *, timeout_s: float) -> None:
-        """Returns once they are committed and applied, all of them in one batch. KafkaError as in the table."""
+    async def write(
+        self, records: Sequence[RecordT], *, timeout_s: float | None, transaction: InTransaction | None = None
+    ) -> None:
+        """Return once they are committed and applied, all of them in one batch. Raise KafkaError as in the table.
+
+        With a timeout of None it is always known afterwards whether they are committed, unless leadership ends.
+        """
         assert records, "a write without records"
         if self._end is not None:
             raise self._end
@@ -78,20 +104,28 @@ class ShardWriter:
             raise KafkaError(ErrorCode.request_timed_out, f"{QUEUED_MAX} requests wait for the log already")
         encoded = [record.encoded() for record in records]
         size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in encoded)
-        write = _Write(records, encoded, size, asyncio.get_running_loop().create_future())
+        write = _Write(records, encoded, size, asyncio.get_running_loop().create_future(), transaction)
         self._queue.append(write)
         if self._runner is None or self._runner.done():
-            self._runner = asyncio.create_task(self._run(), name="group-writer")
+            self._runner = asyncio.create_task(self._run(), name="coordinator-writer")
         try:
             async with asyncio.timeout(timeout_s):
                 await write.done
         except TimeoutError:
             raise KafkaError(ErrorCode.request_timed_out, f"not committed within {timeout_s} s") from None
 
-    def is_writing_for(self, group_id: str) -> bool:
-        """Whether a record of the group is queued, or not committed yet."""
+    def is_writing(self, is_wanted: Callable[[RecordT], bool]) -> bool:
+        """Return whether such a record is queued, or not committed yet."""
         writes = chain(self._under_way, self._queue)
-        return any(record.key.group_id == group_id for write in writes for record in write.records)
+        return any(is_wanted(record) for write in writes for record in write.records)
+
+    def appended_for(self, producer_id: int) -> list[asyncio.Future[None]]:
+        """Return the writes of a producer's transaction that are in the log, or about to be, and not applied yet."""
+        return [
+            write.done
+            for write in self._under_way
+            if write.transaction is not None and write.transaction.producer_id == producer_id
+        ]
 
     async def close(self, reason: KafkaError) -> None:
         """Stop appending, and fail every write that waits."""
@@ -118,37 +152,58 @@ class ShardWriter:
             else:
                 self._settle(batch, None)
 
-    async def _commit(self, batch: list[_Write]) -> None:
-        partition = self._partition
+    async def _commit(self, batch: list[_Write[RecordT]]) -> None:
+        partition, transaction = self._partition, batch[0].transaction
         if partition.leader().leader_epoch != self._leader_epoch:
             raise KafkaError(ErrorCode.not_leader_or_follower, f"{partition.partition} is led under another epoch")
-        appended = await partition.append(memoryview(self._encode(batch)), AppendOrigin.COORDINATOR, acks_all=True)
+        appended = await partition.append(
+            memoryview(self._encode(batch)),
+            AppendOrigin.COORDINATOR,
+            acks_all=True,
+            transaction=PLAIN if transaction is None else TransactionAppend(guard=transaction.guard),
+        )
         committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
         if committed is not None:
             await committed
         # Only what is committed is applied: an offset that was served could otherwise be lost with this leader.
         for write in batch:
             for record in write.records:
-                self._apply(record)
+                self._apply(record, transaction)
 
-    def _take(self) -> list[_Write]:
-        """The next batch; writes whose caller gave up are left out."""
-        batch: list[_Write] = []
+    def _take(self) -> list[_Write[RecordT]]:
+        """Return the next batch; writes whose caller gave up are left out."""
+        batch: list[_Write[RecordT]] = []
         size = 0
-        while self._queue and (not batch or size + self._queue[0].size <= BATCH_BYTES_MAX):
+        while self._queue and (not batch or self._may_join(batch, size, self._queue[0])):
             write = self._queue.popleft()
             if not write.done.done():
                 batch.append(write)
                 size += write.size
         return batch
 
-    def _encode(self, batch: list[_Write]) -> bytearray:
+    def _may_join(self, batch: list[_Write[RecordT]], size: int, write: _Write[RecordT]) -> bool:
+        is_plain = write.transaction is None and batch[0].transaction is None
+        return is_plain and size + write.size <= BATCH_BYTES_MAX
+
+    def _encode(self, batch: list[_Write[RecordT]]) -> bytearray:
         now_ms = self._now_ms()
         pairs = [pair for write in batch for pair in write.encoded]
         records = [Record(offset, now_ms, key, value) for offset, (key, value) in enumerate(pairs)]
-        return bytearray(build_batch(records, base_offset=0, compression=self._compression))
+        transaction = batch[0].transaction
+        if transaction is None:
+            return bytearray(build_batch(records, base_offset=0, compression=self._compression))
+        return bytearray(
+            build_batch(
+                records,
+                base_offset=0,
+                compression=self._compression,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                is_transactional=True,
+            )
+        )
 
-    def _settle(self, batch: list[_Write], error: KafkaError | None) -> None:
+    def _settle(self, batch: list[_Write[RecordT]], error: KafkaError | None) -> None:
         self._under_way = []
         for write in batch:
             if write.done.done():

@@ -17,11 +17,13 @@ forwarding      passes requests on to the active controller.
 configs         answers DescribeConfigs.
 delete_records  raises the log start, and answers once the ISR has followed.
 log_dirs        answers DescribeLogDirs.
-coordinators    finds the coordinator of a group.
+coordinators    finds the coordinator of a group, or of a transactional id.
 groups          answers JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 group_offsets   answers OffsetCommit, OffsetFetch and OffsetDelete.
 group_admin     answers ListGroups, DescribeGroups and DeleteGroups.
-producer_ids    hands out producer ids for idempotent producers.
 users           answers about the SCRAM credentials of users.
+transactions    answers InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn and EndTxn.
+txn_offsets     answers TxnOffsetCommit.
+transaction_admin answers DescribeTransactions, ListTransactions and DescribeProducers.
 txn_markers     appends commit and abort markers.
 """

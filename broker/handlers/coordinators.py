@@ -1,9 +1,10 @@
-"""FindCoordinator: which broker coordinates a group.
+"""FindCoordinator: which broker coordinates a group, or a transactional id.
 
 | asked for | answer |
 |---|---|
 | a group | the leader of its partition of `__consumer_offsets`; COORDINATOR_NOT_AVAILABLE while there is none |
-| a transactional id, a share group | INVALID_REQUEST, with the reason: nobody coordinates these here |
+| a transactional id | the leader of its partition of `__transaction_state`; the same while there is none |
+| a share group | INVALID_REQUEST, with the reason: no broker coordinates these here |
 
 Version 4 asks for any number of keys at once (KIP-699).
 """
@@ -16,16 +17,21 @@ from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.groups import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.net import RequestContext
 from ..groups.coordinator import GroupCoordinator
+from ..transactions.coordinator import TransactionCoordinator
 
 GROUP_KEY: Final = 0
+TRANSACTION_KEY: Final = 1
 NO_NODE: Final = -1
 
 
 class CoordinatorHandler:
     """Answers on any broker."""
 
-    def __init__(self, coordinator: GroupCoordinator) -> None:
-        self._coordinator = coordinator
+    def __init__(self, groups: GroupCoordinator, transactions: TransactionCoordinator) -> None:
+        self._coordinators: dict[int, GroupCoordinator | TransactionCoordinator] = {
+            GROUP_KEY: groups,
+            TRANSACTION_KEY: transactions,
+        }
 
     async def find_coordinator(
         self, context: RequestContext, request: FindCoordinatorRequest
@@ -35,9 +41,11 @@ class CoordinatorHandler:
 
     async def _find(self, key: str, key_type: int, listener: str) -> Coordinator:
         try:
-            if key_type != GROUP_KEY:
-                raise KafkaError(ErrorCode.invalid_request, "only consumer groups have a coordinator here")
-            broker = await self._coordinator.find(key)
+            coordinator = self._coordinators.get(key_type)
+            if coordinator is None:
+                message = "only consumer groups and transactional ids have a coordinator here"
+                raise KafkaError(ErrorCode.invalid_request, message)
+            broker = await coordinator.find(key)
             end_point = broker.end_point(listener)
             if end_point is None:
                 raise KafkaError(ErrorCode.listener_not_found, f"broker {broker.id} has no listener {listener}")

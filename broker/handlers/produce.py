@@ -46,7 +46,13 @@ from ...protocol.wire import (
 )
 from ..core.write_rules import IsOngoing, check_topic, check_transaction, none_ongoing
 from ..replicas.hosted_partitions import HostedPartitions
-from ..replicas.partition import Partition
+from ..replicas.partition import PLAIN, Partition, TransactionAppend
+from ..transactions.core.events import Producer
+from ..transactions.verifier import Question, TransactionVerifier
+
+KNOWS_ABORTABLE_SINCE: Final = 11
+ADDS_SINCE: Final = 12
+"""The versions from which a producer knows TRANSACTION_ABORTABLE, and has its partitions added here (KIP-890)."""
 
 PARTITION_WEIGHT: Final = 20
 """What a partition costs the event loop, in elements of `pace`."""
@@ -61,9 +67,17 @@ class ProduceHandler:
     """Appends to the partitions that this broker leads."""
 
     def __init__(
-        self, hosted: HostedPartitions, *, broker_listener: str | None = None, is_ongoing: IsOngoing = none_ongoing
+        self,
+        hosted: HostedPartitions,
+        *,
+        broker_listener: str | None = None,
+        is_ongoing: IsOngoing = none_ongoing,
+        verifier: TransactionVerifier | None = None,
     ) -> None:
-        """`broker_listener` is the inter-broker listener, None if clients use it too."""
+        """`broker_listener` is the inter-broker listener, None if clients use it too. A `verifier` asks transaction
+        coordinators, in the place of `is_ongoing`.
+        """
+        self._verifier = verifier
         self._hosted = hosted
         self._broker_listener = broker_listener
         self._is_ongoing = is_ongoing
@@ -158,9 +172,12 @@ class ProduceHandler:
         partition = self._find(request, topic, wanted)
         records = wanted.records
         assert isinstance(records, memoryview), "a decoded request holds a view of its frame"
-        self._check(context, request, partition.partition.topic_partition.topic, records)
+        self._check(context, partition.partition.topic_partition.topic)
+        transaction = PLAIN
+        if has_transactional_bit(records):
+            transaction = await self._verified(context, request, partition, records)
         acks_all = request.acks == ACKS_ALL
-        appended = await partition.append(records, AppendOrigin.CLIENT, acks_all=acks_all)
+        appended = await partition.append(records, AppendOrigin.CLIENT, acks_all=acks_all, transaction=transaction)
         # acks=-1 is acknowledged only once every in-sync replica has the batch; acks=1 already by our own append.
         if acks_all:
             committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
@@ -173,12 +190,26 @@ class ProduceHandler:
             log_start_offset=appended.log_start_offset,
         )
 
-    def _check(self, context: RequestContext, request: ProduceRequest, topic: str, records: Buffer) -> None:
+    def _check(self, context: RequestContext, topic: str) -> None:
         is_from_broker = None if self._broker_listener is None else context.listener == self._broker_listener
         check_topic(topic, context.client_id, is_from_broker=is_from_broker)
-        if has_transactional_bit(records):
-            header = parse_header(records, 0)
-            check_transaction(request.transactional_id, header.producer_id, header.producer_epoch, self._is_ongoing)
+
+    async def _verified(
+        self, context: RequestContext, request: ProduceRequest, partition: Partition, records: Buffer
+    ) -> TransactionAppend:
+        """Return the guard of a transactional batch. Raise KafkaError unless its transaction is ongoing."""
+        header, transactional_id = parse_header(records, 0), request.transactional_id
+        if self._verifier is None or transactional_id is None:
+            check_transaction(transactional_id, header.producer_id, header.producer_epoch, self._is_ongoing)
+            return PLAIN
+        partition.leader()  # a batch for another broker is no question to a coordinator
+        version = context.api_version
+        question = Question(
+            transactional_id, Producer(header.producer_id, header.producer_epoch), adds=version >= ADDS_SINCE
+        )
+        knows_abortable = version >= KNOWS_ABORTABLE_SINCE
+        guard = await self._verifier.verify(partition, question, knows_abortable=knows_abortable)
+        return TransactionAppend(guard=guard)
 
 
 def _result(answer: _Answer) -> ProducePartitionResponse:

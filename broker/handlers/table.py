@@ -16,6 +16,7 @@ from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import WallClock
 from ..replicas.replication_throttles import ReplicationThrottles
+from ..transactions.parts import Transactions
 from .configs import ConfigHandlers
 from .coordinators import CoordinatorHandler
 from .delete_records import DeleteRecordsHandler
@@ -28,10 +29,12 @@ from .log_dirs import LogDirHandler
 from .metadata import ClusterHandlers
 from .offsets import OffsetHandlers, RemoteOffsets
 from .produce import ProduceHandler
-from .producer_ids import ProducerIds
 from .replica_selectors import load_replica_selector
 from .tier_reads import RemoteReads
+from .transaction_admin import TransactionAdminHandlers
+from .transactions import TransactionHandlers
 from .txn_markers import TransactionMarkerHandler
+from .txn_offsets import TxnOffsetHandler
 from .users import UserHandlers
 
 
@@ -52,8 +55,11 @@ class HandlerServices:
     controllers: ControllerChannel | None
     log_dirs: LogDirHandler
     throttles: ReplicationThrottles
+    transactions: Transactions
+    markers: TransactionMarkerHandler
     quotas: FetchQuota | None = None
-    is_ongoing: IsOngoing = none_ongoing
+    is_ongoing: IsOngoing | None = None
+    """Verifies transactions in the place of their coordinators, None where these do."""
     broker_listener: str | None = None
     """The inter-broker listener, None if clients use it too."""
 
@@ -82,15 +88,17 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
     users = UserHandlers(view, has_authorizer=config.authorizer.is_configured)
     return {
         ApiKey.PRODUCE: ProduceHandler(
-            hosted, broker_listener=services.broker_listener, is_ongoing=services.is_ongoing
+            hosted,
+            broker_listener=services.broker_listener,
+            is_ongoing=services.is_ongoing or none_ongoing,
+            verifier=services.transactions.verifier if services.is_ongoing is None else None,
         ).produce,
         ApiKey.FETCH: fetch.fetch,
         ApiKey.LIST_OFFSETS: offsets.list_offsets,
         ApiKey.METADATA: cluster.metadata,
         ApiKey.DELETE_RECORDS: DeleteRecordsHandler(hosted).delete_records,
-        ApiKey.INIT_PRODUCER_ID: ProducerIds(view).init_producer_id,
         ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
-        ApiKey.WRITE_TXN_MARKERS: TransactionMarkerHandler(hosted, services.groups, services.now_ms).write_txn_markers,
+        ApiKey.WRITE_TXN_MARKERS: services.markers.write_txn_markers,
         ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
         ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: users.describe_scram,
@@ -99,6 +107,7 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.ALTER_REPLICA_LOG_DIRS: services.log_dirs.alter_replica_log_dirs,
         ApiKey.DESCRIBE_LOG_DIRS: services.log_dirs.describe_log_dirs,
         **_group_handlers(services),
+        **_transaction_handlers(services),
         **_forwarded(services),
     }
 
@@ -116,7 +125,9 @@ def _group_handlers(services: HandlerServices) -> dict[int, Handler]:
     offsets = OffsetCommitHandlers(services.groups, services.now_ms)
     admin = GroupAdminHandlers(services.groups)
     return {
-        ApiKey.FIND_COORDINATOR: CoordinatorHandler(services.groups).find_coordinator,
+        ApiKey.FIND_COORDINATOR: CoordinatorHandler(
+            services.groups, services.transactions.coordinator
+        ).find_coordinator,
         ApiKey.JOIN_GROUP: members.join_group,
         ApiKey.SYNC_GROUP: members.sync_group,
         ApiKey.HEARTBEAT: members.heartbeat,
@@ -127,4 +138,20 @@ def _group_handlers(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.LIST_GROUPS: admin.list_groups,
         ApiKey.DESCRIBE_GROUPS: admin.describe_groups,
         ApiKey.DELETE_GROUPS: admin.delete_groups,
+    }
+
+
+def _transaction_handlers(services: HandlerServices) -> dict[int, Handler]:
+    parts = services.transactions
+    transactions = TransactionHandlers(services.view, parts.ids, parts.coordinator, services.groups)
+    admin = TransactionAdminHandlers(services.hosted, parts.coordinator, services.now_ms)
+    return {
+        ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
+        ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions,
+        ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets,
+        ApiKey.END_TXN: transactions.end_txn,
+        ApiKey.TXN_OFFSET_COMMIT: TxnOffsetHandler(services.groups, parts.verifier, services.now_ms).txn_offset_commit,
+        ApiKey.DESCRIBE_TRANSACTIONS: admin.describe_transactions,
+        ApiKey.LIST_TRANSACTIONS: admin.list_transactions,
+        ApiKey.DESCRIBE_PRODUCERS: admin.describe_producers,
     }

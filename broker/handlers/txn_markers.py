@@ -23,6 +23,7 @@ from ...protocol.records import ControlType, EndTransactionMarker, build_end_tra
 from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import WallClock
+from ..replicas.partition import TransactionAppend
 
 COMMIT_TIMEOUT_S: Final = 30.0
 """The request has no timeout of its own; Kafka takes `request.timeout.ms`."""
@@ -37,6 +38,10 @@ class TransactionMarkerHandler:
         self._now_ms = now_ms
 
     async def write_txn_markers(self, _: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        return await self.write(request)
+
+    async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        """Return what became of each marker once it is committed, or cannot be."""
         async with asyncio.TaskGroup() as group:
             answers = [
                 (
@@ -68,7 +73,12 @@ class TransactionMarkerHandler:
         )
         try:
             partition = self._hosted.find(topic, number)
-            appended = await partition.append(memoryview(bytearray(batch)), AppendOrigin.COORDINATOR, acks_all=True)
+            appended = await partition.append(
+                memoryview(bytearray(batch)),
+                AppendOrigin.COORDINATOR,
+                acks_all=True,
+                transaction=TransactionAppend(version=wanted.transaction_version),
+            )
             committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
             if committed is not None:
                 async with asyncio.timeout(COMMIT_TIMEOUT_S):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ...fetcher.core import FetchPosition, FollowerFetch
 from ...log import LogAppendInfo, PartitionLog
@@ -30,6 +30,18 @@ from ..core.recompression import KEEP, recompressed
 from ..core.write_rules import verdict
 from .delayed import OffsetWaiters, Sleepers
 from .leadership import DecidedFetch, Leadership, PartitionServices, view_of
+
+
+class TransactionAppend(NamedTuple):
+    """What a log has to know of a transactional batch: the `version` of the transaction that a marker ends, the
+    `guard` of a batch that was verified (KIP-890).
+    """
+
+    version: int = 0
+    guard: object | None = None
+
+
+PLAIN: Final = TransactionAppend()
 
 
 class Partition:
@@ -168,7 +180,9 @@ class Partition:
 
     # -- leader -------------------------------------------------------------------------------------------------------
 
-    async def append(self, data: memoryview, origin: AppendOrigin, *, acks_all: bool) -> LogAppendInfo:
+    async def append(
+        self, data: memoryview, origin: AppendOrigin, *, acks_all: bool, transaction: TransactionAppend = PLAIN
+    ) -> LogAppendInfo:
         """Append one batch as the leader. KafkaError otherwise; with `acks_all` also while the ISR is too small."""
         leadership = self.leader()
         if origin is AppendOrigin.CLIENT and not self.log.state.keeper.accepts_clients:
@@ -193,8 +207,8 @@ class Partition:
                     async with self._recompression:
                         size_bytes, data = len(data), await self._recompressed(data)
                         with keeper.writing(max(0, len(data) - size_bytes)):
-                            return await self._append(data, leadership, origin)
-                return await self._append(data, leadership, origin)
+                            return await self._append(data, leadership, origin, transaction)
+                return await self._append(data, leadership, origin, transaction)
         except KafkaError as error:
             raise verdict(error, is_heard=self._services.view.is_heard) from error
 
@@ -204,9 +218,16 @@ class Partition:
         bytes_max = decompressed_bytes_max(config.max_message_bytes)
         return await asyncio.to_thread(recompressed, data, config.compression_type, bytes_max)
 
-    def _append(self, data: memoryview, leadership: Leadership, origin: AppendOrigin) -> Awaitable[LogAppendInfo]:
+    def _append(
+        self, data: memoryview, leadership: Leadership, origin: AppendOrigin, transaction: TransactionAppend
+    ) -> Awaitable[LogAppendInfo]:
         return self.log.append_as_leader(
-            data, leader_epoch=leadership.leader_epoch, now_ms=self._services.now_ms(), origin=origin
+            data,
+            leader_epoch=leadership.leader_epoch,
+            now_ms=self._services.now_ms(),
+            origin=origin,
+            transaction_version=transaction.version,
+            guard=transaction.guard,
         )
 
     def committed(self, end_offset: int, leader_epoch: int) -> asyncio.Future[None] | None:
@@ -290,6 +311,21 @@ class ReplicaListener(Protocol):
 
     def log_replaced(self, partition: Partition) -> None:
         """The replica has a new log, with state from the tier."""
+
+
+class RoleListeners:
+    """Several parts that begin and end with leaderships, notified one after the other."""
+
+    def __init__(self, *listeners: RoleListener) -> None:
+        self._listeners = listeners
+
+    def led(self, partition: Partition) -> None:
+        for listener in self._listeners:
+            listener.led(partition)
+
+    def resigned(self, partition: TopicPartition) -> None:
+        for listener in self._listeners:
+            listener.resigned(partition)
 
 
 class RoleListener(Protocol):

@@ -107,6 +107,9 @@ class LocalCluster(LocalNodes):
             "metrics.port": str(self._metrics_ports[node]),
             "offsets.topic.num.partitions": "5",
             "offsets.topic.replication.factor": str(min(3, len(self.broker_ids))),
+            "transaction.state.log.num.partitions": "5",
+            "transaction.state.log.replication.factor": str(min(3, len(self.broker_ids))),
+            "transaction.state.log.min.isr": str(min(2, len(self.broker_ids))),
             "group.initial.rebalance.delay.ms": "0",
         }
         if self.quorum is not None:

@@ -15,6 +15,9 @@ States of a transaction:
   until idle ones have expired. What is replicated, and markers, are taken in any case.
 * A producer with an open transaction never expires. A snapshot that was adopted from the tier may hold transactions
   that began below the local log: they stay open until their marker is replicated.
+* A guard keeps a batch out that was verified to be in an ongoing transaction (KIP-890) when that transaction has ended
+  since: it is taken before the verification, and a marker of the producer makes it void. Otherwise the batch would open
+  a transaction that nothing ends. Guards are not kept in snapshots: they are void with the leadership that gave them.
 * Snapshot at an offset + replay of the log from there = replay of the whole log, except that of each producer only the
   last batch is remembered, and of completed transactions none (they are below the high watermark by then).
 
@@ -47,6 +50,9 @@ PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 
 PRODUCERS_MAX: Final = 500_000
 """The number of producers of one log above which a client's new producer is rejected: about 90 MB of memory."""
+
+GUARDS_MAX: Final = 10_000
+"""The number of producers that are being verified at a time; the oldest guard becomes void."""
 
 EXPIRE_SLICE: Final = 2_048
 """The number of producers whose age is looked at in one go: about a millisecond."""
@@ -90,7 +96,16 @@ class _Entries(Mapping[int, ProducerStateEntry]):
 class ProducerStateManager:
     """The producers of one log up to `map_end_offset` (exclusive)."""
 
-    __slots__ = ("_entries", "_expiration_ms", "_last", "_map_end_offset", "_open", "_producers_max", "_unreplicated")
+    __slots__ = (
+        "_entries",
+        "_expiration_ms",
+        "_guards",
+        "_last",
+        "_map_end_offset",
+        "_open",
+        "_producers_max",
+        "_unreplicated",
+    )
 
     def __init__(
         self,
@@ -100,6 +115,7 @@ class ProducerStateManager:
         producers_max: int = PRODUCERS_MAX,
     ) -> None:
         self._entries: dict[int, PackedEntry] = {}
+        self._guards: dict[int, object] = {}
         self._last: ProducerStateEntry | None = None
         """The entry that was unpacked or stored last: a check is followed by its apply."""
         self._producers_max = producers_max
@@ -159,6 +175,20 @@ class ProducerStateManager:
         first_unreplicated = self._unreplicated[0][0]
         return min(self._open[0], first_unreplicated) if self._open else first_unreplicated
 
+    def is_ongoing(self, producer_id: int, producer_epoch: int) -> bool:
+        """Return whether a transaction of the producer's epoch is open in this log, so that it was verified already."""
+        entry = self._entry(producer_id)
+        return entry.current_txn_first_offset is not None and entry.producer_epoch == producer_epoch
+
+    def guard(self, producer_id: int) -> object:
+        """Return what `check` needs of a batch that opens a transaction, to be taken before it is verified."""
+        guard = self._guards.get(producer_id)
+        if guard is None:
+            if len(self._guards) >= GUARDS_MAX:
+                del self._guards[next(iter(self._guards))]
+            guard = self._guards[producer_id] = object()
+        return guard
+
     def check(
         self,
         header: BatchHeader,
@@ -166,11 +196,13 @@ class ProducerStateManager:
         *,
         marker: EndTransactionMarker | None = None,
         transaction_version: int = 0,
+        guard: object | None = None,
     ) -> BatchMetadata | None:
         """Judge a batch that is about to be appended: None to append it, or the batch of which it is a duplicate.
 
         KafkaError otherwise; the rules are in `producer_state`. Only sequences, epochs and flags of `header` count, not
-        its offsets. `marker` and `transaction_version` (of WriteTxnMarkers) belong to a control batch.
+        its offsets. `marker` and `transaction_version` (of WriteTxnMarkers) belong to a control batch, a `guard` to a
+        transactional batch that was verified; None where the origin's word is enough.
         """
         if header.producer_id < 0:
             return None
@@ -181,6 +213,8 @@ class ProducerStateManager:
             duplicate = entry.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
             if duplicate is None:
                 check_batch(entry, header, origin)
+                if guard is not None and self._guards.get(header.producer_id) is not guard:
+                    self._check_ongoing(header)
             return duplicate
         if marker is not None and origin is not AppendOrigin.REPLICATION:
             check_marker(entry, header, marker, transaction_version)
@@ -200,6 +234,8 @@ class ProducerStateManager:
             return None if marker is None else self._apply_marker(entry, header, marker)
         after = entry.after_batch(header)
         self._store(after)
+        if header.is_transactional:
+            self._guards.pop(header.producer_id, None)
         if entry.current_txn_first_offset is None and after.current_txn_first_offset is not None:
             insort(self._open, after.current_txn_first_offset)
         return None
@@ -262,6 +298,14 @@ class ProducerStateManager:
         self._last = entry
         self._entries[entry.producer_id] = pack_entry(entry)
 
+    def _check_ongoing(self, header: BatchHeader) -> None:
+        if not self.is_ongoing(header.producer_id, header.producer_epoch):
+            raise KafkaError(
+                ErrorCode.invalid_txn_state,
+                f"producer {header.producer_id} epoch {header.producer_epoch}: its transaction has ended since the "
+                "batch was verified to be in it",
+            )
+
     def _check_room(self, header: BatchHeader) -> None:
         """Raise THROTTLING_QUOTA_EXCEEDED, which clients retry, if the log has no room for a new producer."""
         if len(self._entries) >= self._producers_max:
@@ -276,6 +320,7 @@ class ProducerStateManager:
         self, entry: ProducerStateEntry, header: BatchHeader, marker: EndTransactionMarker
     ) -> CompletedTransaction | None:
         self._store(entry.after_marker(header, marker))
+        self._guards.pop(header.producer_id, None)
         first_offset = entry.current_txn_first_offset
         if first_offset is None:
             return None

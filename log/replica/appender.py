@@ -79,9 +79,11 @@ class Appender:
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
+        guard: object | None = None,
     ) -> LogAppendInfo:
         """Append one batch v2; the rules are in `validation` and `producer_state`. Offset and epoch are written into
-        `data`, which belongs to the log until this returns or raises, and after a cancellation for good.
+        `data`, which belongs to the log until this returns or raises, and after a cancellation for good. `guard`: of a
+        transactional batch that was verified (`ProducerStateManager.guard`).
         """
         state = self._state
         header = check_leader_batch(data, state.config, origin, now_ms)
@@ -96,7 +98,7 @@ class Appender:
             self._check_leader_epoch(leader_epoch)
             # Judged under the gate: between this check and `_take` no other batch of the producer may enter the log.
             duplicate = state.producers.check(
-                header, origin, marker=markers.get(0), transaction_version=transaction_version
+                header, origin, marker=markers.get(0), transaction_version=transaction_version, guard=guard
             )
             if duplicate is not None:
                 return await self._duplicate(duplicate, leader_epoch)

@@ -1,6 +1,7 @@
 """The gate at dispatch: which principal may send which request, and what a denied one is answered.
 
 access   asks the authorizer for one request.
+transactions decides about transactional ids, and what their transactions touch.
 whole    denies requests as a whole.
 topics   denies the topics of a request one by one.
 groups   denies the groups of a request one by one.

@@ -74,9 +74,9 @@ class Access:
         """Return whether the operation is allowed on the cluster."""
         return self.may(operation, ResourceType.CLUSTER, CLUSTER.name, is_logged=is_logged)
 
-    def may_transaction(self, operation: AclOperation, transactional_id: str) -> bool:
+    def may_transaction(self, operation: AclOperation, transactional_id: str, *, is_logged: bool = True) -> bool:
         """Return whether the operation is allowed on the transactional id."""
-        return self.may(operation, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        return self.may(operation, ResourceType.TRANSACTIONAL_ID, transactional_id, is_logged=is_logged)
 
     def may_any_topic(self, operation: AclOperation) -> bool:
         """Return whether the operation is allowed on some topic."""

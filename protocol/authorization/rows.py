@@ -16,7 +16,7 @@ from ..messages import brokers, cluster, quorum, quotas, security
 from ..messages import groups as group_messages
 from ..messages import topics as topic_messages
 from ..messages.base import ResponseT
-from . import configs, groups, topics, whole
+from . import configs, groups, topics, transactions, whole
 from .access import Gate, GateOf, RequestT
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "security-apis.md"
@@ -118,6 +118,35 @@ ROWS: Final[Mapping[ApiKey, Row]] = {
         "Write on the transactional id; without one IdempotentWrite on the cluster, or Write on any topic",
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED",
         whole.init_producer_id,
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: _row(
+        "Write on the transactional id, Write on each topic; from brokers ClusterAction on the cluster",
+        f"TRANSACTIONAL_ID_AUTHORIZATION_FAILED for each partition; {_TOPIC_DENIED}, and OPERATION_NOT_ATTEMPTED for "
+        "the others; CLUSTER_AUTHORIZATION_FAILED",
+        transactions.add_partitions,
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: _row(
+        "Write on the transactional id, Read on the group",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED",
+        transactions.add_offsets,
+    ),
+    ApiKey.END_TXN: _row(
+        "Write on the transactional id", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", transactions.end_txn
+    ),
+    ApiKey.TXN_OFFSET_COMMIT: _row(
+        "Write on the transactional id, Read on the group, Read on each topic",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED or TOPIC_AUTHORIZATION_FAILED, "
+        "for each partition",
+        transactions.txn_offset_commit,
+    ),
+    ApiKey.DESCRIBE_PRODUCERS: _row("Read on each topic", _TOPIC_DENIED, transactions.describe_producers),
+    ApiKey.DESCRIBE_TRANSACTIONS: _row(
+        "Describe on each transactional id, Describe on each topic",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED for it; the topic is absent",
+        transactions.describe_transactions,
+    ),
+    ApiKey.LIST_TRANSACTIONS: _row(
+        "Describe on each transactional id", "it is absent from the list", transactions.list_transactions
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _row(
         "ClusterAction on the cluster, or Describe on each topic",

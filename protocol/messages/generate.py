@@ -120,6 +120,18 @@ FAMILIES: Final[Mapping[str, tuple[str, tuple[ApiKey, ...]]]] = {
             ApiKey.DELETE_ACLS,
         ),
     ),
+    "transactions": (
+        "Transactions: what is in them, how they end, and which there are.",
+        (
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            ApiKey.ADD_OFFSETS_TO_TXN,
+            ApiKey.END_TXN,
+            ApiKey.TXN_OFFSET_COMMIT,
+            ApiKey.DESCRIBE_PRODUCERS,
+            ApiKey.DESCRIBE_TRANSACTIONS,
+            ApiKey.LIST_TRANSACTIONS,
+        ),
+    ),
     "topics": (
         "Topics: made, grown, deleted, reassigned, led.",
         (

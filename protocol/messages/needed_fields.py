@@ -32,8 +32,10 @@ from .groups import (
 from .offsets import ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest
 from .producers import InitProducerIdRequest
 from .topics import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+from .transactions import AddPartitionsToTxnRequest, ListTransactionsRequest, TxnOffsetCommitRequest
 
 NEEDED_SINCE: Final[Mapping[type[Message], Mapping[str, int]]] = {
+    AddPartitionsToTxnRequest: {"transactions": 4},
     AlterPartitionReassignmentsRequest: {"allow_replication_factor_change": 1},
     BrokerHeartbeatRequest: {"offline_log_dirs": 1, "cordoned_log_dirs": 2},
     BrokerRegistrationRequest: {"is_migrating_zk_broker": 1},
@@ -47,6 +49,7 @@ NEEDED_SINCE: Final[Mapping[type[Message], Mapping[str, int]]] = {
     JoinGroupRequest: {"group_instance_id": 5},
     ListGroupsRequest: {"states_filter": 4, "types_filter": 5},
     ListOffsetsRequest: {"isolation_level": 2},
+    ListTransactionsRequest: {"duration_filter": 1},
     MetadataRequest: {
         "allow_auto_topic_creation": 4,
         "include_cluster_authorized_operations": 8,
@@ -55,6 +58,7 @@ NEEDED_SINCE: Final[Mapping[type[Message], Mapping[str, int]]] = {
     OffsetCommitRequest: {"group_instance_id": 7},
     OffsetFetchRequest: {"require_stable": 7},
     SyncGroupRequest: {"group_instance_id": 3},
+    TxnOffsetCommitRequest: {"generation_id": 3, "member_id": 3, "group_instance_id": 3},
     UpdateFeaturesRequest: {"validate_only": 1},
 }
 """The first version that has the field."""

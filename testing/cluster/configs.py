@@ -111,6 +111,8 @@ def broker_properties(
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
         "default.replication.factor": str(min(3, options.brokers)),
         "offsets.topic.replication.factor": str(min(3, options.brokers)),
+        "transaction.state.log.replication.factor": str(min(3, options.brokers)),
+        "transaction.state.log.min.isr": str(min(2, options.brokers)),
         **BROKER_CONFIGS,
     }
     if options.tier is not None:

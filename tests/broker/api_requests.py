@@ -40,22 +40,37 @@ from tierfetch.protocol.messages.offsets import (
 )
 from tierfetch.protocol.messages.producers import (
     InitProducerIdRequest,
+    InitProducerIdResponse,
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
 from tierfetch.protocol.messages.topics import ListPartitionReassignmentsRequest
+from tierfetch.protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    EndTxnRequest,
+    ListTransactionsRequest,
+    TopicRequest,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tierfetch.protocol.requests import offsets_of
 from tierfetch.tests.broker.api_scene import (
     BROKER,
     COMMITTED,
     GHOST,
+    IN_TRANSACTION,
     LIVE,
     METADATA_TOPIC,
     MOVING,
+    OPEN,
     TOPIC,
     Member,
     Scene,
+    adding,
     joining,
     new_topic,
     produced,
@@ -146,6 +161,81 @@ async def write_txn_markers(_: Scene, ask: Ask) -> None:
 @question(ApiKey.INIT_PRODUCER_ID)
 async def init_producer_id(_: Scene, ask: Ask) -> None:
     await ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS))
+
+
+# Transactions.
+
+
+@question(ApiKey.ADD_PARTITIONS_TO_TXN)
+async def add_partitions_to_txn(scene: Scene, ask: Ask) -> None:
+    transactional_id = scene.unique("adding")
+    producer, stranger = (
+        await scene.transactional(transactional_id),
+        InitProducerIdResponse(producer_id=1, producer_epoch=0),
+    )
+    await ask(adding(transactional_id, producer, TOPIC, version=ask.version))
+    await ask(adding(UNKNOWN, stranger, TOPIC, MOVING, version=ask.version))
+
+
+@question(ApiKey.ADD_OFFSETS_TO_TXN)
+async def add_offsets_to_txn(scene: Scene, ask: Ask) -> None:
+    transactional_id = scene.unique("offsets")
+    producer = await scene.transactional(transactional_id)
+    await ask(
+        AddOffsetsToTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            group_id=COMMITTED,
+        )
+    )
+
+
+@question(ApiKey.END_TXN)
+async def end_txn(scene: Scene, ask: Ask) -> None:
+    transactional_id = scene.unique("ending")
+    producer = await scene.transactional(transactional_id, TOPIC)
+    await ask(
+        EndTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            committed=True,
+        )
+    )
+
+
+@question(ApiKey.TXN_OFFSET_COMMIT)
+async def txn_offset_commit(scene: Scene, ask: Ask) -> None:
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="m")
+    for name in (TOPIC, UNKNOWN):
+        await ask(
+            TxnOffsetCommitRequest(
+                transactional_id=UNKNOWN,
+                group_id=COMMITTED,
+                producer_id=1,
+                producer_epoch=0,
+                topics=(TxnOffsetCommitRequestTopic(name=name, partitions=(partition,)),),
+            )
+        )
+
+
+@question(ApiKey.DESCRIBE_PRODUCERS)
+async def describe_producers(_: Scene, ask: Ask) -> None:
+    names = (IN_TRANSACTION, UNKNOWN)
+    topics = tuple(TopicRequest(name=name, partition_indexes=(0,)) for name in names)
+    await ask(DescribeProducersRequest(topics=topics))
+
+
+@question(ApiKey.DESCRIBE_TRANSACTIONS)
+async def describe_transactions(_: Scene, ask: Ask) -> None:
+    await ask(DescribeTransactionsRequest(transactional_ids=(OPEN, UNKNOWN, "")))
+
+
+@question(ApiKey.LIST_TRANSACTIONS)
+async def list_transactions(_: Scene, ask: Ask) -> None:
+    await ask(ListTransactionsRequest())
+    await ask(ListTransactionsRequest(state_filters=("Ongoing", "Lost")))
 
 
 # The cluster.

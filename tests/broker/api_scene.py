@@ -6,6 +6,7 @@
 | topic `moving`, its replica on its way to a broker that never comes | reassignments |
 | group `live`, stable, one member; group `offsets`, commits alone | groups |
 | broker 77, registered and never unfenced | what brokers say to a controller |
+| transactional id `open`, an open transaction in the first partition of topic `in-transaction` | transactions |
 | observer 900 of the metadata log | what is told of a quorum |
 """
 
@@ -37,6 +38,12 @@ from tierfetch.protocol.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from tierfetch.protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
+from tierfetch.protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
 from tierfetch.protocol.requests import offsets_of
@@ -48,6 +55,9 @@ TOPIC: Final = "every"
 MOVING: Final = "moving"
 LIVE: Final = "live"
 COMMITTED: Final = "offsets"
+OPEN: Final = "open"
+IN_TRANSACTION: Final = "in-transaction"
+TRANSACTION_TIMEOUT_MS: Final = 600_000
 BROKER: Final = 1
 GHOST: Final = 77
 OBSERVER: Final = 900
@@ -62,6 +72,7 @@ NOT_YET: Final = frozenset(
         ErrorCode.not_coordinator,
         ErrorCode.not_leader_or_follower,
         ErrorCode.leader_not_available,
+        ErrorCode.concurrent_transactions,
         ErrorCode.unknown_topic_or_partition,
         ErrorCode.unknown_topic_id,
     }
@@ -142,6 +153,57 @@ class Scene:
         """The first who looks for one has the topic of the groups made."""
         answer = await self.send(FindCoordinatorRequest(coordinator_keys=(COMMITTED,)))
         return answer.coordinators[0].error_code
+
+    async def transactional(self, transactional_id: str, *topics: str) -> InitProducerIdResponse:
+        """Return a new producer, with the first partitions of the topics in its transaction if any are named."""
+
+        async def found() -> ErrorCode:
+            request = FindCoordinatorRequest(key_type=1, coordinator_keys=(transactional_id,))
+            return (await self.send(request)).coordinators[0].error_code
+
+        producer = InitProducerIdResponse(producer_epoch=-1)
+
+        async def initialized() -> ErrorCode:
+            nonlocal producer
+            request = InitProducerIdRequest(
+                transactional_id=transactional_id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
+            )
+            producer = await self.send(request)
+            return producer.error_code
+
+        async def added() -> ErrorCode:
+            answer = await self.send(adding(transactional_id, producer, *topics, version=3), version=3)
+            return answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+
+        await settled(found)
+        await settled(initialized)
+        if topics:
+            await settled(added)
+        return producer
+
+    async def open_transaction(self) -> None:
+        """One record of transactional id `open`, whose transaction never ends."""
+        await self.create_topic(IN_TRANSACTION)
+        producer = await self.transactional(OPEN, IN_TRANSACTION)
+        now_ms = int(time.time() * 1000)
+        batch = build_batch(
+            [Record(0, now_ms, b"k", b"v")],
+            base_offset=0,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=0,
+            is_transactional=True,
+        )
+
+        async def written() -> ErrorCode:
+            partition = ProducePartition(0, bytearray(batch))
+            topic = ProduceTopic((partition,), topic=IN_TRANSACTION, topic_id=self.topic_ids[IN_TRANSACTION])
+            request = ProduceRequest(acks=-1, timeout_ms=10_000, topics=(topic,), transactional_id=OPEN)
+            answer = await self.send(request, version=11)
+            assert answer is not None
+            return answer.topics[0].partitions[0].error_code
+
+        await settled(written)
 
     async def commit(self, group_id: str) -> None:
         """An offset for the first partition of the topic, by nobody's member."""
@@ -253,6 +315,7 @@ async def make_scene(client: KafkaClient, broker: Address, controller: Address) 
     await settled(scene.coordinator)
     await scene.commit(COMMITTED)
     scene.live = await scene.join_and_sync(LIVE)
+    await scene.open_transaction()
     return scene
 
 
@@ -284,6 +347,27 @@ def produced(topic_id: UUID, name: str = TOPIC, partition: int = 0) -> ProduceRe
     batch = build_batch([Record(number, now_ms, b"k", b"v") for number in range(3)], base_offset=0)
     topic = ProduceTopic((ProducePartition(partition, batch),), topic=name, topic_id=topic_id)
     return ProduceRequest(acks=-1, timeout_ms=10_000, topics=(topic,))
+
+
+def adding(
+    transactional_id: str, producer: InitProducerIdResponse, *topics: str, version: int
+) -> AddPartitionsToTxnRequest:
+    """Return a client's request before version 4, and a broker's from there on."""
+    some = tuple(AddPartitionsToTxnTopic(name=name, partitions=(0,)) for name in topics)
+    if version < 4:
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.producer_epoch,
+            v3_and_below_topics=some,
+        )
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        topics=some,
+    )
+    return AddPartitionsToTxnRequest(transactions=(transaction,))
 
 
 def joining(group_id: str, member_id: str) -> JoinGroupRequest:

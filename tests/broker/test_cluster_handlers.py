@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.broker.cluster.producer_ids import ProducerIds
 from tierfetch.broker.cluster.view import (
     BrokerRegistration,
     ClusterImage,
@@ -16,12 +17,10 @@ from tierfetch.broker.cluster.view import (
     TopicImage,
 )
 from tierfetch.broker.handlers.metadata import ClusterHandlers
-from tierfetch.broker.handlers.producer_ids import ProducerIds
 from tierfetch.controller.core.state import LOST_DIRECTORY
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.cluster import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
-from tierfetch.protocol.messages.producers import InitProducerIdRequest
 from tierfetch.tests.broker.requests import all_versions, ask_message
 from tierfetch.tests.fakes.cluster_view import FakeClusterView
 
@@ -123,23 +122,14 @@ async def test_describe_cluster_has_no_controllers(handlers: ClusterHandlers) ->
     assert (response.error_code, response.brokers) == (ErrorCode.mismatched_endpoint_type, ())
 
 
-@pytest.mark.parametrize("version", all_versions(ApiKey.INIT_PRODUCER_ID))
-async def test_producer_ids_are_given_once_across_brokers(view: FakeClusterView, version: int) -> None:
-    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1)
+async def test_producer_ids_are_given_once_across_brokers(view: FakeClusterView) -> None:
     here, there = ProducerIds(view), ProducerIds(view)
-    answers = [await ask_message(ids.init_producer_id, request, version) for ids in (here, there, here)]
-    assert [(answer.producer_id, answer.producer_epoch) for answer in answers] == [(0, 0), (1000, 0), (1, 0)]
+    assert [await ids.next() for ids in (here, there, here)] == [0, 1000, 1]
 
 
 async def test_a_used_up_block_is_followed_by_the_next(view: FakeClusterView) -> None:
     ids = ProducerIds(view)
     assert [await ids.next() for _ in range(1001)][-2:] == [999, 1000]
-
-
-async def test_transactional_producers_are_refused(view: FakeClusterView) -> None:
-    request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1)
-    answer = await ask_message(ProducerIds(view).init_producer_id, request, 4)
-    assert (answer.error_code, answer.producer_id) == (ErrorCode.not_coordinator, -1)
 
 
 async def test_fenced_broker_is_not_offered_to_clients(handlers: ClusterHandlers, view: FakeClusterView) -> None:

@@ -72,6 +72,9 @@ async def combined_node(base: Path, more: Mapping[str, str] = MappingProxyType({
         "log.dirs": str(base / "data"),
         "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": "1",
+        "transaction.state.log.num.partitions": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
         "remote.log.storage.system.enable": "true",
         "remote.log.storage.manager.plugin": "local",
@@ -224,8 +227,13 @@ async def test_A4_wrong_requests_have_kafkas_codes(scene: Scene) -> None:
     for version, code in ((5, ErrorCode.none), (6, ErrorCode.group_id_not_found)):
         (group,) = (await scene.send(nameless, version=version)).groups
         assert (group.error_code, group.group_state) == (code, "Dead")
-    transactional = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000)
-    assert (await scene.send(transactional)).error_code is ErrorCode.not_coordinator
+    for transactional_id, timeout_ms, code in (
+        ("", 1000, ErrorCode.invalid_request),
+        ("t", 0, ErrorCode.invalid_transaction_timeout),
+        ("t", 900_001, ErrorCode.invalid_transaction_timeout),
+    ):
+        transactional = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+        assert (await scene.send(transactional)).error_code is code
     controllers = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False, "endpoint_type": 2}
     assert (await scene.ask(ApiKey.DESCRIBE_CLUSTER, controllers)).error_code is ErrorCode.mismatched_endpoint_type
     nobody = {"client_software_name": " ", "client_software_version": ""}
@@ -247,7 +255,12 @@ async def test_A4_no_feature_level_is_offered_whose_apis_are_missing(scene: Scen
     software = {"client_software_name": "test", "client_software_version": "1"}
     answer = await scene.ask(ApiKey.API_VERSIONS, software, controller=listener == "controller")
     offered_levels = {item.name: (item.min_version, item.max_version) for item in answer.supported_features}
-    served = {"metadata.version": (25, 30), "kraft.version": (0, 1), "tierfetch.version": (0, 1)}
+    served = {
+        "metadata.version": (25, 30),
+        "kraft.version": (0, 1),
+        "transaction.version": (0, 2),
+        "tierfetch.version": (0, 1),
+    }
     if listener == "controller":
         del served["tierfetch.version"]  # no level that the ghost does not support can be asked for
     assert offered_levels == served

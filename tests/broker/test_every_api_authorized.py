@@ -58,6 +58,7 @@ def group(operation: AclOperation) -> Case:
 
 
 TOPIC_READ = (AclOperation.READ, ResourceType.TOPIC)
+WRITE_ID = (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID)
 TOPIC_DESCRIBE = (AclOperation.DESCRIBE, ResourceType.TOPIC)
 CASES: Mapping[ApiKey, Case] = {
     ApiKey.PRODUCE: Case(
@@ -76,6 +77,22 @@ CASES: Mapping[ApiKey, Case] = {
     ApiKey.SYNC_GROUP: group(AclOperation.READ),
     ApiKey.DESCRIBE_GROUPS: group(AclOperation.DESCRIBE),
     ApiKey.LIST_GROUPS: case((AclOperation.DESCRIBE, ResourceType.GROUP)),
+    ApiKey.ADD_PARTITIONS_TO_TXN: case(
+        WRITE_ID,
+        (AclOperation.WRITE, ResourceType.TOPIC),
+        (AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        denied="cluster",
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: case(WRITE_ID, (AclOperation.READ, ResourceType.GROUP), denied="transactional_id"),
+    ApiKey.END_TXN: case(WRITE_ID, denied="transactional_id"),
+    ApiKey.TXN_OFFSET_COMMIT: case(
+        WRITE_ID, (AclOperation.READ, ResourceType.GROUP), TOPIC_READ, denied="transactional_id"
+    ),
+    ApiKey.DESCRIBE_PRODUCERS: topic(AclOperation.READ),
+    ApiKey.DESCRIBE_TRANSACTIONS: case(
+        (AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID), TOPIC_DESCRIBE, denied="transactional_id"
+    ),
+    ApiKey.LIST_TRANSACTIONS: case((AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)),
     ApiKey.CREATE_TOPICS: topic(AclOperation.CREATE),
     ApiKey.DELETE_TOPICS: case((AclOperation.DELETE, ResourceType.TOPIC), TOPIC_DESCRIBE, denied="topic"),
     ApiKey.DELETE_RECORDS: topic(AclOperation.DELETE),
@@ -216,7 +233,8 @@ def codes(value: Any) -> Iterator[str]:
 
 
 WITHOUT_NEWS = {"error_code", "error_message", "throttle_time", "throttle_time_ms"}
-DEFAULTS: tuple[Any, ...] = (None, "", b"", -1, 0, False, -(2**31), "00000000-0000-0000-0000-000000000000")
+EPOCH = "1970-01-01 00:00:00+00:00"
+DEFAULTS: tuple[Any, ...] = (EPOCH, None, "", b"", -1, 0, False, -(2**31), "00000000-0000-0000-0000-000000000000")
 
 
 def leaves(value: Any, passed_over: frozenset[str] = frozenset()) -> Iterator[Any]:

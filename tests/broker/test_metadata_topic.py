@@ -18,7 +18,11 @@ from tierfetch.broker.groups.coordinator import GroupCoordinator
 from tierfetch.broker.groups.settings import CoordinatorSettings
 from tierfetch.broker.handlers.log_dirs import LogDirHandler
 from tierfetch.broker.handlers.table import HandlerServices, handler_table
+from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
 from tierfetch.broker.metadata_topic import BrokerMetadataTopic
+from tierfetch.broker.peers import address_of
+from tierfetch.broker.transactions.parts import Brokers, Transactions
+from tierfetch.broker.transactions.settings import TransactionSettings
 from tierfetch.log.core import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -64,13 +68,25 @@ async def announce(view: FakeClusterView, broker_id: int, server: Server) -> Non
 @pytest.fixture
 async def leader(view: FakeClusterView, host: Host, config: BrokerConfig) -> AsyncIterator[Server]:
     """Broker 1 as it answers on the wire."""
+    groups = GroupCoordinator(view, CoordinatorSettings(), random.Random(6), lambda: NOW_MS)
+    markers = TransactionMarkerHandler(host.hosted, groups, lambda: NOW_MS)
+    client = KafkaClient(client_id="tierfetch-broker-1", random=random.Random(8))
     services = HandlerServices(
         config=config,
         view=view,
         hosted=host.hosted,
         rng=random.Random(5),
         now_ms=lambda: NOW_MS,
-        groups=GroupCoordinator(view, CoordinatorSettings(), random.Random(6), lambda: NOW_MS),
+        groups=groups,
+        transactions=Transactions(
+            view,
+            TransactionSettings(),
+            Brokers(1, client, address_of),
+            markers.write,
+            random.Random(7),
+            lambda: NOW_MS,
+        ),
+        markers=markers,
         remote_reads=None,
         remote_offsets=None,
         controllers=None,
@@ -80,6 +96,7 @@ async def leader(view: FakeClusterView, host: Host, config: BrokerConfig) -> Asy
     async with serving(handler_table(services)) as server:
         await announce(view, 1, server)
         yield server
+    await client.close()
 
 
 async def test_the_topic_is_created_once_by_any_number_of_brokers(

@@ -16,7 +16,13 @@ from tierfetch.cli.local.nodes import LocalNodes
 from tierfetch.cli.local.security import LocalSecurity
 
 LOG_CHARACTERS = 10_000
-FAULT_SUITES = {"test_faults.py", "test_faulty_tier.py", "test_whole_cluster.py", "test_group_failover.py"}
+FAULT_SUITES = {
+    "test_faults.py",
+    "test_faulty_tier.py",
+    "test_whole_cluster.py",
+    "test_group_failover.py",
+    "test_transaction_failover.py",
+}
 COMMAND_SUITES = {"test_cluster_command.py", "test_reassign.py", "test_record_commands.py", "test_tutorial.py"}
 
 

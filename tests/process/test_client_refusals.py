@@ -1,4 +1,4 @@
-"""What clients do that ask for what is not offered here, KIP-848 groups and transactions: the table of
+"""What clients do that ask for what is not offered here, KIP-848 groups: the table of
 docs/divergence.md, "Clients that ask for more". A client of a newer release that does otherwise fails here first.
 """
 
@@ -9,7 +9,6 @@ import logging
 import aiokafka
 import confluent_kafka
 import pytest
-from aiokafka.errors import KafkaError as AiokafkaError
 
 from tierfetch.cli.local.cluster import LocalCluster
 from tierfetch.cli.local.processes import poll
@@ -18,7 +17,6 @@ from tierfetch.tests.process.clients import create_topic
 
 TOPIC = "refusals"
 TIMEOUT_S = 60.0
-TRANSACTIONS_TIMEOUT_S = 3.0
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:kafka")
 
@@ -61,38 +59,15 @@ def test_librdkafka_with_the_consumer_protocol_gets_no_error_and_no_partition(sh
         consumer.close()
 
 
-def test_librdkafka_asks_for_transactions_until_its_timeout(shared_cluster: LocalCluster) -> None:
-    settings = {**connecting.librdkafka(shared_cluster.bootstrap_servers), "transactional.id": "refusals"}
-    producer = confluent_kafka.Producer(settings)
-    with pytest.raises(confluent_kafka.KafkaException) as refusal:
-        producer.init_transactions(TRANSACTIONS_TIMEOUT_S)
-    error = refusal.value.args[0]
-    assert error.code() == confluent_kafka.KafkaError._TIMED_OUT
-    assert (error.retriable(), error.fatal()) == (True, False)
-
-
-def test_kafka_python_has_no_such_groups_and_stops_at_transactions(shared_cluster: LocalCluster) -> None:
+def test_kafka_python_has_no_such_groups(shared_cluster: LocalCluster) -> None:
     import kafka  # its import warns, which only the tests of this module let pass
-    from kafka.errors import KafkaConfigurationError, KafkaError
+    from kafka.errors import KafkaConfigurationError
 
-    servers = shared_cluster.bootstrap_servers
     with pytest.raises(KafkaConfigurationError, match="group_protocol"):
-        kafka.KafkaConsumer(**connecting.kafka_python(servers), group_protocol="consumer")
-    producer = kafka.KafkaProducer(**connecting.kafka_python(servers), transactional_id="refusals")
-    try:
-        with pytest.raises(KafkaError, match="InvalidRequestError"):
-            producer.init_transactions()
-    finally:
-        producer.close(timeout=1)
+        kafka.KafkaConsumer(**connecting.kafka_python(shared_cluster.bootstrap_servers), group_protocol="consumer")
 
 
-async def test_aiokafka_has_no_such_groups_and_stops_at_transactions(shared_cluster: LocalCluster) -> None:
+async def test_aiokafka_has_no_such_groups(shared_cluster: LocalCluster) -> None:
     servers = shared_cluster.bootstrap_servers
     with pytest.raises(TypeError, match="group_protocol"):
         aiokafka.AIOKafkaConsumer(**connecting.kafka_python(servers), group_protocol="consumer")
-    producer = aiokafka.AIOKafkaProducer(**connecting.kafka_python(servers), transactional_id="refusals")
-    try:
-        with pytest.raises(AiokafkaError, match="InvalidRequestError"):
-            await producer.start()
-    finally:
-        await producer.stop()

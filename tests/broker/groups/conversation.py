@@ -43,7 +43,9 @@ class Coordinator:
         offsets = OffsetCommitHandlers(broker.groups, wall_clock_ms)
         admin = GroupAdminHandlers(broker.groups)
         self._handlers: dict[int, Callable[[RequestContext, Any], Awaitable[Any]]] = {
-            ApiKey.FIND_COORDINATOR: CoordinatorHandler(broker.groups).find_coordinator,
+            ApiKey.FIND_COORDINATOR: CoordinatorHandler(
+                broker.groups, broker.transactions.coordinator
+            ).find_coordinator,
             ApiKey.JOIN_GROUP: members.join_group,
             ApiKey.SYNC_GROUP: members.sync_group,
             ApiKey.HEARTBEAT: members.heartbeat,

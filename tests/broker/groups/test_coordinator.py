@@ -154,11 +154,10 @@ async def test_a_topic_that_another_broker_has_just_made_is_no_fault(
     assert (await nodes[1].groups.find("g")).id == 1
 
 
-@pytest.mark.parametrize("key_type", [1, 2])
-async def test_only_groups_have_a_coordinator(one: Coordinator, key_type: int) -> None:
-    answer = await one.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=("x",)))
+async def test_share_groups_have_no_coordinator(one: Coordinator) -> None:
+    answer = await one.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=("x",)))
     assert answer.coordinators[0].error_code is ErrorCode.invalid_request
-    assert answer.coordinators[0].error_message == "only consumer groups have a coordinator here"
+    assert answer.coordinators[0].error_message == "only consumer groups and transactional ids have a coordinator here"
 
 
 async def test_a_broker_that_does_not_coordinate_says_so(nodes: Nodes) -> None:
@@ -356,12 +355,12 @@ async def test_nothing_expires_while_a_newer_offset_is_on_its_way(
 
     monkeypatch.setattr(active.partition, "append", held)
     committing = asyncio.create_task(one.commit(7))
-    await until(lambda: active._writer.is_writing_for("g"))
+    await until(lambda: active._writer.is_writing(lambda record: record.key.group_id == "g"))
     await nodes[1].groups.expire(active)
     may_append.set()
     assert await committing is NONE
     assert await one.committed() == {"t-0": 7}
-    assert not active._writer.is_writing_for("g")
+    assert not active._writer.is_writing(lambda record: record.key.group_id == "g")
 
 
 async def test_offset_delete(one: Coordinator) -> None:

@@ -1,0 +1,164 @@
+"""DescribeTransactions, ListTransactions, DescribeProducers: what an operator asks about transactions (KIP-664).
+
+| request | what | code |
+|---|---|---|
+| DescribeTransactions | an unknown transactional id | TRANSACTIONAL_ID_NOT_FOUND |
+| | an empty one | INVALID_REQUEST |
+| ListTransactions | some partition is still being read | COORDINATOR_LOAD_IN_PROGRESS |
+| DescribeProducers | led elsewhere, or not there | NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION |
+
+States to filter by that do not exist are named in the response, and match nothing. A transaction's duration counts from
+its first partition; one at rest has none. Version 2, which filters by a pattern, is not offered: a pattern of RE2
+cannot be run here within a bound of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Final
+
+from ...protocol import ErrorCode, KafkaError
+from ...protocol.messages.transactions import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    DescribeTransactionsResponseTopicData,
+    DescribeTransactionsResponseTransactionState,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    ListTransactionsResponseTransactionState,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from ...protocol.net import RequestContext, Slices
+from ..replicas.hosted_partitions import HostedPartitions
+from ..replicas.leadership import WallClock
+from ..transactions.coordinator import TransactionCoordinator
+from ..transactions.core.states import TransactionState, TransactionValue
+from ..transactions.core.transaction import Transaction
+
+_STATES: Final = {state.label: state for state in TransactionState}
+
+
+class TransactionAdminHandlers:
+    """Answers for what this broker coordinates and leads."""
+
+    def __init__(self, hosted: HostedPartitions, transactions: TransactionCoordinator, now_ms: WallClock) -> None:
+        self._hosted = hosted
+        self._transactions = transactions
+        self._now_ms = now_ms
+
+    async def describe_transactions(
+        self, _: RequestContext, request: DescribeTransactionsRequest
+    ) -> DescribeTransactionsResponse:
+        states = tuple([self._described(name) for name in request.transactional_ids])
+        return DescribeTransactionsResponse(transaction_states=states)
+
+    def _described(self, name: str) -> DescribeTransactionsResponseTransactionState:
+        error, value = ErrorCode.invalid_request, None
+        if name:
+            try:
+                transaction = self._transactions.described(name)
+                value = None if transaction is None else transaction.value
+                error = ErrorCode.none if value is not None else ErrorCode.transactional_id_not_found
+            except KafkaError as refusal:
+                error = refusal.code
+        return _state_of(name, error, value)
+
+    # The list.
+
+    async def list_transactions(self, _: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
+        unknown = tuple(sorted(set(request.state_filters) - _STATES.keys()))
+        if not all(active.is_loaded for active in self._transactions.shards):
+            return ListTransactionsResponse(
+                error_code=ErrorCode.coordinator_load_in_progress, unknown_state_filters=unknown, transaction_states=()
+            )
+        listed: list[ListTransactionsResponseTransactionState] = []
+        async for some in Slices(self._all()):
+            for transaction, value in some:
+                name = transaction.transactional_id
+                if self._is_wanted(request, value):
+                    listed.append(
+                        ListTransactionsResponseTransactionState(
+                            transactional_id=name, producer_id=value.producer_id, transaction_state=value.state.label
+                        )
+                    )
+        return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=tuple(listed))
+
+    def _all(self) -> Iterator[tuple[Transaction, TransactionValue]]:
+        for active in self._transactions.shards:
+            for transaction in list(active.shard.transactions.values()):
+                if transaction.value is not None:
+                    yield transaction, transaction.value
+
+    def _is_wanted(self, request: ListTransactionsRequest, value: TransactionValue) -> bool:
+        if request.state_filters and value.state.label not in request.state_filters:
+            return False
+        if request.producer_id_filters and value.producer_id not in request.producer_id_filters:
+            return False
+        if request.duration_filter < 0:
+            return True
+        return not value.is_at_rest and self._now_ms() - value.start_ms > request.duration_filter
+
+    # Producers of partitions.
+
+    async def describe_producers(
+        self, _: RequestContext, request: DescribeProducersRequest
+    ) -> DescribeProducersResponse:
+        topics = [
+            TopicResponse(
+                name=topic.name,
+                partitions=tuple([await self._producers(topic.name, number) for number in topic.partition_indexes]),
+            )
+            for topic in request.topics
+        ]
+        return DescribeProducersResponse(topics=tuple(topics))
+
+    async def _producers(self, topic: str, number: int) -> PartitionResponse:
+        try:
+            partition = self._hosted.find(topic, number)
+            partition.leader()
+        except KafkaError as error:
+            return PartitionResponse(
+                partition_index=number, error_code=error.code, error_message=error.message, active_producers=()
+            )
+        entries = partition.log.state.producers.entries
+        found: list[ProducerState] = []
+        async for some in Slices(list(entries)):
+            for producer_id in some:
+                entry = entries.get(producer_id)
+                if entry is not None:
+                    start = entry.current_txn_first_offset
+                    found.append(
+                        ProducerState(
+                            producer_id=producer_id,
+                            producer_epoch=entry.producer_epoch,
+                            last_sequence=entry.last_sequence,
+                            last_timestamp=entry.last_timestamp_ms,
+                            coordinator_epoch=entry.coordinator_epoch,
+                            current_txn_start_offset=-1 if start is None else start,
+                        )
+                    )
+        return PartitionResponse(partition_index=number, active_producers=tuple(found))
+
+
+def _state_of(
+    name: str, error: ErrorCode, value: TransactionValue | None
+) -> DescribeTransactionsResponseTransactionState:
+    topics = groupby(sorted(value.partitions), key=lambda each: each.topic) if value is not None else ()
+    return DescribeTransactionsResponseTransactionState(
+        error_code=error,
+        transactional_id=name,
+        transaction_state="" if value is None else value.state.label,
+        transaction_timeout_ms=0 if value is None else value.timeout_ms,
+        transaction_start_time_ms=0 if value is None else value.start_ms,
+        producer_id=0 if value is None else value.producer_id,
+        producer_epoch=0 if value is None else value.producer_epoch,
+        topics=tuple(
+            DescribeTransactionsResponseTopicData(topic=topic, partitions=tuple(each.partition for each in partitions))
+            for topic, partitions in topics
+        ),
+    )

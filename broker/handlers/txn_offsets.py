@@ -1,0 +1,117 @@
+"""TxnOffsetCommit: offsets that count once the producer's transaction commits (KIP-98, KIP-447).
+
+They are written as a batch of the transaction, and wait for the marker on the group's partition of
+`__consumer_offsets`.
+What a group answers to its members applies to a producer that names one.
+
+| what goes wrong | code, for all partitions |
+|---|---|
+| the group is coordinated elsewhere, or does not take it | its error |
+| the transaction cannot be verified | as for Produce; to be tried again: COORDINATOR_LOAD_IN_PROGRESS |
+| a partition does not exist; metadata too large | UNKNOWN_TOPIC_OR_PARTITION; OFFSET_METADATA_TOO_LARGE, for it alone |
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...protocol import ErrorCode, KafkaError, TopicPartition
+from ...protocol.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from ...protocol.net import RequestContext
+from ..groups.active_shard import ActiveShard
+from ..groups.coordinator import GroupCoordinator, check_group_id
+from ..groups.core.events import MemberIdentity
+from ..groups.core.records import GroupRecord, OffsetKey, OffsetValue
+from ..groups.writer import InTransaction
+from ..replicas.leadership import WallClock
+from ..transactions.core.events import Producer
+from ..transactions.verifier import Question, TransactionVerifier
+
+ADDS_SINCE: Final = 5
+"""From this version on the group's partition is added to the transaction here, not by the client (KIP-890 part 2)."""
+
+
+class TxnOffsetHandler:
+    """Answers for the groups that this broker coordinates."""
+
+    def __init__(self, groups: GroupCoordinator, verifier: TransactionVerifier, now_ms: WallClock) -> None:
+        self._groups = groups
+        self._verifier = verifier
+        self._now_ms = now_ms
+
+    async def txn_offset_commit(
+        self, context: RequestContext, request: TxnOffsetCommitRequest
+    ) -> TxnOffsetCommitResponse:
+        errors: dict[TopicPartition, ErrorCode] = {}
+        records: list[GroupRecord] = []
+        for topic in request.topics:
+            for partition in topic.partitions:
+                name = TopicPartition(topic.name, partition.partition_index)
+                errors[name] = self._judge(name, partition)
+                if errors[name] is ErrorCode.none:
+                    records.append(self._record(request.group_id, name, partition))
+        error = await self._commit(context, request, records) if records else ErrorCode.none
+        return TxnOffsetCommitResponse(
+            topics=tuple(
+                TxnOffsetCommitResponseTopic(
+                    name=topic.name,
+                    partitions=tuple(
+                        TxnOffsetCommitResponsePartition(
+                            partition_index=each.partition_index,
+                            error_code=errors[TopicPartition(topic.name, each.partition_index)] or error,
+                        )
+                        for each in topic.partitions
+                    ),
+                )
+                for topic in request.topics
+            )
+        )
+
+    def _judge(self, name: TopicPartition, partition: TxnOffsetCommitRequestPartition) -> ErrorCode:
+        if self._groups.view.image.partition(name) is None:
+            return ErrorCode.unknown_topic_or_partition
+        is_too_large = len(partition.committed_metadata or "") > self._groups.settings.metadata_bytes_max
+        return ErrorCode.offset_metadata_too_large if is_too_large else ErrorCode.none
+
+    def _record(self, group_id: str, name: TopicPartition, partition: TxnOffsetCommitRequestPartition) -> GroupRecord:
+        value = OffsetValue(
+            offset=partition.committed_offset,
+            leader_epoch=partition.committed_leader_epoch,
+            metadata=partition.committed_metadata or "",
+            commit_timestamp_ms=self._now_ms(),
+        )
+        return GroupRecord(OffsetKey(group_id, name.topic, name.partition), value)
+
+    async def _commit(
+        self, context: RequestContext, request: TxnOffsetCommitRequest, records: list[GroupRecord]
+    ) -> ErrorCode:
+        producer = Producer(request.producer_id, request.producer_epoch)
+        adds = context.api_version >= ADDS_SINCE
+        try:
+            check_group_id(request.group_id)
+            active = self._groups.shard_for(request.group_id)
+            error = _judge_member(active, request)
+            if error is not ErrorCode.none:
+                return error
+            question = Question(request.transactional_id, producer, adds)
+            guard = await self._verifier.verify(active.partition, question, knows_abortable=adds)
+            await active.write(records, InTransaction(producer.producer_id, producer.epoch, guard))
+        except KafkaError as refusal:
+            # Clients of groups do not know the code that has producers try again.
+            is_retried = refusal.code is ErrorCode.not_enough_replicas
+            return ErrorCode.coordinator_load_in_progress if is_retried else refusal.code
+        return ErrorCode.none
+
+
+def _judge_member(active: ActiveShard, request: TxnOffsetCommitRequest) -> ErrorCode:
+    # A producer that names no member commits for whatever group there is; its epoch fences it (KIP-98).
+    if request.generation_id < 0 and not request.member_id and request.group_instance_id is None:
+        return ErrorCode.none
+    who = MemberIdentity(request.member_id, request.group_instance_id)
+    return active.shard.judge_commit(request.group_id, who, request.generation_id, active.now)

@@ -1,0 +1,263 @@
+"""One led partition of `__transaction_state` at work: from the beginning of a leader epoch to its end.
+
+    loading --read to its end--> active --leadership ends--> closed
+
+| state | requests |
+|---|---|
+| loading | COORDINATOR_LOAD_IN_PROGRESS; a read that failed begins again, after a back-off |
+| active | served |
+| closed | NOT_COORDINATOR, also to every request that waits |
+
+It performs what the machine of a transactional id decides: records go to the writer, markers to the sender, answers to
+the futures that are the tokens. The leader epoch is the coordinator epoch that markers carry.
+
+| a record | then |
+|---|---|
+| is committed | the machine takes it in |
+| is refused before the append | COORDINATOR_NOT_AVAILABLE, nothing has changed; Complete* is tried again |
+| may have been appended | it stays under way: this leadership ends, and the next one reads what became of it |
+| takes longer than `append_timeout_ms` | the client is answered COORDINATOR_NOT_AVAILABLE, the record stays under way |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from ...protocol import OUTSIDE, ErrorCode, KafkaError
+from ...protocol.net import Slices
+from ...protocol.records import BatchHeader, SkimmedRecord
+from ..groups.loader import read_log
+from ..groups.writer import InTransaction, ShardWriter
+from ..replicas.leadership import WallClock
+from ..replicas.partition import Partition
+from .core.events import (
+    Effect,
+    End,
+    Event,
+    Expire,
+    Init,
+    MarkersWritten,
+    NeedProducerId,
+    Producer,
+    Reply,
+    Resume,
+    SendMarkers,
+    Store,
+    Stored,
+    TimedOut,
+    Token,
+)
+from .core.records import TransactionRecord, decode_record
+from .core.shard import Shard
+from .core.states import COMPLETE, PREPARED, TransactionValue
+from .core.transaction import Transaction
+from .markers import MarkerSender
+from .settings import TransactionSettings
+
+RETRY_MIN_S: Final = 0.1
+RETRY_MAX_S: Final = 10.0
+
+_UNKNOWN_FATE: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.kafka_storage_error})
+"""The errors after which a record may be in the log; the leadership ends with each of them."""
+_TOO_LARGE: Final = frozenset({ErrorCode.message_too_large, ErrorCode.record_list_too_large})
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardServices:
+    """What all shards of a broker share. `transaction_version` returns the level that the cluster runs at."""
+
+    settings: TransactionSettings
+    rng: Random
+    now_ms: WallClock
+    next_producer_id: Callable[[], Awaitable[int]]
+    transaction_version: Callable[[], int]
+    markers: MarkerSender
+
+
+class ActiveShard:
+    """See the module's docstring."""
+
+    def __init__(self, partition: Partition, services: ShardServices) -> None:
+        self.partition = partition
+        self.shard = Shard()
+        self.is_loaded = False
+        self._services = services
+        self._coordinator_epoch = partition.leader().leader_epoch
+        self._writer: ShardWriter[TransactionRecord] = ShardWriter(
+            partition, self._coordinator_epoch, services.now_ms, _ignore
+        )
+        self._parked: set[asyncio.Future[Reply]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._end: KafkaError | None = None
+        self._spawn(self._load())
+
+    # Requests.
+
+    async def ask(self, transactional_id: str, event_of: Callable[[Token], Event]) -> Reply:
+        """Step a transactional id with an event, and return the answer once it is durable. Raise KafkaError with the
+        code that a client gets.
+        """
+        answered: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._parked.add(answered)
+        try:
+            self._step(transactional_id, event_of(answered))
+            async with asyncio.timeout(self._services.settings.append_timeout_ms / 1000):
+                return await answered
+        except TimeoutError:
+            message = f"transactional id {transactional_id!r}: its record is not committed yet"
+            raise KafkaError(ErrorCode.coordinator_not_available, message) from None
+        finally:
+            self._parked.discard(answered)
+
+    # Upkeep.
+
+    def abort_timed_out(self) -> None:
+        """Abort the transactions that are open for longer than their timeout."""
+        version = self._services.transaction_version()
+        for transactional_id in self.shard.timed_out(self._services.now_ms()):
+            _log.info("transactional id %r: its transaction has timed out and is aborted", transactional_id)
+            self._step(transactional_id, TimedOut(version))
+
+    def expire(self) -> None:
+        """Forget the transactional ids that were not used for `transactional.id.expiration.ms`."""
+        retention_ms = self._services.settings.retention_ms
+        for transactional_id in self.shard.unused(self._services.now_ms(), retention_ms):
+            self._step(transactional_id, Expire(retention_ms))
+
+    async def close(self, reason: KafkaError) -> None:
+        """End with the leadership."""
+        self._end = reason
+        for answered in [each for each in self._parked if not each.done()]:
+            answered.set_exception(reason)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._writer.close(reason)
+
+    # Loading.
+
+    async def _load(self) -> None:
+        name, retry_s = self.partition.partition.topic_partition, RETRY_MIN_S
+        while (records := await self._try_to_load()) is None:
+            self.shard.clear()
+            await asyncio.sleep(retry_s * self._services.rng.uniform(0.5, 1.0))
+            retry_s = min(2 * retry_s, RETRY_MAX_S)
+        self.is_loaded = True
+        _log.info("%s: %d transactional ids from %d records", name, len(self.shard.transactions), records)
+        async for some in Slices(list(self.shard.in_states(PREPARED))):
+            for transaction in some:
+                self._step(transaction.transactional_id, Resume())
+
+    async def _try_to_load(self) -> int | None:
+        try:
+            return await read_log(self.partition, self._replay)
+        except OUTSIDE as error:
+            message = "%s: the transactions could not be read, trying again: %s"
+            _log.warning(message, self.partition.partition, error)
+            return None
+
+    def _replay(self, header: BatchHeader, record: SkimmedRecord) -> None:
+        if header.is_control or record.key is None:
+            return
+        decoded = decode_record(record.key, record.value)
+        if decoded is not None:
+            self.shard.replay(decoded)
+
+    # Transactional ids.
+
+    def _step(self, transactional_id: str, event: Event) -> None:
+        """Step a transactional id, which is not remembered if it is still nothing afterwards."""
+        if self._end is not None:
+            raise self._end
+        transactions = self.shard.transactions
+        transaction = transactions.get(transactional_id) or Transaction(transactional_id)
+        effects = transaction.step(event, self._services.now_ms())
+        if transaction.is_idle:
+            transactions.pop(transactional_id, None)
+        else:
+            transactions[transactional_id] = transaction
+        self._perform(transactional_id, effects)
+
+    def _perform(self, transactional_id: str, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Reply():
+                    _answer(effect)
+                case Store():
+                    self._spawn(self._store(transactional_id, effect))
+                case SendMarkers(value):
+                    self._spawn(self._send_markers(transactional_id, value))
+                case NeedProducerId(event):
+                    self._spawn(self._with_producer_id(transactional_id, event))
+
+    async def _store(self, transactional_id: str, store: Store) -> None:
+        version = min(self._services.transaction_version(), 1)
+        record = TransactionRecord(transactional_id, store.value, version)
+        # The end of a transaction is reported to no client: only this broker can try it again.
+        is_retried = store.value is not None and store.value.state in COMPLETE
+        retry_s, error = RETRY_MIN_S, ErrorCode.none
+        while True:
+            try:
+                await self._writer.write([record], timeout_s=None)
+            except KafkaError as failure:
+                if failure.code in _UNKNOWN_FATE:
+                    _log.warning("transactional id %r: its record may be lost: %s", transactional_id, failure)
+                    return
+                _log.warning("transactional id %r: its record is not written: %s", transactional_id, failure)
+                is_too_large = failure.code in _TOO_LARGE
+                error = ErrorCode.unknown_server_error if is_too_large else ErrorCode.coordinator_not_available
+                if is_retried:
+                    await asyncio.sleep(retry_s)
+                    retry_s = min(2 * retry_s, RETRY_MAX_S)
+                    continue
+            break
+        self._step(transactional_id, Stored(store.store_id, error))
+
+    async def _send_markers(self, transactional_id: str, value: TransactionValue) -> None:
+        try:
+            await self._services.markers.send(value, self._coordinator_epoch)
+        except KafkaError as error:
+            _log.error(
+                "transactional id %r, producer %d in epoch %d: its transaction cannot be ended by this coordinator, %s;"
+                " if no other broker coordinates it, end it with kafka-transactions.sh abort",
+                transactional_id, value.producer_id, value.producer_epoch, error,
+            )  # fmt: skip
+            return
+        self._step(transactional_id, MarkersWritten(Producer(value.producer_id, value.producer_epoch)))
+
+    async def _with_producer_id(self, transactional_id: str, event: Init | End) -> None:
+        try:
+            producer_id = await self._services.next_producer_id()
+        except OUTSIDE as error:
+            _log.warning("transactional id %r: there is no producer id now: %s", transactional_id, error)
+            _answer(Reply(event.token, ErrorCode.coordinator_not_available))
+            return
+        self._step(transactional_id, replace(event, new_producer_id=producer_id))
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work, name=f"transactions-{self.partition.partition.topic_partition}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        failure = None if task.cancelled() else task.exception()
+        if failure is not None and failure is not self._end:
+            _log.error("internal error in the transactions of %s", self.partition.partition, exc_info=failure)
+
+
+def _answer(reply: Reply) -> None:
+    assert isinstance(reply.token, asyncio.Future), reply
+    if not reply.token.done():
+        reply.token.set_result(reply)
+
+
+def _ignore(_: TransactionRecord, __: InTransaction | None) -> None:
+    """Do nothing: machines take their records in by `Stored`."""

@@ -1,0 +1,207 @@
+"""Writes the markers of transactions to the leaders of their partitions, here and elsewhere, until all have them.
+
+    send -> one marker for each partition -> the queue of its leader -> WriteTxnMarkers -> done
+                      ^                                                        |
+                      +------------- back-off, whoever leads then <------------+ not now
+
+One request is under way to each broker; what comes meanwhile shares the next one. A busy coordinator sends few.
+
+| a partition's answer | what it means |
+|---|---|
+| NONE | the marker is committed |
+| the topic or the partition no longer exists | nothing is left to be ended |
+| TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH | a newer one has been there: KafkaError |
+| any other error, no answer, no leader | tried again, after `RETRY_MIN_S` to `RETRY_MAX_S` |
+
+A marker that is sent twice is harmless: the second one ends nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition
+from ...protocol.messages.producers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from ...protocol.net import Address, KafkaClient
+from ..cluster.view import NO_LEADER, ClusterImage, ClusterView
+from .core.states import TransactionValue
+
+MARKERS_MAX: Final = 2_000
+"""The number of partitions in one request."""
+RETRY_MIN_S: Final = 0.02
+RETRY_MAX_S: Final = 1.0
+
+_FENCED: Final = frozenset({ErrorCode.transaction_coordinator_fenced, ErrorCode.invalid_producer_epoch})
+_log = logging.getLogger(__name__)
+
+WriteHere = Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]]
+AddressOf = Callable[[ClusterImage, int], Address]
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What the markers of one transaction have in common."""
+
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
+@dataclass(slots=True, eq=False)
+class _Marker:
+    head: _Head
+    partition: TopicPartition
+    done: asyncio.Future[None]
+    attempts: int = 0
+
+    @property
+    def key(self) -> tuple[int, str, int]:
+        return self.head.producer_id, self.partition.topic, self.partition.partition
+
+
+class MarkerSender:
+    """`write_here` writes markers to what this broker leads; `client` and `address_of` reach the others."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        node_id: int,
+        client: KafkaClient,
+        address_of: AddressOf,
+        write_here: WriteHere,
+        rng: Random,
+        *,
+        timeout_s: float,
+    ) -> None:
+        self._view = view
+        self._node_id = node_id
+        self._client = client
+        self._address_of = address_of
+        self._write_here = write_here
+        self._rng = rng
+        self._timeout_s = timeout_s
+        self._queues: dict[int, deque[_Marker]] = defaultdict(deque)
+        self._workers: dict[int, asyncio.Task[None]] = {}
+
+    async def send(self, value: TransactionValue, coordinator_epoch: int) -> None:
+        """Return once every partition has its marker, committed. Raise KafkaError if one is
+        fenced. Cancel it to give up."""
+        head = _Head(
+            value.producer_id,
+            value.producer_epoch,
+            value.is_commit,
+            coordinator_epoch,
+            value.transaction_version,
+        )
+        loop = asyncio.get_running_loop()
+        markers = [_Marker(head, partition, loop.create_future()) for partition in sorted(value.partitions)]
+        for marker in markers:
+            self._route(marker)
+        try:
+            await asyncio.gather(*[marker.done for marker in markers])
+        finally:
+            for marker in markers:
+                marker.done.cancel()
+
+    async def close(self) -> None:
+        """Stop sending; the markers that are left are sent by the next coordinator."""
+        workers = list(self._workers.values())
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+    def _route(self, marker: _Marker) -> None:
+        if marker.done.done():
+            return
+        image = self._view.image
+        registration = image.partition(marker.partition)
+        if registration is None:
+            marker.done.set_result(None)
+            return
+        leader = registration.leader
+        if leader == NO_LEADER or leader not in image.brokers:
+            self._try_again(marker)
+            return
+        self._queues[leader].append(marker)
+        worker = self._workers.get(leader)
+        if worker is None or worker.done():
+            self._workers[leader] = asyncio.create_task(self._serve(leader), name=f"markers-{leader}")
+
+    def _try_again(self, marker: _Marker) -> None:
+        delay_s = min(RETRY_MIN_S * 2 ** min(marker.attempts, 10), RETRY_MAX_S)
+        marker.attempts += 1
+        asyncio.get_running_loop().call_later(delay_s * self._rng.uniform(0.5, 1.0), self._route, marker)
+
+    async def _serve(self, broker_id: int) -> None:
+        queue = self._queues[broker_id]
+        while queue:
+            some: list[_Marker] = []
+            while queue and len(some) < MARKERS_MAX:
+                marker = queue.popleft()
+                if not marker.done.done():
+                    some.append(marker)
+            if some:
+                self._settle(some, await self._write(broker_id, some))
+
+    async def _write(self, broker_id: int, markers: list[_Marker]) -> dict[tuple[int, str, int], ErrorCode]:
+        request = WriteTxnMarkersRequest(markers=_grouped(markers))
+        try:
+            if broker_id == self._node_id:
+                response = await self._write_here(request)
+            else:
+                address = self._address_of(self._view.image, broker_id)
+                response = await self._client.send(address, request, timeout_s=self._timeout_s)
+        except OUTSIDE as error:
+            _log.info("broker %d: markers could not be written, trying again: %s", broker_id, error)
+            return {}
+        return {
+            (result.producer_id, topic.name, partition.partition_index): partition.error_code
+            for result in response.markers
+            for topic in result.topics
+            for partition in topic.partitions
+        }
+
+    def _settle(self, markers: list[_Marker], answers: dict[tuple[int, str, int], ErrorCode]) -> None:
+        for marker in markers:
+            error = answers.get(marker.key, ErrorCode.unknown_server_error)
+            if marker.done.done():
+                continue
+            if error is ErrorCode.none:
+                marker.done.set_result(None)
+            elif error in _FENCED:
+                marker.done.set_exception(KafkaError(error, f"{marker.partition} has seen a newer one"))
+            else:
+                self._try_again(marker)
+
+
+def _grouped(markers: list[_Marker]) -> tuple[WritableTxnMarker, ...]:
+    by_head: dict[_Head, dict[str, list[int]]] = {}
+    for marker in markers:
+        topics = by_head.setdefault(marker.head, {})
+        topics.setdefault(marker.partition.topic, []).append(marker.partition.partition)
+    return tuple(
+        WritableTxnMarker(
+            producer_id=head.producer_id,
+            producer_epoch=head.producer_epoch,
+            transaction_result=head.is_commit,
+            topics=tuple(
+                WritableTxnMarkerTopic(name=name, partition_indexes=tuple(numbers)) for name, numbers in topics.items()
+            ),
+            coordinator_epoch=head.coordinator_epoch,
+            transaction_version=head.transaction_version,
+        )
+        for head, topics in by_head.items()
+    )

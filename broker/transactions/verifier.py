@@ -1,0 +1,229 @@
+"""Verifies with the coordinator that a batch belongs to an ongoing transaction, before it is appended (KIP-890).
+
+    batch -> (open in this log already) --------------------------------> append, if it still is
+          -> guard -> joined with what waits -> the coordinator's word -> append, if the guard still holds
+
+| the producer's Produce or TxnOffsetCommit | what is asked |
+|---|---|
+| of transaction version 0, 1 | whether the partition was added by its client (part 1) |
+| of transaction version 2 | that it be added now (part 2) |
+
+* The guard is taken first. If the transaction ends between the coordinator's word and the append, the marker voids it.
+* Batches of one producer for one partition that wait share one question, and continue in their order: one that came
+  later never overtakes.
+* One question for each transactional id is under way, for any number of partitions; what comes meanwhile shares the
+  next.
+
+| the coordinator | the batch |
+|---|---|
+| cannot be asked now | NOT_ENOUGH_REPLICAS, which every producer repeats |
+| has another producer id, or never had this one | INVALID_PRODUCER_ID_MAPPING |
+| has another epoch | INVALID_PRODUCER_EPOCH |
+| has no such partition in the transaction | TRANSACTION_ABORTABLE; INVALID_TXN_STATE before Produce 11 |
+| is writing markers | CONCURRENT_TRANSACTIONS with version 2, else NOT_ENOUGH_REPLICAS |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition
+from ...protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from ...protocol.net import KafkaClient
+from ..cluster.view import ClusterView
+from ..replicas.partition import Partition
+from .coordinator import TransactionCoordinator
+from .core.events import AddPartitions, Producer
+from .core.states import EPOCH_BUMP_SINCE
+from .markers import AddressOf
+
+ADD_RETRIES: Final = 5
+ADD_RETRY_S: Final = 0.02
+"""How often, and after how long, an addition is tried again while the markers of the transaction before are written."""
+
+ONGOING: Final = object()
+"""The guard of a batch whose transaction is open in the log already: it holds for no other."""
+
+_NOT_NOW: Final = frozenset(
+    {
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+        ErrorCode.network_exception,
+        ErrorCode.unknown_server_error,
+    }
+)
+
+
+class Question(NamedTuple):
+    """One producer of a transactional id, and whether its partitions are added or only verified."""
+
+    transactional_id: str
+    producer: Producer
+    adds: bool
+
+
+@dataclass(slots=True)
+class _Waiting:
+    partitions: dict[TopicPartition, asyncio.Future[ErrorCode]] = field(default_factory=dict)
+    runner: asyncio.Task[None] | None = None
+
+
+class TransactionVerifier:
+    """See the module's docstring."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        node_id: int,
+        coordinator: TransactionCoordinator,
+        client: KafkaClient,
+        address_of: AddressOf,
+    ) -> None:
+        self._view = view
+        self._node_id = node_id
+        self._coordinator = coordinator
+        self._client = client
+        self._address_of = address_of
+        self._waiting: dict[Question, _Waiting] = {}
+        self._in_flight: dict[tuple[TopicPartition, Question], asyncio.Future[ErrorCode]] = {}
+
+    async def verify(self, partition: Partition, question: Question, *, knows_abortable: bool) -> object | None:
+        """Return the guard for the append. Raise KafkaError as in the module's table."""
+        if not self._coordinator.settings.is_verified and not question.adds:
+            return None
+        name, producer = partition.partition.topic_partition, question.producer
+        producers = partition.log.state.producers
+        asked = self._in_flight.get((name, question))
+        if asked is None and producers.is_ongoing(producer.producer_id, producer.epoch):
+            return ONGOING
+        guard = producers.guard(producer.producer_id)
+        error = await asyncio.shield(asked or self._ask(name, question))
+        if error is not ErrorCode.none:
+            raise _refusal(name, question, error, knows_abortable=knows_abortable)
+        return guard
+
+    async def close(self) -> None:
+        """Stop asking."""
+        runners = [waiting.runner for waiting in self._waiting.values() if waiting.runner is not None]
+        for runner in runners:
+            runner.cancel()
+        await asyncio.gather(*runners, return_exceptions=True)
+
+    def _ask(self, name: TopicPartition, question: Question) -> asyncio.Future[ErrorCode]:
+        key = (name, question)
+        asked: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self._in_flight[key] = asked
+        # Before anything waits for it: what comes after the answer must not find it.
+        asked.add_done_callback(lambda _: self._in_flight.pop(key, None))
+        waiting = self._waiting.setdefault(question, _Waiting())
+        waiting.partitions[name] = asked
+        if waiting.runner is None:
+            waiting.runner = asyncio.create_task(self._run(question, waiting), name="verify-transaction")
+        return asked
+
+    async def _run(self, question: Question, waiting: _Waiting) -> None:
+        partitions: dict[TopicPartition, asyncio.Future[ErrorCode]] = {}
+        try:
+            while waiting.partitions:
+                partitions, waiting.partitions = waiting.partitions, {}
+                answers = await self._answers(question, frozenset(partitions))
+                for name, asked in partitions.items():
+                    asked.set_result(answers.get(name, ErrorCode.unknown_server_error))
+        finally:
+            del self._waiting[question]
+            for asked in (*partitions.values(), *waiting.partitions.values()):
+                if not asked.done():
+                    asked.set_result(ErrorCode.coordinator_not_available)
+
+    async def _answers(
+        self, question: Question, partitions: frozenset[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        try:
+            broker = self._coordinator.find_now(question.transactional_id)
+            if broker is None:
+                return dict.fromkeys(partitions, ErrorCode.invalid_producer_id_mapping)
+            ask = self._ask_here if broker.id == self._node_id else self._ask_there
+            answers = await ask(question, partitions, broker.id)
+            for _ in range(ADD_RETRIES):
+                if not question.adds or ErrorCode.concurrent_transactions not in answers.values():
+                    break
+                await asyncio.sleep(ADD_RETRY_S)
+                answers = await ask(question, partitions, broker.id)
+        except KafkaError as error:
+            return dict.fromkeys(partitions, error.code)
+        except OUTSIDE:
+            return dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
+        return answers
+
+    async def _ask_here(
+        self, question: Question, partitions: frozenset[TopicPartition], _: int
+    ) -> dict[TopicPartition, ErrorCode]:
+        transactional_id, producer, adds = question
+        if adds:
+            reply = await self._coordinator.ask(
+                transactional_id,
+                lambda token: AddPartitions(
+                    token=token, producer=producer, partitions=partitions, transaction_version=EPOCH_BUMP_SINCE
+                ),
+            )
+            return dict.fromkeys(partitions, reply.error)
+        verified = self._coordinator.verify(transactional_id, producer, partitions)
+        if isinstance(verified, ErrorCode):
+            return dict.fromkeys(partitions, verified)
+        absent = ErrorCode.transaction_abortable
+        return {name: ErrorCode.none if name in verified else absent for name in partitions}
+
+    async def _ask_there(
+        self, question: Question, partitions: frozenset[TopicPartition], broker_id: int
+    ) -> dict[TopicPartition, ErrorCode]:
+        numbers: dict[str, list[int]] = {}
+        for partition in sorted(partitions):
+            numbers.setdefault(partition.topic, []).append(partition.partition)
+        request = AddPartitionsToTxnRequest(
+            transactions=(
+                AddPartitionsToTxnTransaction(
+                    transactional_id=question.transactional_id,
+                    producer_id=question.producer.producer_id,
+                    producer_epoch=question.producer.epoch,
+                    verify_only=not question.adds,
+                    topics=tuple(
+                        AddPartitionsToTxnTopic(name=name, partitions=tuple(some)) for name, some in numbers.items()
+                    ),
+                ),
+            )
+        )
+        address = self._address_of(self._view.image, broker_id)
+        timeout_s = self._coordinator.settings.request_timeout_ms / 1000
+        response = await self._client.send(address, request, timeout_s=timeout_s)
+        if response.error_code is not ErrorCode.none:
+            return dict.fromkeys(partitions, response.error_code)
+        return {
+            TopicPartition(topic.name, result.partition_index): result.partition_error_code
+            for transaction in response.results_by_transaction
+            for topic in transaction.topic_results
+            for result in topic.results_by_partition
+        }
+
+
+def _refusal(name: TopicPartition, question: Question, error: ErrorCode, *, knows_abortable: bool) -> KafkaError:
+    if error in _NOT_NOW or (error is ErrorCode.concurrent_transactions and not question.adds):
+        code = ErrorCode.not_enough_replicas
+    elif error is ErrorCode.producer_fenced:
+        code = ErrorCode.invalid_producer_epoch
+    elif error is ErrorCode.transaction_abortable and not knows_abortable:
+        code = ErrorCode.invalid_txn_state
+    else:
+        code = error
+    transactional_id, producer, _ = question
+    message = (
+        f"transactional.id {transactional_id}, producer {producer.producer_id} in epoch {producer.epoch}: its "
+        f"coordinator does not confirm that {name} is in an ongoing transaction: {error.name}"
+    )
+    return KafkaError(code, message)

@@ -1,0 +1,40 @@
+"""Guards of batches that are verified to be in an ongoing transaction (KIP-890): a marker makes them void."""
+
+from __future__ import annotations
+
+import pytest
+
+from tierfetch.log.core import ProducerStateManager
+from tierfetch.log.core import producers as module
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.tests.log.test_producers import CLIENT, end, marker_batch, refused, transactional
+
+PRODUCER = 7
+
+
+def test_a_verified_batch_does_not_open_a_transaction_that_has_ended() -> None:
+    manager = ProducerStateManager()
+    guard = manager.guard(PRODUCER)
+    assert manager.guard(PRODUCER) is guard, "batches that are verified at the same time share it"
+    assert manager.check(transactional(), CLIENT, guard=guard) is None
+    manager.apply(marker_batch(), marker=end())
+    assert refused(manager, transactional(1), guard=guard) is ErrorCode.invalid_txn_state
+    assert manager.check(transactional(1), CLIENT) is None, "unverified: the log cannot know"
+    assert manager.check(transactional(1), CLIENT, guard=manager.guard(PRODUCER)) is None, "verified again"
+
+
+def test_the_second_batch_of_a_transaction_needs_no_guard_of_its_own() -> None:
+    manager = ProducerStateManager()
+    guard = manager.guard(PRODUCER)
+    manager.apply(transactional())
+    assert manager.is_ongoing(PRODUCER, 0)
+    assert not manager.is_ongoing(PRODUCER, 1)
+    assert manager.check(transactional(1, sequence=1), CLIENT, guard=guard) is None
+
+
+def test_guards_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GUARDS_MAX", 2)
+    manager = ProducerStateManager()
+    guards = [manager.guard(producer_id) for producer_id in range(3)]
+    assert manager.guard(2) is guards[2]
+    assert manager.guard(0) is not guards[0]
