@@ -48,7 +48,7 @@ def open_filesystem(path: Path) -> int:
 
 
 def find_syncfs(platform: str = sys.platform, release: str | None = None) -> Syncfs | None:
-    """Return syncfs(2); None where it is missing or tells no errors."""
+    """Return syncfs(2); None where it is missing or reports no errors."""
     kernel = os.uname().release if release is None else release
     if platform != "linux" or _version(kernel) < REPORTS_ERRORS_SINCE:
         return None

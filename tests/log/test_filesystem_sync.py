@@ -1,4 +1,4 @@
-"""syncfs(2), where it is there and tells errors."""
+"""syncfs(2), where it is there and reports errors."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tierfetch.log.disk.filesystem_sync import find_syncfs
         ("darwin", "25.1.0", False),
     ],
 )
-def test_kernels_that_tell_errors_have_it(platform: str, release: str, is_there: bool) -> None:
+def test_kernels_that_report_errors_have_it(platform: str, release: str, is_there: bool) -> None:
     assert (find_syncfs(platform, release) is not None) == is_there
 
 
-@pytest.mark.skipif(find_syncfs() is None, reason="no syncfs(2) here that tells errors")
+@pytest.mark.skipif(find_syncfs() is None, reason="no syncfs(2) here that reports errors")
 async def test_the_call_itself(tmp_path: Path) -> None:
     disk = OsDisk()
     together = await disk.filesystem_sync(tmp_path)
