@@ -294,3 +294,16 @@ async def test_operators_see_what_is_open(nodes: Nodes, client: KafkaClient) -> 
     request = DescribeProducersRequest(topics=(TopicRequest(name="t", partition_indexes=(0,)),))
     (state,) = (await producer.send(1, request)).topics[0].partitions[0].active_producers
     assert (state.producer_id, state.current_txn_start_offset) == (producer.producer_id, 0)
+
+
+async def test_a_request_waits_for_the_end_of_the_transaction_before(nodes: Nodes, client: KafkaClient) -> None:
+    await nodes.start(1, 2)
+    await nodes.topic("there", 2)
+    producer = Producer(nodes, client, version=0)
+    await producer.init()
+    for _ in range(10):
+        assert await producer.add("there") is NONE, "no client has to come again while markers are written"
+        assert await producer.produce("there") is NONE
+        assert await producer.end() is NONE
+    (active,) = nodes[producer.coordinator].transactions.coordinator.shards
+    await until(lambda: not active._ends)
