@@ -23,8 +23,10 @@ from ..log.core import (
     OffsetIndex,
     TimeIndex,
     TransactionIndex,
+    check_bytes,
     decode_leader_epochs,
     decode_snapshot,
+    file_bytes_max,
 )
 from ..protocol import CorruptRecordError
 from ..protocol.records import (
@@ -144,8 +146,11 @@ def record_rows(file: BinaryIO) -> Iterator[Row]:
 
 
 def entry_rows(log_file: LogFile, file: BinaryIO) -> Iterator[Row]:
-    """The entries of an index or a checkpoint."""
-    return _ENTRY_ROWS[log_file.kind](file.read(), log_file)
+    """The entries of an index or a checkpoint. CorruptFileError for one larger than any of its kind."""
+    bytes_max = file_bytes_max(f".{log_file.kind}")
+    data = file.read(bytes_max + 1)
+    check_bytes(log_file.path, len(data), bytes_max)
+    return _ENTRY_ROWS[log_file.kind](data, log_file)
 
 
 def read_batches(file: BinaryIO) -> Iterator[tuple[int, BatchHeader, bytes]]:

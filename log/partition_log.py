@@ -365,15 +365,32 @@ class PartitionLog:
         state = self.state
         async with state.gate, state.flush_lock:
             try:
-                await self._appender.pipeline.drain()
-                state.check_usable()
-                if not state.snapshots.is_saved(state.log_end_offset):
-                    state.snapshots.stage(state.log_end_offset, state.producers.freeze())
-                state.segments.active.finish()
-                await self._flusher.flush_locked(state.log_end_offset)
-                await state.save_epochs()
+                await self._finish(sync=True)
             finally:
                 await self._release_segments()
+
+    @run_to_completion
+    async def close_unsynced(self) -> None:
+        """Do what `close` does, but for syncing small files: `note_durable` follows once the filesystem is synced."""
+        async with self.state.gate, self.state.flush_lock:
+            try:
+                await self._finish(sync=False)
+            finally:
+                await self._release_segments()
+
+    def note_durable(self) -> None:
+        """Move the recovery point of a log that was closed to its end."""
+        self._flusher.note_durable(self.state.log_end_offset)
+
+    async def _finish(self, *, sync: bool) -> None:
+        state = self.state
+        await self._appender.pipeline.drain()
+        state.check_usable()
+        if not state.snapshots.is_saved(state.log_end_offset):
+            state.snapshots.stage(state.log_end_offset, state.producers.freeze())
+        state.segments.active.finish()
+        await self._flusher.flush_locked(state.log_end_offset, sync=sync)
+        await state.save_epochs(sync=sync)
 
     @run_to_completion
     async def abandon(self) -> None:

@@ -141,18 +141,20 @@ class FsspecObjectStore:
         except FileNotFoundError:
             return
 
-    async def get(self, key: str, start: int, end: int | None) -> bytes:
+    async def get(self, key: str, start: int, end: int) -> bytes:
         def fetch(_: Abandoned) -> bytes:
             return bytes(self._fs.cat_file(self._path(key), start=start, end=end))
 
         return await self._call(key, fetch)
 
     async def get_whole(self, key: str, size_max: int) -> bytes:
-        """Two calls: a range of an empty object is an error to some stores."""
+        """Two calls: drivers read a whole object into memory before they say how large it is."""
         size_bytes = await self.size(key)
-        if size_bytes is not None and size_bytes > size_max:
+        if size_bytes is None:
+            raise RemoteResourceNotFoundError(f"{key}: no such object in the tier")
+        if size_bytes > size_max:
             raise ObjectTooLargeError(key, size_bytes, size_max)
-        return await self.get(key, 0, None)
+        return await self.get(key, 0, size_bytes) if size_bytes else b""
 
     async def get_many(self, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
         """A few threads take their share each."""

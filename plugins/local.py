@@ -112,7 +112,7 @@ class DirectoryObjectStore:
             await file.flush()
             await self._calls.run(key, lambda _: os.fsync(file.fileno()))
 
-    async def get(self, key: str, start: int, end: int | None) -> bytes:
+    async def get(self, key: str, start: int, end: int) -> bytes:
         """All of it on one thread, at once: an index is smaller than the way there and back costs."""
         return await self._call(key, lambda: _content(f"{self._root}/{key}", start, end))
 
@@ -197,10 +197,10 @@ def _publish(temporary: Path, target: Path, above: Sequence[Path], abandoned: Ab
             os.close(descriptor)
 
 
-def _content(path: str, start: int, end: int | None) -> bytes:
+def _content(path: str, start: int, end: int) -> bytes:
     with open(path, "rb") as file:
         file.seek(start)
-        return file.read(-1 if end is None else end - start)
+        return file.read(end - start)
 
 
 def _whole(path: str, key: str, size_max: int) -> bytes:

@@ -88,8 +88,8 @@ class ObjectStore(Protocol):
         confirmed.
         """
 
-    async def get(self, key: str, start: int, end: int | None) -> bytes:
-        """Bytes [start, end), cut at the object's end; None is the end."""
+    async def get(self, key: str, start: int, end: int) -> bytes:
+        """Bytes [start, end), cut at the object's end: never more, whatever the store answers."""
 
     async def get_whole(self, key: str, size_max: int) -> bytes:
         """All of the object. ObjectTooLargeError, before it is in memory, where it has more than `size_max` bytes."""
@@ -198,9 +198,13 @@ class ObjectRemoteStorage:
         async for key, size in self._store.list(directory, f"{directory}{start_offset:020d}" if start_offset else ""):
             yield describe_object(key, size, partition)
 
-    async def read_object(self, key: str, start: int = 0, end: int | None = None) -> bytes:
+    async def read_object(self, key: str, start: int, end: int) -> bytes:
         async with deadline(f"fetch of {key}", self._timeout_s):
             return await self._store.get(key, start, end)
+
+    async def read_whole(self, key: str, size_max: int) -> bytes:
+        async with deadline(f"fetch of {key}", self._timeout_s):
+            return await self._store.get_whole(key, size_max)
 
     async def read_objects(self, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
         first = ranges[0].key if ranges else "none"

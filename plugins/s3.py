@@ -46,6 +46,7 @@ from .object_storage import (
 from .threads import AbandonedError, BlockingCalls
 
 if TYPE_CHECKING:
+    from botocore.response import StreamingBody
     from mypy_boto3_s3.client import S3Client
     from mypy_boto3_s3.type_defs import CompletedPartTypeDef, GetObjectOutputTypeDef
 
@@ -268,14 +269,13 @@ class S3ObjectStore:
     def _abort_upload(self, full_key: str, upload_id: str) -> None:
         self._client.abort_multipart_upload(Bucket=self._bucket, Key=full_key, UploadId=upload_id)
 
-    async def get(self, key: str, start: int, end: int | None) -> bytes:
+    async def get(self, key: str, start: int, end: int) -> bytes:
         def fetch() -> bytes:
-            full_key = self._prefix + key
-            if start == 0 and end is None:
-                return self._get_object(full_key)["Body"].read()
-            last = "" if end is None else end - 1
-            answer = self._client.get_object(Bucket=self._bucket, Key=full_key, Range=f"bytes={start}-{last}")
-            return answer["Body"].read()
+            answer = self._client.get_object(
+                Bucket=self._bucket, Key=self._prefix + key, Range=f"bytes={start}-{end - 1}"
+            )
+            with closing(answer["Body"]) as body:
+                return _read_within(body, key, end - start)
 
         return await self._call(key, fetch)
 
@@ -283,9 +283,7 @@ class S3ObjectStore:
         def fetch() -> bytes:
             answer = self._get_object(self._prefix + key)
             with closing(answer["Body"]) as body:
-                if answer["ContentLength"] > size_max:
-                    raise ObjectTooLargeError(key, answer["ContentLength"], size_max)
-                return body.read()
+                return _read_within(body, key, size_max, answer.get("ContentLength", 0))
 
         return await self._call(key, fetch)
 
@@ -397,6 +395,21 @@ async def read_exactly(source: SegmentSource, position: int, count: int) -> byte
             f"{source.path}: {len(data)} of {count} bytes at {position}: the file is shorter than stated"
         )
     return data
+
+
+def _read_within(body: StreamingBody, key: str, size_max: int, stated: int = 0) -> bytes:
+    """Return all of the body. ObjectTooLargeError where it has, or is `stated` to have, more than `size_max` bytes: a
+    store that ignores a range, or says one size and sends another, costs no memory.
+    """
+    if stated > size_max:
+        raise ObjectTooLargeError(key, stated, size_max)
+    parts, left = [], size_max + 1
+    while left and (part := body.read(left)):  # the empty one at the end is when the SDK checks size and checksum
+        parts.append(part)
+        left -= len(part)
+    if not left:
+        raise ObjectTooLargeError(key, size_max + 1, size_max)
+    return b"".join(parts)
 
 
 def compare_checksums(what: str, sums: _Sums, answered: str | None) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import aclosing
+from itertools import islice
 
 from ..log.core import (
     CorruptFileError,
@@ -34,6 +35,7 @@ from .aborts import fetch_transaction_index
 from .core.findings import Finding, FindingKind
 from .core.lineage import is_within_lineage
 from .core.segment import RemoteLogSegmentMetadata
+from .index_cache import check_slots
 from .segment_scan import scan
 from .storage import (
     IndexType,
@@ -108,10 +110,15 @@ def _check_batch(position: int, header: BatchHeader, epochs: LeaderEpochCache, b
 async def _check_indexes(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> dict[int, int]:
     """Offsets by position, as the offset index has them. CorruptFileError for what the segment's name refutes."""
     first, last = segment.start_offset, segment.end_offset
+    borders: dict[int, int] = {}
     offsets = OffsetIndex.decode(await storage.fetch_index(segment, IndexType.OFFSET), first)
-    offsets.check()
+    entries = iter(offsets)
+    async for slot, end in check_slots(len(offsets)):
+        offsets.check(first=slot, end=end)
+        borders |= {entry.position: entry.offset for entry in islice(entries, end - slot)}
     times = TimeIndex.decode(await storage.fetch_index(segment, IndexType.TIMESTAMP), first)
-    times.check()
+    async for slot, end in check_slots(len(times)):
+        times.check(first=slot, end=end)
     _expect_within("time index", segment, [times.last_entry.offset])
     aborted = list(TransactionIndex.decode(await fetch_transaction_index(segment, storage)))
     _expect_within("transaction index", segment, [entry.last_offset for entry in aborted])
@@ -125,7 +132,7 @@ async def _check_indexes(segment: RemoteLogSegmentMetadata, storage: ReadsSegmen
                 f"after the segment's end {last}"
             )
     await _check_epochs(segment, storage)
-    return {entry.position: entry.offset for entry in offsets}
+    return borders
 
 
 async def _check_epochs(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> None:

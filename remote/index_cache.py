@@ -32,7 +32,7 @@ import asyncio
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
@@ -371,6 +371,14 @@ def _counted(size: int) -> int:
     return max(size, FILE_BYTES_MIN)
 
 
+async def check_slots(count: int) -> AsyncIterator[tuple[int, int]]:
+    """Yield the slots of an index with `count` entries as ranges [first, end), each within the loop's share."""
+    for first in range(0, count, CHECK_SLOTS):
+        if first:
+            await pace().spend(SLICE_ELEMENTS, first)
+        yield first, min(first + CHECK_SLOTS, count)
+
+
 async def _decode(metadata: RemoteLogSegmentMetadata, index_type: IndexType, data: bytes, *, is_checked: bool) -> Index:
     """RemoteStorageCorruptError unless these bytes can be this segment's index. Large ones are looked through in
     slices.
@@ -378,10 +386,7 @@ async def _decode(metadata: RemoteLogSegmentMetadata, index_type: IndexType, dat
     name = f"{index_type.value} of segment {metadata.segment_id}"
     try:
         index = _decode_unchecked(metadata, index_type, data, name)
-        for first in range(0, len(index), CHECK_SLOTS):
-            end = min(first + CHECK_SLOTS, len(index))
-            if first:
-                await pace().spend(SLICE_ELEMENTS, first)
+        async for first, end in check_slots(len(index)):
             if not is_checked or isinstance(index, TransactionIndex):
                 index.check(name=name, first=first, end=end)
             if isinstance(index, TransactionIndex):

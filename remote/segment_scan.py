@@ -53,7 +53,7 @@ async def scan(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> Asy
                 yield ScannedBatch(position + at, header, data, at)
                 read, next_offset = at + header.size_bytes, header.next_offset
             if read == 0:
-                header, kept = await _large_batch(segment, storage, position, data)
+                header, kept = await _check_in_pieces(segment, storage, position, data)
                 check_place(0, header, segment, next_offset)
                 yield ScannedBatch(position, header, kept, 0)
                 read, next_offset = header.size_bytes, header.next_offset
@@ -68,7 +68,7 @@ def _end_of_read(segment: RemoteLogSegmentMetadata, position: int) -> int:
     return min(position + SCAN_BYTES, segment.segment_size_in_bytes)
 
 
-async def _large_batch(
+async def _check_in_pieces(
     segment: RemoteLogSegmentMetadata, storage: ReadsSegments, position: int, beginning: bytes
 ) -> tuple[BatchHeader, bytes]:
     """Check the batch at byte `position`, of which a read gave the beginning, piece by piece; return what is kept of

@@ -142,19 +142,22 @@ class ListsFromOffset(Protocol):
 
 
 class ObjectRange(NamedTuple):
-    """Bytes [start, end) of the object of this key; `end` None is its end."""
+    """Bytes [start, end) of the object of this key."""
 
     key: str
-    start: int = 0
-    end: int | None = None
+    start: int
+    end: int
 
 
 @runtime_checkable
 class ReadsObjects(Protocol):
     """What a storage may offer besides: its objects by key, for who reads a layout that is not the storage's own."""
 
-    async def read_object(self, key: str, start: int = 0, end: int | None = None) -> bytes:
-        """Bytes [start, end), cut at the object's end; None is the end. RemoteResourceNotFoundError."""
+    async def read_object(self, key: str, start: int, end: int) -> bytes:
+        """Bytes [start, end), cut at the object's end, and no more in memory. RemoteResourceNotFoundError."""
+
+    async def read_whole(self, key: str, size_max: int) -> bytes:
+        """All of the object. RemoteStorageCorruptError, before it is in memory, where it is larger."""
 
     async def read_objects(self, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
         """Small ranges, in their order, each cut at its object's end; None for an object that is absent."""

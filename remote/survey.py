@@ -43,6 +43,7 @@ from .core.segment import (
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
+from .index_bound import check_index_size
 from .storage import (
     IndexType,
     ListsFromOffset,
@@ -74,11 +75,11 @@ Parts = Mapping[IndexType | None, RemoteObject]
 
 
 class _Part(NamedTuple):
-    """Bytes [start, end) of one of a segment's objects; `end` None is its end."""
+    """Bytes [start, end) of one of a segment's objects."""
 
     kind: IndexType | None
     start: int
-    end: int | None
+    end: int
 
 
 _Answer = bytes | RemoteResourceNotFoundError | RemoteStorageCorruptError
@@ -204,7 +205,7 @@ class _Look:
             return
         self.named = _named(segment_id, parts)
         self._steps = _describe(self.named, {kind: part.size for kind, part in parts.items()})
-        self.wanted = next(self._steps)
+        self._step(None)
 
     def go_on(self, answers: Sequence[_Answer]) -> None:
         self.wanted, faults = (), [one for one in answers if not isinstance(one, bytes)]
@@ -212,11 +213,14 @@ class _Look:
             is_missing = isinstance(faults[0], RemoteResourceNotFoundError)
             self.found = self._damaged(FindingKind.MISSING if is_missing else FindingKind.CORRUPT, faults[0])
             return
+        self._step([one for one in answers if isinstance(one, bytes)])
+
+    def _step(self, answers: Sequence[bytes] | None) -> None:
         try:
-            self.wanted = self._steps.send([one for one in answers if isinstance(one, bytes)])
+            self.wanted = self._steps.send(answers)  # type: ignore[arg-type]
         except StopIteration as done:
             self.found = done.value
-        except (CorruptRecordError, CorruptFileError) as error:
+        except (CorruptRecordError, CorruptFileError, RemoteStorageCorruptError) as error:
             self.found = self._damaged(FindingKind.CORRUPT, error)
 
     def _damaged(self, kind: FindingKind, error: Exception) -> Finding:
@@ -251,8 +255,7 @@ async def _read_by_call(storage: RemoteStorageManager, named: RemoteLogSegmentMe
     try:
         if part.kind is not None:
             return (await storage.fetch_index(named, part.kind))[part.start : part.end]
-        end = named.segment_size_in_bytes if part.end is None else part.end
-        return await storage.fetch_log_segment(named, part.start, end)
+        return await storage.fetch_log_segment(named, part.start, part.end)
     except (RemoteResourceNotFoundError, RemoteStorageCorruptError) as error:
         return error
 
@@ -283,9 +286,10 @@ def _describe(
     """Asks for parts, gets their bytes, returns the whole. CorruptRecordError, CorruptFileError."""
     start = named.start_offset
     last_offset, last_time = _last_entries(IndexType.OFFSET, sizes), _last_entries(IndexType.TIMESTAMP, sizes)
-    offset_data, time_data, checkpoint = yield last_offset, last_time, _Part(IndexType.LEADER_EPOCH, 0, None)
-    offsets = yield from _decoded(OffsetIndex, last_offset, offset_data, start)
-    times = yield from _decoded(TimeIndex, last_time, time_data, start)
+    whole_epochs = _whole(named, IndexType.LEADER_EPOCH, sizes.get(IndexType.LEADER_EPOCH, 0))
+    offset_data, time_data, checkpoint = yield last_offset, last_time, whole_epochs
+    offsets = yield from _decoded(named, OffsetIndex, last_offset, offset_data)
+    times = yield from _decoded(named, TimeIndex, last_time, time_data)
     epochs = LeaderEpochCache(decode_leader_epochs(checkpoint))
     position = offsets.last_entry.position if offsets.last_entry else 0
     if position < 0:
@@ -310,13 +314,20 @@ def _last_entries(kind: IndexType, sizes: Mapping[IndexType | None, int]) -> _Pa
     return _Part(kind, max(0, size - size % entry - entry), size)
 
 
-def _decoded(kind: type[Index], end: _Part, data: bytes, start_offset: int) -> _Steps[Index]:
+def _whole(named: RemoteLogSegmentMetadata, kind: IndexType, size: int) -> _Part:
+    """All of an index that is listed with this size. RemoteStorageCorruptError if the segment has no such index."""
+    check_index_size(named, kind, size)
+    return _Part(kind, 0, size)
+
+
+def _decoded(named: RemoteLogSegmentMetadata, kind: type[Index], end: _Part, data: bytes) -> _Steps[Index]:
     """The index, or its end where that holds an entry: one that Kafka preallocated ends with zeros."""
-    index = kind.decode(data, start_offset)
+    index = kind.decode(data, named.start_offset)
     if len(index) or not end.start:
         return index
-    (data,) = yield (_Part(end.kind, 0, None),)
-    return kind.decode(data, start_offset)
+    assert end.kind is not None, end
+    (data,) = yield (_whole(named, end.kind, end.end),)
+    return kind.decode(data, named.start_offset)
 
 
 def _find_end(named: RemoteLogSegmentMetadata, position: int) -> _Steps[int]:

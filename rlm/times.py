@@ -169,11 +169,11 @@ class OffsetsByTime:
             whole_bytes = max((at + header.size_bytes for at, header in iter_batches(data, check_crc=False)), default=0)
             if whole_bytes:
                 yield data
-            size_bytes = SCAN_BYTES if whole_bytes else _large_batch(segment, position, data, size_bytes)
+            size_bytes = SCAN_BYTES if whole_bytes else _size_of_large_batch(segment, position, data, size_bytes)
             position += whole_bytes
 
 
-def _large_batch(segment: RemoteLogSegmentMetadata, position: int, beginning: Buffer, read_bytes: int) -> int:
+def _size_of_large_batch(segment: RemoteLogSegmentMetadata, position: int, beginning: Buffer, read_bytes: int) -> int:
     """Return the size of the batch at `position`, which is larger than what was read of it. Its records are needed, so
     it is held in memory: RemoteStorageCorruptError if it is larger than any batch, or does not fit into its segment.
     """

@@ -273,16 +273,19 @@ class RemoteStorageConformance:
         keys = {key: size async for key, size in storage.list_keys(f"{directory}/")}
         log = max(keys, key=lambda key: key.endswith(".log"))
         assert keys[log] == 3
-        assert await storage.read_object(log) == b"abc"
+        assert await storage.read_object(log, 0, 99) == b"abc"
         assert await storage.read_object(log, 1, 2) == b"b"
         assert {key async for key, _ in storage.list_keys(f"{directory}/", log)} == {key for key in keys if key > log}
         with pytest.raises(RemoteResourceNotFoundError):
-            await storage.read_object(f"{directory}/absent")
+            await storage.read_object(f"{directory}/absent", 0, 1)
+        assert await storage.read_whole(log, 3) == b"abc"
+        with pytest.raises(RemoteStorageCorruptError):
+            await storage.read_whole(log, 2)
         some = [log, f"{directory}/absent", *sorted(keys)]
-        found = await storage.read_objects([ObjectRange(key) for key in some])
+        found = await storage.read_objects([ObjectRange(key, 0, 1 << 20) for key in some])
         assert found[:2] == [b"abc", None]
         assert [len(data or b"") for data in found[2:]] == [keys[key] for key in sorted(keys)]
-        assert await storage.read_objects([ObjectRange(log, 1), ObjectRange(log, 0, 2)]) == [b"bc", b"ab"]
+        assert await storage.read_objects([ObjectRange(log, 1, 3), ObjectRange(log, 0, 2)]) == [b"bc", b"ab"]
         assert await storage.read_objects([]) == []
 
     @pytest.mark.parametrize("length", [230, 231, 249])

@@ -40,7 +40,8 @@ MARKERS: Final = (
     "planted: each planted bug is found again at its known seed (make test-planted)",
     "spark: needs the extra [spark] (make test-spark)",
     "virtual_time: runs on the simulation's event loop; `virtual_time(False)` excepts one test of a module",
-    "exhaustive: the widest searches of quorum and controller, minutes of one core each (make test-exhaustive)",
+    "exhaustive: searches of quorum and controller, up to minutes of one core each (make test-exhaustive)",
+    "widest: the two widest of them, many minutes and gigabytes of one core each (make test-widest)",
 )
 """What `-m` selects. The widest selections are left out by pyproject.toml, and run by the targets named here."""
 

@@ -40,7 +40,27 @@ def cluster_id_of(directories: Iterable[Path]) -> str:
     return new_id()
 
 
-class LocalQuorum(LocalNodes):
+class LoopbackControllers(LocalNodes):
+    """Nodes that are controllers, each on its port of `controller_ports`; whatever else they are."""
+
+    controller_ports: Mapping[int, int]
+
+    @property
+    def bootstrap_controllers(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.controller_ports.values())
+
+    @property
+    def voters(self) -> str:
+        """All of them, as `controller.quorum.voters` has them."""
+        return ",".join(f"{node}@127.0.0.1:{port}" for node, port in self.controller_ports.items())
+
+    @cached_property
+    def cluster_id(self) -> str:
+        """Drawn when the first node is formatted, and kept in its directory."""
+        return cluster_id_of(map(self.data_directory, self.nodes))
+
+
+class LocalQuorum(LoopbackControllers):
     """Controllers `first_id` and following, with static voters; with `dynamic` ones the first is the first voter alone.
 
     `command(node, config file)` runs one; `tierfetch controller` by default.
@@ -62,6 +82,7 @@ class LocalQuorum(LocalNodes):
         security: LocalSecurity | None = None,
     ) -> None:
         super().__init__(base, range(first_id, first_id + controllers), ports or free_ports(controllers), security)
+        self.controller_ports = self._ports
         self._command = command
         self.dynamic = dynamic
         self.configs = dict(configs or {})
@@ -72,20 +93,11 @@ class LocalQuorum(LocalNodes):
     def prepare(self, node: int) -> None:
         self.format(node)
 
-    @property
-    def bootstrap_controllers(self) -> str:
-        return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
-
-    @cached_property
-    def cluster_id(self) -> str:
-        """Drawn when the first node is formatted, and kept in its directory."""
-        return cluster_id_of(map(self.data_directory, self.nodes))
-
     def metadata_directory(self, node: int) -> Path:
         return self.data_directory(node) / "__cluster_metadata-0"
 
     def properties(self, node: int) -> dict[str, str]:
-        quorum = {"controller.quorum.voters": ",".join(f"{id_}@127.0.0.1:{port}" for id_, port in self._ports.items())}
+        quorum = {"controller.quorum.voters": self.voters}
         if self.dynamic:
             quorum = {"controller.quorum.bootstrap.servers": self.bootstrap_controllers}
         return {

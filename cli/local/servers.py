@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 
 from ...quorum import parse_controller_config
 from ..format import format_order, run_format
 from .cluster import LocalCluster, TierSettings
 from .processes import free_ports
-from .quorum import cluster_id_of
+from .quorum import LoopbackControllers
 from .security import LocalSecurity
 
 
-class LocalServers(LocalCluster):
+class LocalServers(LocalCluster, LoopbackControllers):
     """`with LocalServers(base, (1, 2, 3)) as cluster:` has them serving, as brokers and as controllers."""
 
     kind = "server"
@@ -33,19 +32,10 @@ class LocalServers(LocalCluster):
     ) -> None:
         nodes = tuple(node_ids)
         self.controller_ports = dict(zip(nodes, controller_ports or free_ports(len(nodes)), strict=True))
-        controllers = ",".join(f"127.0.0.1:{port}" for port in self.controller_ports.values())
+        controllers = self.bootstrap_controllers
         super().__init__(
             base, nodes, tier=tier, configs=configs, controllers=controllers, ports=ports, security=security
         )
-
-    @property
-    def bootstrap_controllers(self) -> str:
-        return ",".join(f"127.0.0.1:{port}" for port in self.controller_ports.values())
-
-    @cached_property
-    def cluster_id(self) -> str:
-        """Drawn when the first node is formatted, and kept in its directory."""
-        return cluster_id_of(map(self.data_directory, self.nodes))
 
     def prepare(self, node: int) -> None:
         config, _ = parse_controller_config(self.properties(node), str(self.base))
@@ -55,12 +45,11 @@ class LocalServers(LocalCluster):
         asyncio.run(run_format(order, ignore_formatted=True))
 
     def properties(self, node: int) -> dict[str, str]:
-        voters = ",".join(f"{id_}@127.0.0.1:{port}" for id_, port in self.controller_ports.items())
         properties = super().properties(node)
         return properties | {
             "process.roles": "broker,controller",
             "listeners": f"{properties['listeners']},CONTROLLER://127.0.0.1:{self.controller_ports[node]}",
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": voters,
+            "controller.quorum.voters": self.voters,
             "controlled.shutdown.timeout.ms": "5000",  # the last to stop find no majority of controllers
         }

@@ -11,6 +11,7 @@ index              encodes and searches the offset, time and transaction indexes
 segment_indexes    grows the offset and time index of a segment entry by entry.
 recent_batches     remembers where the last batches of the active segment lie.
 replica_copy       decides how a future log follows the log that it will replace (KIP-113).
+file_sizes         says how large a file that is read whole may be.
 retention          decides which local segments may be deleted.
 free_space         decides when clients' records are refused for want of room.
 checkpoints        encodes and decodes the checkpoint files of a log directory.
@@ -54,12 +55,15 @@ from .epochs import EpochEnd, EpochEntry, LeaderEpochCache
 from .errors import CorruptFileError
 from .file_names import (
     LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
     SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     future_directory,
     parse_directory,
     parse_offset_file,
 )
+from .file_sizes import LEADER_EPOCH_BYTES_MAX, SNAPSHOT_BYTES_MAX, check_bytes, file_bytes_max, index_bytes_max
 from .index import (
     NO_TIMESTAMP,
     AbortedTransaction,
@@ -104,15 +108,19 @@ __all__ = [
     "DEFAULTS_WITHOUT_EFFECT",
     "INT32_MAX",
     "INT64_MAX",
+    "LEADER_EPOCH_BYTES_MAX",
     "LEADER_EPOCH_CHECKPOINT",
     "LOG_START_OFFSET_CHECKPOINT",
     "LOG_SUFFIX",
     "META_PROPERTIES",
     "NO_TIMESTAMP",
+    "OFFSET_INDEX_SUFFIX",
     "PARTITION_METADATA",
     "RECOVERY_POINT_CHECKPOINT",
     "REPLICATION_OFFSET_CHECKPOINT",
+    "SNAPSHOT_BYTES_MAX",
     "SNAPSHOT_SUFFIX",
+    "TIME_INDEX_SUFFIX",
     "TOPIC_CONFIG_TYPES",
     "TRANSACTION_INDEX_SUFFIX",
     "UNLIMITED",
@@ -143,6 +151,7 @@ __all__ = [
     "Unlimited",
     "as_text",
     "boolean",
+    "check_bytes",
     "check_size",
     "comma_list",
     "config_types",
@@ -155,7 +164,9 @@ __all__ = [
     "encode_offsets",
     "encode_partition_metadata",
     "encode_snapshot",
+    "file_bytes_max",
     "future_directory",
+    "index_bytes_max",
     "keys_of",
     "parse_directory",
     "parse_host_and_port",

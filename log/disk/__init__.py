@@ -2,6 +2,7 @@
 
 port               declares every effect on local files. A simulation implements it too.
 os_disk            implements the port on the operating system's files.
+filesystem_sync    syncs a whole filesystem at once, where the platform can.
 open_file          orders the calls on one open file.
 threads            runs blocking calls on a disk's threads, and limits its queue.
 sending            sends a slice of a file to a transport.
@@ -15,16 +16,16 @@ from __future__ import annotations
 from .directory_lock import LogDirectoryLockedError, lock_directory
 from .durable_directory import make_directory_durably
 from .os_disk import OsDisk
-from .port import WHOLE_BYTES_MAX, Buffer, DirectoryEntry, Disk, DiskFile, DiskSpace, check_size
+from .port import Buffer, DirectoryEntry, Disk, DiskFile, DiskSpace, FilesystemSync, check_size
 from .sending import send_copy
 
 __all__ = [
-    "WHOLE_BYTES_MAX",
     "Buffer",
     "DirectoryEntry",
     "Disk",
     "DiskFile",
     "DiskSpace",
+    "FilesystemSync",
     "LogDirectoryLockedError",
     "OsDisk",
     "check_size",

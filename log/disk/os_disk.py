@@ -11,16 +11,19 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from .filesystem_sync import OsFilesystemSync, find_syncfs, open_filesystem
 from .open_file import OsFile
-from .port import WHOLE_BYTES_MAX, Buffer, DirectoryEntry, DiskSpace, check_size
+from .port import Buffer, DirectoryEntry, DiskSpace, check_size
 from .threads import THREADS, DiskThreads, Job, Pool
 
 T = TypeVar("T")
 
 FILE_MODE: Final = 0o644
+_SYNCFS: Final = find_syncfs()
 
 
 class OsDisk:
@@ -61,7 +64,7 @@ class OsDisk:
             raise
         return OsFile(self._threads_of(path), path, descriptor, size)
 
-    async def read_file(self, path: Path, *, size_max: int = WHOLE_BYTES_MAX) -> bytes:
+    async def read_file(self, path: Path, *, size_max: int | None = None) -> bytes:
         return await self._call(lambda: _read_file(path, size_max), path)
 
     async def write_file(self, path: Path, data: Buffer, *, sync: bool = True, sync_name: bool = True) -> None:
@@ -88,6 +91,12 @@ class OsDisk:
 
     async def sync_directory(self, path: Path) -> None:
         await self._call(lambda: _sync_directory(path), path, pool=Pool.SYNC)
+
+    async def filesystem_sync(self, path: Path) -> OsFilesystemSync | None:
+        if _SYNCFS is None:
+            return None
+        descriptor = await self._call(lambda: open_filesystem(path), path)
+        return OsFilesystemSync(partial(self._call, pool=Pool.SYNC), _SYNCFS, path, descriptor)
 
     async def space(self, path: Path) -> DiskSpace:
         usage = await self._call(lambda: shutil.disk_usage(path), path)
@@ -156,12 +165,11 @@ def _open(path: Path, *, create: bool) -> tuple[int, int]:
     return descriptor, os.fstat(descriptor).st_size
 
 
-def _read_file(path: Path, size_max: int) -> bytes:
+def _read_file(path: Path, size_max: int | None) -> bytes:
     with open(path, "rb") as file:
-        check_size(path, os.fstat(file.fileno()).st_size, size_max)
-        data = file.read(size_max + 1)
-    check_size(path, len(data), size_max)
-    return data
+        size_bytes = os.fstat(file.fileno()).st_size
+        check_size(path, size_bytes, size_max)
+        return file.read(size_bytes)  # what is appended meanwhile is not read
 
 
 def _replace_file(path: Path, data: Buffer, *, sync: bool, sync_name: bool) -> None:

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ..core.errors import CorruptFileError
+from ..core.file_sizes import check_bytes, file_bytes_max
 
 if TYPE_CHECKING:
     import asyncio
@@ -86,16 +86,19 @@ class DiskFile(Protocol):
         """Close the file after the calls that are under way. Idempotent."""
 
 
-WHOLE_BYTES_MAX: Final = 128 << 20
-"""The largest file that is read whole: checkpoints, indexes and producer snapshots are smaller by far. What has grown
-beyond it, in a directory that others may write to, must not become memory.
-"""
+def check_size(path: Path, size_bytes: int, size_max: int | None) -> None:
+    """Raise CorruptFileError for a file that is larger than `size_max`, or else than any of its name."""
+    check_bytes(str(path), size_bytes, file_bytes_max(path.name) if size_max is None else size_max)
 
 
-def check_size(path: Path, size_bytes: int, size_max: int) -> None:
-    """Raise CorruptFileError for a file of which no kind is that large."""
-    if size_bytes > size_max:
-        raise CorruptFileError(f"{path}: {size_bytes} bytes, at most {size_max} are expected")
+class FilesystemSync(Protocol):
+    """What is written to a filesystem from now on, to be made durable at once."""
+
+    async def sync(self) -> None:
+        """Make contents and names durable. OSError if any write since the beginning failed: believe none of them."""
+
+    async def close(self) -> None:
+        """Idempotent."""
 
 
 class Disk(Protocol):
@@ -114,8 +117,10 @@ class Disk(Protocol):
     async def open(self, path: Path, *, create: bool = False) -> DiskFile:
         """Open for reading and writing; `create` also makes an absent file. FileNotFoundError otherwise."""
 
-    async def read_file(self, path: Path, *, size_max: int = WHOLE_BYTES_MAX) -> bytes:
-        """Return the whole file. CorruptFileError for a larger one, before it is read."""
+    async def read_file(self, path: Path, *, size_max: int | None = None) -> bytes:
+        """Return the whole file. CorruptFileError, before it is read, for one that is larger than `size_max`, or else
+        than any file of its name (`core.file_sizes`).
+        """
 
     async def write_file(self, path: Path, data: Buffer, *, sync: bool = True, sync_name: bool = True) -> None:
         """Replace `path` atomically (temporary sibling, fsync, rename, fsync of the parent); without `sync` no
@@ -139,6 +144,11 @@ class Disk(Protocol):
     async def remove_tree(self, path: Path) -> None: ...
 
     async def sync_directory(self, path: Path) -> None: ...
+
+    async def filesystem_sync(self, path: Path) -> FilesystemSync | None:
+        """Begin to write many small files of the filesystem of this directory, to sync them at once; None where the
+        platform cannot: sync each of them.
+        """
 
     async def space(self, path: Path) -> DiskSpace:
         """Return the space of the filesystem that holds a path."""

@@ -24,7 +24,7 @@ import asyncio
 import errno
 import logging
 from collections import ChainMap
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -50,7 +50,7 @@ from ..core.file_names import DELETE_SUFFIX, FUTURE_SUFFIX, marked_directory, pa
 from ..core.free_space import FreeSpace
 from ..disk.directory_lock import lock_directory
 from ..disk.durable_directory import make_directory_durably
-from ..disk.port import Disk
+from ..disk.port import Disk, FilesystemSync
 from ..partition_log import LogLocation, PartitionLog
 from ..segment.open_limit import OpenSegments
 from .directory_checkpoints import DirectoryCheckpoints
@@ -62,6 +62,10 @@ DIRECTORIES_MAX: Final = 100_000
 logger = logging.getLogger(__name__)
 
 OPENINGS_MAX: Final = 16
+SYNC_TOGETHER_MIN: Final = 64
+"""Logs that are closed together with one sync of their filesystem: it also writes what others have left unsynced there,
+which is not worth it for a few.
+"""
 """The number of logs that are opened or closed at the same time."""
 LOG_WEIGHT: Final = 50
 """What one of these costs on the loop, in elements of `pace`."""
@@ -231,28 +235,52 @@ class LogDirectory:
         if self.offline is not None or not self._is_open:
             self._unlock()
             return
-        unsaved: list[PartitionLog] = []
-
-        async def close_one(log: PartitionLog) -> None:
-            try:
-                await log.close()
-            except OUTSIDE as error:
-                unsaved.append(log)
-                logger.error(
-                    "%s was not closed cleanly and will be recovered at the next start: %s",
-                    log.state.topic_partition,
-                    error,
-                )
-
         try:
-            logs = [*self.logs.values(), *self.futures.values()]
-            await for_each(logs, close_one, at_once=OPENINGS_MAX, weight=LOG_WEIGHT)
+            is_saved = await self._close_logs()
             await self.checkpoints.save_all()
             # The marker makes the next start skip recovery, so one unsaved log forbids it for all.
-            if not unsaved and not self.failures:
+            if is_saved and not self.failures:
                 await self._services.disk.write_file(self.path / CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
         finally:
             self._unlock()
+
+    async def _close_logs(self) -> bool:
+        """Close all of them, and return whether everything is durable."""
+        logs, unsaved = [*self.logs.values(), *self.futures.values()], list[PartitionLog]()
+
+        async def close_all(close_one: Callable[[PartitionLog], Awaitable[None]]) -> None:
+            async def attempt(log: PartitionLog) -> None:
+                try:
+                    await close_one(log)
+                except OUTSIDE as error:
+                    unsaved.append(log)
+                    name = log.state.topic_partition
+                    logger.error("%s was not closed cleanly and will be recovered at the next start: %s", name, error)
+
+            await for_each(logs, attempt, at_once=OPENINGS_MAX, weight=LOG_WEIGHT)
+
+        together = await self._filesystem_sync() if len(logs) >= SYNC_TOGETHER_MIN else None
+        if together is None:
+            await close_all(PartitionLog.close)
+            return not unsaved
+        try:
+            await close_all(PartitionLog.close_unsynced)
+            await together.sync()
+        except OSError as error:
+            logger.error("%s was not closed cleanly and will be recovered at the next start: %s", self.path, error)
+            return False
+        finally:
+            await together.close()
+        for log in set(logs).difference(unsaved):
+            log.note_durable()
+        return not unsaved
+
+    async def _filesystem_sync(self) -> FilesystemSync | None:
+        try:
+            return await self._services.disk.filesystem_sync(self.path)
+        except OSError as error:
+            logger.warning("%s: its filesystem cannot be synced at once, each log is: %s", self.path, error)
+            return None
 
     def _unlock(self) -> None:
         lock, self._lock = self._lock, None

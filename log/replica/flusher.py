@@ -36,8 +36,11 @@ class Flusher:
         """Whether `flush.messages` or more records are not durable; checked after each append."""
         return self._state.is_flush_due
 
-    async def flush_locked(self, target: int) -> None:
-        """Flush up to `target`; the caller holds `flush_lock`. Raise KAFKA_STORAGE_ERROR if a sync fails."""
+    async def flush_locked(self, target: int, *, sync: bool = True) -> None:
+        """Flush up to `target`; the caller holds `flush_lock`. Raise KAFKA_STORAGE_ERROR if a sync fails.
+
+        Without `sync` only the batches are made durable: the caller syncs the filesystem, then calls `note_durable`.
+        """
         state = self._state
         state.check_usable()
         if (
@@ -57,18 +60,24 @@ class Flusher:
                     await (await segment.file()).sync()
                 if not segment.is_active and segment.next_offset <= target:
                     state.names_changed += segment.needs_saving
-                    await segment.save_indexes(sync_names=False)
+                    await segment.save_indexes(sync=sync, sync_names=False)
             state.names_changed += state.snapshots.has_staged
-            await state.snapshots.save(sync_names=False)
+            await state.snapshots.save(sync=sync, sync_names=False)
             # Recovery takes the epochs of what it does not scan from the file.
-            await state.save_epochs()
+            await state.save_epochs(sync=sync)
+            if not sync:
+                return
             names_changed = state.names_changed
             if names_changed != state.names_synced:
                 await state.disk.sync_directory(state.directory)
                 state.names_synced = names_changed
         except OSError as error:
             raise await state.fail_sync(error) from error
-        # Only after every sync above: recovery does not scan what is below the recovery point.
+        self.note_durable(target)
+
+    def note_durable(self, target: int) -> None:
+        """Move the recovery point to `target`, only after every sync: recovery does not scan what is below."""
+        state = self._state
         if target > state.recovery_point:
             state.recovery_point = target
             state.notify()

@@ -315,13 +315,13 @@ class LogState:
         """Whether the leader epochs have changed since their checkpoint was written."""
         return self.failure is None and self.epochs.version != self.epochs_saved
 
-    async def save_epochs(self) -> None:
-        """Make the leader epochs durable if they have changed since they were saved."""
+    async def save_epochs(self, *, sync: bool = True) -> None:
+        """Make the leader epochs durable if they have changed since they were saved; without `sync` only write them."""
         version = self.epochs.version
         if version == self.epochs_saved:
             return
         path = self.directory / LEADER_EPOCH_CHECKPOINT
-        await self.disk.write_file(path, encode_leader_epochs(self.epochs.entries))
+        await self.disk.write_file(path, encode_leader_epochs(self.epochs.entries), sync=sync)
         self.epochs_saved = version
 
     async def set_aside(self, removed: list[LogSegment]) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from ..core.errors import CorruptFileError
 from ..core.file_names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, offset_file
+from ..core.file_sizes import index_bytes_max
 from ..core.index import TimeIndex, TimestampOffset
 from ..core.segment_indexes import SegmentIndexes
 from ..disk.port import Disk, DiskFile
@@ -19,11 +20,17 @@ async def read_indexes(disk: Disk, directory: Path, indexes: SegmentIndexes, log
     """Fill new `indexes` from both files. FileNotFoundError, CorruptFileError if they cannot belong to the log."""
     base_offset = indexes.offset.base_offset
     return indexes.load(
-        await disk.read_file(offset_file(directory, base_offset, OFFSET_INDEX_SUFFIX)),
-        await disk.read_file(offset_file(directory, base_offset, TIME_INDEX_SUFFIX)),
+        await read_index(disk, directory, base_offset, OFFSET_INDEX_SUFFIX, log_bytes),
+        await read_index(disk, directory, base_offset, TIME_INDEX_SUFFIX, log_bytes),
         log_bytes=log_bytes,
         name=str(offset_file(directory, base_offset, "")),
     )
+
+
+async def read_index(disk: Disk, directory: Path, base_offset: int, suffix: str, log_bytes: int) -> bytes:
+    """Return the file of one index of a segment of `log_bytes`. FileNotFoundError, CorruptFileError."""
+    path = offset_file(directory, base_offset, suffix)
+    return await disk.read_file(path, size_max=index_bytes_max(suffix, log_bytes))
 
 
 async def rebuild_indexes(
@@ -38,11 +45,13 @@ async def rebuild_indexes(
     return indexes
 
 
-async def write_indexes(disk: Disk, directory: Path, indexes: SegmentIndexes, *, sync_names: bool = True) -> None:
-    """Replace both files, durably; without `sync_names` once the directory is synced."""
+async def write_indexes(
+    disk: Disk, directory: Path, indexes: SegmentIndexes, *, sync: bool = True, sync_names: bool = True
+) -> None:
+    """Replace both files, durably; without `sync_names` once the directory is synced, without `sync` once all is."""
     for suffix, index in ((OFFSET_INDEX_SUFFIX, indexes.offset), (TIME_INDEX_SUFFIX, indexes.time)):
         path = offset_file(directory, indexes.offset.base_offset, suffix)
-        await disk.write_file(path, index.encode(), sync_name=sync_names)
+        await disk.write_file(path, index.encode(), sync=sync, sync_name=sync_names)
 
 
 async def read_largest_timestamp(disk: Disk, directory: Path, base_offset: int) -> TimestampOffset | None:

@@ -35,7 +35,7 @@ from ..core.recent_batches import RecentBatches
 from ..core.segment_indexes import SegmentIndexes
 from ..disk.port import Disk, DiskFile
 from .batch_scan import HeaderScan
-from .index_files import read_indexes, read_largest_timestamp, rebuild_indexes, write_indexes
+from .index_files import read_index, read_indexes, read_largest_timestamp, rebuild_indexes, write_indexes
 from .open_limit import OpenSegments
 from .slices import HeldSlices, LogSlice
 
@@ -346,8 +346,9 @@ class LogSegment:
         if index is None:
             loaded = TransactionIndex()
             if self.has_transaction_index:
-                path = self._path(TRANSACTION_INDEX_SUFFIX)
-                loaded = TransactionIndex.decode(await self._disk.read_file(path), name=str(path))
+                suffix = TRANSACTION_INDEX_SUFFIX
+                data = await read_index(self._disk, self._directory, self.base_offset, suffix, self.size_bytes)
+                loaded = TransactionIndex.decode(data, name=str(self._path(suffix)))
             index = self._transaction_index = self._transaction_index or loaded
             await self._open_segments.opened(self)
         return index
@@ -357,28 +358,29 @@ class LogSegment:
         """Whether this is a closed segment with indexes that its files lack."""
         return not self.is_active and not self._indexes_saved and self._saved_bytes != self.size_bytes
 
-    async def save_indexes(self, *, sync_names: bool = True) -> None:
+    async def save_indexes(self, *, sync: bool = True, sync_names: bool = True) -> None:
         """Write the indexes to their files, durably; only those of a closed segment can be parked afterwards.
 
-        Without `sync_names` the caller syncs the directory before anybody relies on them.
+        Without `sync_names` the caller syncs the directory before anybody relies on them, without `sync` the files too.
         """
         if self._indexes_saved:
             return
         if self._saved_bytes != self.size_bytes:
-            await self._write_indexes(sync_names=sync_names)
+            await self._write_indexes(sync=sync, sync_names=sync_names)
         if not self.is_active:
             self._indexes_saved = True
             await self._open_segments.opened(self)
 
-    async def _write_indexes(self, *, sync_names: bool) -> None:
+    async def _write_indexes(self, *, sync: bool, sync_names: bool) -> None:
         assert self._indexes is not None, self
         assert self._transaction_index is not None, self
         if self.has_transaction_index:
-            await self._disk.write_file(self._path(TRANSACTION_INDEX_SUFFIX), self._transaction_index.encode())
+            encoded = self._transaction_index.encode()
+            await self._disk.write_file(self._path(TRANSACTION_INDEX_SUFFIX), encoded, sync=sync)
         else:
             await self._disk.remove(self._path(TRANSACTION_INDEX_SUFFIX))
         # Last, so that their presence proves that the transaction index was saved.
-        await write_indexes(self._disk, self._directory, self._indexes, sync_names=sync_names)
+        await write_indexes(self._disk, self._directory, self._indexes, sync=sync, sync_names=sync_names)
         self._saved_bytes = self.size_bytes
 
     async def load_largest_timestamp(self) -> None:

@@ -54,13 +54,15 @@ class ProducerSnapshots:
     def is_saved(self, offset: int) -> bool:
         return offset in self._offsets and offset not in self._staged
 
-    async def save(self, *, sync_names: bool = True) -> None:
-        """Write every staged snapshot, durably; without `sync_names` once the directory is synced."""
+    async def save(self, *, sync: bool = True, sync_names: bool = True) -> None:
+        """Write every staged snapshot, durably; without `sync_names` once the directory is synced, without `sync` once
+        all is.
+        """
         for offset in sorted(self._staged):
             snapshot = self._staged.get(offset)
             if snapshot is None:
                 continue  # removed while an earlier one was written
-            await self._disk.write_file(self.path(offset), await _encoded(snapshot), sync_name=sync_names)
+            await self._disk.write_file(self.path(offset), await _encoded(snapshot), sync=sync, sync_name=sync_names)
             self._offsets.add(offset)
             if self._staged.get(offset) is snapshot:
                 del self._staged[offset]

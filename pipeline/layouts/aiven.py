@@ -33,7 +33,7 @@ from ...remote import (
 )
 from ...remote.core import Finding, FindingKind, RemoteLogSegmentId, RemoteLogSegmentMetadata
 from .aiven_keys import KeyRing, decrypt_chunk
-from .aiven_manifest import Manifest, chunks_of, decode_manifest, metadata_of
+from .aiven_manifest import MANIFEST_BYTES_MAX, Manifest, chunks_of, decode_manifest, metadata_of
 
 SHARE_MAX: Final = 256
 """Manifests that are asked for together."""
@@ -142,12 +142,10 @@ class AivenLayout:
     async def _look_at(
         self, share: Sequence[tuple[RemoteLogSegmentId, _Parts]]
     ) -> list[RemoteLogSegmentMetadata | Finding]:
-        manifests = await self._objects.read_objects(
-            [ObjectRange(parts[_MANIFEST][0]) for _, parts in share if _MANIFEST in parts]
-        )
-        read = iter(manifests)
+        wanted = [ObjectRange(parts[_MANIFEST][0], 0, parts[_MANIFEST][1]) for _, parts in share if _is_readable(parts)]
+        read = iter(await self._objects.read_objects(wanted))
         return [
-            _described(segment_id, parts, next(read) if _MANIFEST in parts else None) for segment_id, parts in share
+            _described(segment_id, parts, next(read) if _is_readable(parts) else None) for segment_id, parts in share
         ]
 
     def _manifest(self, metadata: RemoteLogSegmentMetadata) -> Manifest:
@@ -176,14 +174,21 @@ class AivenLayout:
         return decrypt_chunk(chunk, self._keys.data_key(encryption.data_key), encryption.aad, what)
 
 
+def _is_readable(parts: _Parts) -> bool:
+    return _MANIFEST in parts and 0 < parts[_MANIFEST][1] <= MANIFEST_BYTES_MAX
+
+
 def _described(
     segment_id: RemoteLogSegmentId, parts: _Parts, manifest: bytes | None
 ) -> RemoteLogSegmentMetadata | Finding:
     if _MANIFEST not in parts:
         message = "no manifest: a copy that is under way, or was abandoned"
         return Finding(FindingKind.ORPHAN, str(segment_id), message)
-    name, _ = parts[_MANIFEST]
+    name, size = parts[_MANIFEST]
     start_offset = int(name.rpartition("/")[2][:OFFSET_DIGITS])
+    if not _is_readable(parts):
+        what = f"{name}: a manifest of {size} bytes, at most {MANIFEST_BYTES_MAX} are one"
+        return Finding(FindingKind.CORRUPT, str(segment_id), what, start_offset)
     missing = {_LOG, _INDEXES} - parts.keys() if manifest is not None else {_MANIFEST}
     if manifest is None or missing:
         absent = f"the manifest is there, .{', .'.join(sorted(missing))} not"

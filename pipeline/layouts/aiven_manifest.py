@@ -37,6 +37,8 @@ CHUNKS_MAX: Final = 2**24
 """The most chunks of a segment: the largest one, in chunks of 128 bytes."""
 SIZES_BYTES_MAX: Final = 4 * CHUNKS_MAX
 """The largest decompressed list of their sizes."""
+MANIFEST_BYTES_MAX: Final = 4 << 20
+"""The largest segment has 512 chunks of the default size; a manifest with a million chunks is as large as this."""
 _COUNT = struct.Struct(">i")
 _BASE_AND_WIDTH = struct.Struct(">iB")
 _WIDTH_MAX: Final = 4

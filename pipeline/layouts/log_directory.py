@@ -40,6 +40,7 @@ from ...log.core import (
     decode_offsets,
     decode_partition_metadata,
     encode_snapshot,
+    file_bytes_max,
     parse_directory,
     parse_offset_file,
 )
@@ -278,7 +279,7 @@ class LogDirectoryLayout:
     async def _read(self, key: str) -> bytes:
         """Empty where there is no such file: Kafka makes most of them when they are first needed."""
         try:
-            return await self._objects.read_object(key)
+            return await self._objects.read_whole(key, file_bytes_max(key))
         except RemoteResourceNotFoundError:
             return b""
 

@@ -33,7 +33,7 @@ from random import Random
 from typing import Any, Final, TypeVar
 
 from ...log.core import LOG_SUFFIX, parse_directory
-from ...log.disk import WHOLE_BYTES_MAX, Buffer, DirectoryEntry, DiskSpace, check_size, send_copy
+from ...log.disk import Buffer, DirectoryEntry, DiskSpace, check_size, send_copy
 from ...protocol import CLUSTER_METADATA_TOPIC
 from .chance import exponential
 from .filesystem import Inode, SimFilesystem, os_error
@@ -138,7 +138,7 @@ class SimDisk:
             self.faults.on_pages_lost()
         return inode
 
-    async def read_file(self, path: Path, *, size_max: int = WHOLE_BYTES_MAX) -> bytes:
+    async def read_file(self, path: Path, *, size_max: int | None = None) -> bytes:
         data = await self._named("read_file", lambda: self.files.inode(path).read(), path)
         check_size(path, len(data), size_max)
         return data
@@ -172,6 +172,9 @@ class SimDisk:
 
     async def sync_directory(self, path: Path) -> None:
         await self._named("sync_directory", lambda: self.files.sync_names(path), path, delay_s=self.sync_delay_s())
+
+    async def filesystem_sync(self, path: Path) -> None:
+        """Each file is synced by itself."""
 
     async def space(self, path: Path) -> DiskSpace:
         return await self._named("space", self.files.space, path)

@@ -13,7 +13,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from ...log.disk import WHOLE_BYTES_MAX, Buffer, DirectoryEntry, DiskFile, DiskSpace, OsDisk, lock_directory
+from ...log.disk import Buffer, DirectoryEntry, DiskFile, DiskSpace, FilesystemSync, OsDisk, lock_directory
 from ...log.keeper import HeldLock
 
 ROOT = Path("/")
@@ -57,7 +57,7 @@ class FaultyDisk:
         self.files.add(file)
         return file
 
-    async def read_file(self, path: Path, *, size_max: int = WHOLE_BYTES_MAX) -> bytes:
+    async def read_file(self, path: Path, *, size_max: int | None = None) -> bytes:
         self.check(path)
         return await self._disk.read_file(path, size_max=size_max)
 
@@ -94,6 +94,10 @@ class FaultyDisk:
         self.check(path)
         if self.has_fsync:
             await self._disk.sync_directory(path)
+
+    async def filesystem_sync(self, path: Path) -> FilesystemSync | None:
+        self.check(path)
+        return await self._disk.filesystem_sync(path) if self.has_fsync else None
 
     async def space(self, path: Path) -> DiskSpace:
         self.check(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
@@ -60,7 +60,8 @@ def suites(rng: Random) -> tuple[Suite, ...]:
         make("secure", 20 * 60, 60),
         make("planted", 12 * 60, 70),
         simulate("simulate", 12 * 60, SIM_SEEDS=SEEDS, SIM_SECONDS=11 * 60, SIM_START=1),
-        replace(make("exhaustive", 12 * 60, 30), decides=False),  # its longest search may take longer than that
+        make("exhaustive", 12 * 60, 28),
+        make("widest", 20 * 60, 2),
         simulate(
             "fresh-seeds",
             10 * 60,

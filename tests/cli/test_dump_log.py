@@ -249,6 +249,16 @@ def test_absurd_batch_length_reads_nothing() -> None:
         list(read_batches(io.BytesIO(data)))
 
 
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "00000000000000000000.leader_epoch_checkpoint"])
+def test_a_checkpoint_larger_than_any_is_not_read(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with path.open("wb") as file:
+        file.truncate((4 << 20) + 1)
+    result = CliRunner().invoke(dump_log, [str(path)])
+    assert result.exit_code == 1
+    assert f"{name}: 4194305 bytes, where a file of this name has at most 4194304" in result.output
+
+
 def test_corrupt_index_is_named(tmp_path: Path) -> None:
     path = write_log(tmp_path / "00000000000000000000.timeindex", b"\1" * 13)
     result = run(path)

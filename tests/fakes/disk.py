@@ -8,6 +8,7 @@ from the first to the second:
 | `DiskFile.sync`            | the file's content, not its name                               |
 | `sync_directory`           | the names in that directory (created, renamed, removed)        |
 | `write_file(sync=True)`    | content and name                                               |
+| `FilesystemSync.sync`      | every content and name                                         |
 | everything else            | nothing                                                        |
 
 Use:
@@ -47,7 +48,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
-from tierfetch.log.disk import WHOLE_BYTES_MAX, Buffer, DirectoryEntry, DiskSpace, check_size
+from tierfetch.log.disk import Buffer, DirectoryEntry, DiskSpace, check_size
 from tierfetch.tests.fakes.faults import FailNth, failures
 
 __all__ = ["DiskCrash", "Effect", "FailNth", "MemoryDisk", "MemoryFile", "Unsynced", "failures"]
@@ -218,6 +219,24 @@ class MemoryFile:
         await self._disk._effect(operation, self._path, is_read=is_read, tear=tear)
 
 
+class MemoryFilesystemSync:
+    """Of all that the disk has."""
+
+    def __init__(self, disk: MemoryDisk, path: Path) -> None:
+        self._disk = disk
+        self._path = path
+        self.is_closed = False
+
+    async def sync(self) -> None:
+        assert not self.is_closed
+        await self._disk._effect("sync_filesystem", self._path)
+        self._disk.settle()
+        await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
 class MemoryDisk:
     """One node's disk. The module's docstring has the rules.
 
@@ -316,7 +335,7 @@ class MemoryDisk:
         await asyncio.sleep(0)
         return MemoryFile(self, path, node)
 
-    async def read_file(self, path: Path, *, size_max: int = WHOLE_BYTES_MAX) -> bytes:
+    async def read_file(self, path: Path, *, size_max: int | None = None) -> bytes:
         await self._effect("read_file", path, is_read=True)
         node = self._find(path)
         if not isinstance(node, _Inode):
@@ -392,6 +411,10 @@ class MemoryDisk:
         await self._effect("sync_directory", path)
         self._sync_names(self._find_directory(path))
         await asyncio.sleep(0)
+
+    async def filesystem_sync(self, path: Path) -> MemoryFilesystemSync:
+        await self._effect("filesystem_sync", path, is_read=True)
+        return MemoryFilesystemSync(self, path)
 
     async def space(self, path: Path) -> DiskSpace:
         await self._effect("space", path, is_read=True)

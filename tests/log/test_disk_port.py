@@ -248,5 +248,5 @@ async def test_a_file_that_is_too_large_is_not_read(disk: Disk, tmp_path: Path):
     path = tmp_path / "checkpoint"
     await disk.write_file(path, bytes(100))
     assert await disk.read_file(path, size_max=100) == bytes(100)
-    with pytest.raises(CorruptFileError, match=f"{path}: 100 bytes, at most 99 are expected"):
+    with pytest.raises(CorruptFileError, match=f"{path}: 100 bytes, where a file of this name has at most 99"):
         await disk.read_file(path, size_max=99)

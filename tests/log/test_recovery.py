@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from tierfetch.log.core import LogConfig
 from tierfetch.log.core.file_names import UNSYNCED_FILE
+from tierfetch.log.disk import port
 from tierfetch.log.partition_log import PartitionLog
+from tierfetch.log.segment import index_files
 from tierfetch.log.segment.scan import CorruptLogError
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches, parse_header
@@ -281,7 +283,8 @@ async def test_row_damaged_snapshots_are_removed_and_more_is_replayed(is_clean: 
 async def test_a_file_that_is_far_too_large_counts_as_damaged(
     monkeypatch: pytest.MonkeyPatch, file: str, is_clean: bool
 ) -> None:
-    monkeypatch.setitem(MemoryDisk.read_file.__kwdefaults__, "size_max", 10_000)
+    monkeypatch.setattr(port, "file_bytes_max", lambda name: 10_000)
+    monkeypatch.setattr(index_files, "index_bytes_max", lambda suffix, segment_bytes: 10_000)
     disk = await changed(**{file: bytes(10_001)})
     log = await open_log(disk, config=SMALL, is_clean=is_clean, recovery_point=12)
     assert (log.state.log_end_offset, log.state.producers.entries[5].last_sequence) == (12, 11)

@@ -54,6 +54,15 @@ def without_checksums(client: S3Client) -> None:
     client.meta.events.register("before-send.s3", before_send)
 
 
+def without_ranges(client: S3Client) -> None:
+    """A store that answers a range with the whole object, as HTTP allows."""
+
+    def before_call(params: dict[str, Any], **_: Any) -> None:
+        params["headers"].pop("Range", None)
+
+    client.meta.events.register("before-call.s3.GetObject", before_call)
+
+
 def listing_exact_keys_only(client: S3Client) -> None:
     """MinIO: ListMultipartUploads knows the uploads of exactly the key that is given as the prefix."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import boto3
 import pytest
+from botocore.response import StreamingBody
 from mypy_boto3_s3.client import S3Client
 
 from tierfetch.plugins import s3 as s3_module
@@ -26,7 +27,7 @@ from tierfetch.remote.look import look_at_tier
 from tierfetch.remote.registry import PluginError, load_remote_storage
 from tierfetch.testing.remote_storage import BytesSource, make_data, make_metadata, pattern
 
-from .bad_servers import listing_exact_keys_only, without_checksums
+from .bad_servers import listing_exact_keys_only, without_checksums, without_ranges
 
 
 @pytest.fixture
@@ -126,6 +127,32 @@ async def test_a_server_without_checksums_is_used_with_md5_and_said_without(
         await storage.close()
 
 
+async def test_of_a_server_that_ignores_ranges_no_more_is_read(
+    s3_options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = S3RemoteStorage(S3Config.model_validate(s3_options))
+    store = storage._store
+    assert isinstance(store, S3ObjectStore)
+    without_ranges(store._client)
+    log = pattern(3 << 20)
+    metadata = make_metadata(len(log))
+    await storage.copy_log_segment_data(metadata, make_data(log))
+    read: list[int] = []
+    original = StreamingBody.read
+
+    def counted(self: StreamingBody, amt: int | None = None) -> bytes:
+        data = original(self, amt)
+        read.append(len(data))
+        return data
+
+    monkeypatch.setattr(StreamingBody, "read", counted)
+    with pytest.raises(RemoteStorageCorruptError, match=r"\.log: 101 bytes, at most 100 are expected"):
+        await storage.fetch_log_segment(metadata, 50, 150)
+    assert sum(read) == 101
+    assert await storage.fetch_log_segment(metadata, 0, len(log)) == log
+    await storage.close()
+
+
 async def test_damage_on_the_way_is_seen_with_md5(s3_options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The server compares: what it got is not what was read from the segment."""
     monkeypatch.setattr(s3_module, "md5_text", lambda data: s3_md5_text(data + b"!"))
@@ -142,7 +169,7 @@ async def test_an_object_is_never_replaced_by_another(s3_options: dict[str, str]
     await store.put("a/b.log", BytesSource(b"first"))
     with pytest.raises(RemoteStorageCorruptError, match="an object of 5 bytes already exists, expected 6 bytes"):
         await store.put("a/b.log", BytesSource(b"second"))
-    assert await store.get("a/b.log", 0, None) == b"first"
+    assert await store.get_whole("a/b.log", 99) == b"first"
     await store.close()
 
 
@@ -155,7 +182,7 @@ async def test_parts_of_an_object_that_is_there_already_do_not_stay(
     for _ in range(2):
         await store.put("a/b.log", BytesSource(log))
     assert "Uploads" not in client.list_multipart_uploads(Bucket=s3_options["bucket"])
-    assert await store.get("a/b.log", 0, None) == log
+    assert await store.get_whole("a/b.log", len(log)) == log
     await store.close()
 
 

@@ -10,7 +10,14 @@ import pytest
 from tierfetch.log.core import EpochEntry
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.protocol.topics import TopicIdPartition
-from tierfetch.remote import IndexType, ObjectRange, RemoteObject, RemoteStorageCorruptError, RemoteStorageError
+from tierfetch.remote import (
+    IndexType,
+    ObjectRange,
+    RemoteObject,
+    RemoteStorageCorruptError,
+    RemoteStorageError,
+    index_bound,
+)
 from tierfetch.remote.audit import audit_survey
 from tierfetch.remote.core import FindingKind, RemoteLogLedger, RemoteLogSegmentMetadata
 from tierfetch.remote.survey import ENTRY_SIZES, NOT_REPORTED, TAIL_BYTES, part_name, sight_segments, survey_partition
@@ -65,7 +72,10 @@ class KeyedStorage(NamedStorage):
         super().__init__(start_offsets)
         self.ranges: list[ObjectRange] = []
 
-    async def read_object(self, key: str, start: int = 0, end: int | None = None) -> bytes:
+    async def read_object(self, key: str, start: int, end: int) -> bytes:
+        raise NotImplementedError
+
+    async def read_whole(self, key: str, size_max: int) -> bytes:
         raise NotImplementedError
 
     async def read_objects(self, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
@@ -153,6 +163,19 @@ async def test_damage_is_told_with_its_segment(
     assert message in surveyed.findings[0].message
 
 
+async def test_a_checkpoint_beyond_all_measure_is_not_read(
+    kind_of_storage: type[NamedStorage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its size is in the listing."""
+    storage, segments = await sample_in_memory(kind_of_storage)
+    monkeypatch.setattr(index_bound, "LEADER_EPOCH_BYTES_MAX", 100)
+    storage.objects[segments[0].segment_id, IndexType.LEADER_EPOCH] = bytes(101)
+    surveyed = await survey_partition(storage, segments[0].segment_id.topic_id_partition)
+    assert [finding.kind for finding in surveyed.findings] == [FindingKind.CORRUPT]
+    assert "101 bytes" in surveyed.findings[0].message
+    assert len(surveyed.ledger.segments()) == len(segments) - 1
+
+
 class ShorterStorage(NamedStorage):
     """Whose logs are not as long as they were listed."""
 
@@ -182,9 +205,9 @@ async def test_of_a_segment_of_any_size_little_is_read() -> None:
     await survey_partition(storage, segments[0].segment_id.topic_id_partition)
     entries = [one for one in storage.ranges if one.key.endswith((".index", ".timeindex"))]
     assert len(entries) == 2 * len(segments)
-    assert all(one.end is not None and one.end - one.start <= max(ENTRY_SIZES.values()) for one in entries)
+    assert all(one.end - one.start <= max(ENTRY_SIZES.values()) for one in entries)
     logs = [one for one in storage.ranges if one.key.endswith(".log")]
-    assert all(one.end is not None and one.end - one.start <= TAIL_BYTES for one in logs)
+    assert all(one.end - one.start <= TAIL_BYTES for one in logs)
 
 
 async def test_a_segment_in_which_the_log_start_lay_begins_its_epochs_there() -> None:

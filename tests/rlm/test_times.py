@@ -22,7 +22,7 @@ def claiming(size_bytes: int) -> bytes:
 
 def test_it_reads_as_much_as_the_batch_has() -> None:
     segment = replace(remote(1, 0, 9), segment_size_in_bytes=1 << 20)
-    assert times._large_batch(segment, 100, claiming(5000), 64) == 5000
+    assert times._size_of_large_batch(segment, 100, claiming(5000), 64) == 5000
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_it_reads_as_much_as_the_batch_has() -> None:
 def test_what_no_batch_can_have_is_not_read(segment_bytes: int, claimed: int, read: int) -> None:
     segment = replace(remote(1, 0, 9), segment_size_in_bytes=segment_bytes)
     with pytest.raises(RemoteStorageCorruptError, match=f"no whole batch at byte 0: {claimed} bytes are claimed"):
-        times._large_batch(segment, 0, claiming(claimed), read)
+        times._size_of_large_batch(segment, 0, claiming(claimed), read)

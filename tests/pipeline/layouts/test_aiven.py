@@ -16,6 +16,7 @@ from tierfetch.pipeline.access.stores import StoreRef, open_store
 from tierfetch.pipeline.access.worker import WORKER
 from tierfetch.pipeline.layouts.aiven_keys import KeyRing, decrypt_chunk
 from tierfetch.pipeline.layouts.aiven_manifest import (
+    MANIFEST_BYTES_MAX,
     SIZES_BYTES_MAX,
     Manifest,
     chunks_of,
@@ -27,7 +28,7 @@ from tierfetch.plugins.local import DirectoryObjectStore, LocalTieredStorage
 from tierfetch.protocol.records import Record
 from tierfetch.protocol.topics import TopicIdPartition, uuid_from_text
 from tierfetch.remote import IndexType, RemoteStorageCorruptError, RemoteStorageError, index_bound
-from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tierfetch.remote.core import FindingKind, RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.remote.survey import survey_partition
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.aiven_tier import AivenWriter, packed_sizes, private_pem
@@ -84,7 +85,7 @@ def test_a_split_is_one_ranged_get(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     gets = []
     original = DirectoryObjectStore.get
 
-    async def get(self: DirectoryObjectStore, key: str, start: int, end: int | None) -> bytes:
+    async def get(self: DirectoryObjectStore, key: str, start: int, end: int) -> bytes:
         gets.append((key, start, end))
         return await original(self, key, start, end)
 
@@ -92,7 +93,7 @@ def test_a_split_is_one_ranged_get(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for number, split in enumerate(splits, start=1):
         read(options, split)
         assert len(gets) == number
-    assert all(key.endswith(".log") and end is not None for key, _, end in gets)
+    assert all(key.endswith(".log") for key, _, _ in gets)
 
 
 # Encodings.
@@ -354,6 +355,20 @@ def test_a_data_key_and_a_chunk_that_java_encrypted() -> None:
     keys = KeyRing({"KEY1": (samples.TESTDATA / "aiven" / "private-key.pem").read_text()})
     chunk, aad = b64decode(made["chunk"]), b64decode(made["aad"])
     assert decrypt_chunk(chunk, keys.data_key(made["data_key"]), aad, "chunk") == made["plain"].encode()
+
+
+@pytest.mark.parametrize("size", [0, MANIFEST_BYTES_MAX + 1])
+def test_a_manifest_of_an_impossible_size_is_not_read(tmp_path: Path, size: int) -> None:
+    written(tmp_path)
+    first = min(tmp_path.rglob("*.rsm-manifest"))
+    with first.open("wb") as file:
+        file.truncate(size)
+    store = open_store(options_of(tmp_path, topics="s-none"), StoreRef(str(tmp_path), "aiven"))
+    (partition,) = WORKER.run(store.partitions(lambda _: True))
+    (finding,) = WORKER.run(store.sight(partition)).findings
+    WORKER.run(store.close())
+    assert finding.kind is FindingKind.CORRUPT
+    assert f"{first.name}: a manifest of {size} bytes" in finding.message
 
 
 def test_an_index_larger_than_its_segment_can_have_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -266,9 +266,10 @@ def is_vote_settled(source: RaftCore, target: RaftCore, epoch: int) -> bool:
         return epoch < source.epoch
     role = source._replica.role
     is_over = source.epoch > epoch or not isinstance(role, Candidate)
-    if epoch > target.epoch or (target.status.leader_and_epoch.leader_id is None and target.status.voted_id is None):
+    status = target.status
+    if epoch > target.epoch or (status.leader_and_epoch.leader_id is None and status.voted_id is None):
         return False
-    return is_over or (target.status.voted_id == source._replica.key.id and target._replica.key.id in role.poll.granted)
+    return is_over or (status.voted_id == source._replica.key.id and target._replica.key.id in role.poll.granted)
 
 
 def check_committed_is_safe(world: World) -> None:

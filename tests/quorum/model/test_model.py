@@ -44,11 +44,6 @@ def test_Q14_every_state_of_one_epoch_is_safe(capsys: pytest.CaptureFixture[str]
     "bounds",
     [
         pytest.param(
-            Bounds(epochs=3, entries=3, crashes=1, losses=0, appends=0),
-            id="3-epochs-3-entries-crash",
-            marks=pytest.mark.exhaustive,
-        ),
-        pytest.param(
             Bounds(epochs=1, entries=1, crashes=0, losses=1, appends=0, delays_answers=True), id="late-answers"
         ),
         pytest.param(Bounds(epochs=1, entries=2, crashes=1, losses=1, keeps_page_cache=True), id="page-cache"),
@@ -133,8 +128,14 @@ def test_Q14_deeper_planted_bug_is_found(name: str) -> None:
     assert found.violation is not None, found
 
 
-@pytest.mark.exhaustive
-@pytest.mark.timeout(900)
-def test_Q14_every_state_with_a_crash_a_loss_and_reordering_is_safe(capsys: pytest.CaptureFixture[str]) -> None:
-    """Apart from the other long search, so that they are given to two processes."""
-    test_Q14_every_state_is_safe(Bounds(epochs=2, entries=2, crashes=1, losses=1, appends=1), capsys)
+@pytest.mark.widest
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        pytest.param(Bounds(epochs=3, entries=3, crashes=1, losses=0, appends=0), id="3-epochs-3-entries-crash"),
+        pytest.param(Bounds(epochs=2, entries=2, crashes=1, losses=1, appends=1), id="crash-loss-reordering"),
+    ],
+)
+def test_Q14_every_state_of_the_widest_bounds_is_safe(bounds: Bounds, capsys: pytest.CaptureFixture[str]) -> None:
+    test_Q14_every_state_is_safe(bounds, capsys)
