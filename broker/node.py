@@ -248,7 +248,7 @@ class _Composition:
         )
         stack.push_async_callback(groups.close)
         await groups.start()
-        transactions = await self._make_transactions(groups, client)
+        transactions = self._make_transactions(groups, client)
         warmer = self._make_warmer(tier)
         servers = await self._listen(logs, tier, warmer, requests)
         reload = ListenerReload(config, servers)
@@ -362,7 +362,7 @@ class _Composition:
 
     # Transactions.
 
-    async def _make_transactions(self, groups: GroupCoordinator, client: KafkaClient) -> Transactions:
+    def _make_transactions(self, groups: GroupCoordinator, client: KafkaClient) -> Transactions:
         config, environment = self._config, self._environment
         self._markers = TransactionMarkerHandler(self._hosted, groups, environment.now_ms)
         transactions = self._transactions = Transactions(
@@ -374,7 +374,6 @@ class _Composition:
             environment.now_ms,
         )
         self._stack.push_async_callback(transactions.close)
-        await transactions.start()
         return transactions
 
     # Requests.

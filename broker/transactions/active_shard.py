@@ -11,6 +11,9 @@
 It performs what the machine of a transactional id decides: records go to the writer, markers to the sender, answers to
 the futures that are the tokens. The leader epoch is the coordinator epoch that markers carry.
 
+A request that finds a transaction on its way to its end waits up to `PARK_S` for that end: clients repeat it only after
+a back-off, which would take longer than the markers.
+
 | a record | then |
 |---|---|
 | is committed | the machine takes it in |
@@ -59,6 +62,9 @@ from .core.transaction import Transaction
 from .markers import MarkerSender
 from .settings import TransactionSettings
 
+PARK_S: Final = 0.1
+PARKED_MAX: Final = 10_000
+"""The number of requests that wait for an end; what exceeds it is answered CONCURRENT_TRANSACTIONS at once."""
 RETRY_MIN_S: Final = 0.1
 RETRY_MAX_S: Final = 10.0
 
@@ -94,6 +100,8 @@ class ActiveShard:
             partition, self._coordinator_epoch, services.now_ms, _ignore
         )
         self._parked: set[asyncio.Future[Reply]] = set()
+        self._ends: dict[str, asyncio.Future[None]] = {}
+        """The ends that requests wait for, by transactional id."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._end: KafkaError | None = None
         self._spawn(self._load())
@@ -104,6 +112,12 @@ class ActiveShard:
         """Step a transactional id with an event, and return the answer once it is durable. Raise KafkaError with the
         code that a client gets.
         """
+        reply = await self._ask(transactional_id, event_of)
+        if reply.error is ErrorCode.concurrent_transactions and await self._has_ended(transactional_id):
+            reply = await self._ask(transactional_id, event_of)
+        return reply
+
+    async def _ask(self, transactional_id: str, event_of: Callable[[Token], Event]) -> Reply:
         answered: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._parked.add(answered)
         try:
@@ -115,6 +129,32 @@ class ActiveShard:
             raise KafkaError(ErrorCode.coordinator_not_available, message) from None
         finally:
             self._parked.discard(answered)
+
+    async def _has_ended(self, transactional_id: str) -> bool:
+        """Wait for the end of what the transactional id has under way; return whether it came in time."""
+        if len(self._ends) >= PARKED_MAX:
+            return False
+        ends = self._ends.setdefault(transactional_id, asyncio.get_running_loop().create_future())
+        if self._is_settled(transactional_id):
+            self._report_end(transactional_id)
+        try:
+            async with asyncio.timeout(PARK_S):
+                await asyncio.shield(ends)
+        except TimeoutError:
+            return False
+        return True
+
+    def _is_settled(self, transactional_id: str) -> bool:
+        transaction = self.shard.transactions.get(transactional_id)
+        if transaction is None:
+            return True
+        value = transaction.value
+        return not transaction.is_under_way and (value is None or value.state not in PREPARED)
+
+    def _report_end(self, transactional_id: str) -> None:
+        ends = self._ends.pop(transactional_id, None)
+        if ends is not None:
+            ends.set_result(None)
 
     # Upkeep.
 
@@ -136,6 +176,8 @@ class ActiveShard:
         self._end = reason
         for answered in [each for each in self._parked if not each.done()]:
             answered.set_exception(reason)
+        for transactional_id in list(self._ends):
+            self._report_end(transactional_id)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -184,6 +226,8 @@ class ActiveShard:
         else:
             transactions[transactional_id] = transaction
         self._perform(transactional_id, effects)
+        if transactional_id in self._ends and self._is_settled(transactional_id):
+            self._report_end(transactional_id)
 
     def _perform(self, transactional_id: str, effects: Iterable[Effect]) -> None:
         for effect in effects:

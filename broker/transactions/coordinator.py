@@ -56,9 +56,9 @@ class TransactionCoordinator:
         self._closing: set[asyncio.Task[None]] = set()
         self._upkeep: list[asyncio.Task[None]] = []
 
-    async def start(self) -> None:
+    def _begin_upkeep(self) -> None:
         settings = self.settings
-        self._upkeep = [
+        self._upkeep = self._upkeep or [
             asyncio.create_task(self._each(settings.abort_interval_ms, ActiveShard.abort_timed_out), name="abort"),
             asyncio.create_task(self._each(settings.expire_interval_ms, ActiveShard.expire), name="expire"),
         ]
@@ -82,6 +82,8 @@ class TransactionCoordinator:
             # Always rebuilt from the log: what this process held was of another epoch, and may not be committed.
             self._close(number)
             self._shards[number] = ActiveShard(partition, self._services)
+            # Only now: most brokers of a cluster without transactions never lead such a partition.
+            self._begin_upkeep()
 
     def resigned(self, partition: TopicPartition) -> None:
         """This broker no longer leads it."""

@@ -29,7 +29,7 @@ class Brokers:
 
 
 class Transactions:
-    """The parts, which start and stop together."""
+    """The parts, which stop together."""
 
     def __init__(
         self,
@@ -58,9 +58,6 @@ class Transactions:
             ),
         )
         self.verifier = TransactionVerifier(view, brokers.node_id, self.coordinator, brokers.client, brokers.address_of)
-
-    async def start(self) -> None:
-        await self.coordinator.start()
 
     async def close(self) -> None:
         await self.verifier.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import confluent_kafka
 import pytest
 
@@ -37,9 +39,9 @@ def test_librdkafka_commits_and_aborts(servers: str) -> None:
     assert len(read(servers, topic, committed=False)) == 60
 
 
-async def test_aiokafka_commits_and_aborts(servers: str) -> None:
+def test_aiokafka_commits_and_aborts(servers: str) -> None:
     topic = made(servers, "tx-aiokafka")
-    await produce_with_aiokafka(servers, topic, "aiokafka", commits=(True, False, False, True))
+    asyncio.run(produce_with_aiokafka(servers, topic, "aiokafka", commits=(True, False, False, True)))
     until_read(servers, topic, [b"commit"] * 20)
 
 

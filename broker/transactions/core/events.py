@@ -1,4 +1,4 @@
-"""What happens to one transactional id, and what its state machine wants done.
+"""What happens to one transactional id, and what its state machine has the shell do.
 
 A `Token` is whatever the shell needs to find the waiting request again; the core only hands it back.
 """

@@ -179,7 +179,7 @@ class Transaction:
         if value is None:
             return [Reply(token, ErrorCode.invalid_producer_id_mapping)]
         answer = judge_end(value, event)
-        # A zombie is told that it is one even while a record is under way; whatever else may change with the record.
+        # A zombie is fenced even while a record is under way; everything else may change with the record.
         is_fenced = answer in (ErrorCode.producer_fenced, ErrorCode.invalid_producer_id_mapping)
         if self._under_way is not None and not is_fenced:
             return [Reply(token, ErrorCode.concurrent_transactions)]

@@ -1,0 +1,157 @@
+"""Batches that wait for a coordinator's word: one question for many, and none overtakes another."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tierfetch.broker.transactions.core.events import Producer
+from tierfetch.broker.transactions.verifier import ONGOING, Question, TransactionVerifier
+from tierfetch.log.core import ProducerStateManager
+from tierfetch.protocol import ErrorCode, KafkaError, TopicPartition
+from tierfetch.protocol.messages.transactions import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+from tierfetch.protocol.net import Address
+from tierfetch.tests.broker.waiting import until
+from tierfetch.tests.log.test_producers import transactional
+
+PRODUCER = Producer(7, 0)
+QUESTION = Question("tx", PRODUCER, adds=False)
+ADDING = Question("tx", PRODUCER, adds=True)
+
+
+class OtherBroker:
+    """The coordinator's broker, in the place of a client that reaches it: it answers when it is let."""
+
+    def __init__(self) -> None:
+        self.asked: list[AddPartitionsToTxnRequest] = []
+        self.may_answer = asyncio.Event()
+        self.codes: list[ErrorCode] = []
+        """Of the first answers; then NONE."""
+
+    async def send(
+        self, _: Address, request: AddPartitionsToTxnRequest, *, timeout_s: float
+    ) -> AddPartitionsToTxnResponse:
+        self.asked.append(request)
+        await self.may_answer.wait()
+        (transaction,) = request.transactions
+        code = self.codes.pop(0) if self.codes else ErrorCode.none
+        topics = [
+            AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=tuple(
+                    AddPartitionsToTxnPartitionResult(partition_index=number, partition_error_code=code)
+                    for number in topic.partitions
+                ),
+            )
+            for topic in transaction.topics
+        ]
+        return AddPartitionsToTxnResponse(
+            results_by_transaction=(
+                AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=tuple(topics)),
+            )
+        )
+
+
+def verifier(other: OtherBroker) -> TransactionVerifier:
+    coordinator: Any = SimpleNamespace(
+        find_now=lambda _: SimpleNamespace(id=2),
+        settings=SimpleNamespace(is_verified=True, request_timeout_ms=1000),
+    )
+    client: Any = other
+    view: Any = SimpleNamespace(image=None)
+    return TransactionVerifier(view, 1, coordinator, client, lambda _, __: Address("other", 9092))
+
+
+def partition(number: int = 0) -> Any:
+    state = SimpleNamespace(producers=ProducerStateManager())
+    name = SimpleNamespace(topic_partition=TopicPartition("t", number))
+    return SimpleNamespace(partition=name, log=SimpleNamespace(state=state))
+
+
+async def test_a_batch_of_an_open_transaction_does_not_overtake_one_that_waits() -> None:
+    other = OtherBroker()
+    verify, hosted, order = verifier(other), partition(), list[str]()
+
+    async def batch(name: str) -> None:
+        await verify.verify(hosted, QUESTION, knows_abortable=True)
+        order.append(name)
+
+    first = asyncio.create_task(batch("first"))
+    await until(lambda: len(other.asked) == 1)
+    hosted.log.state.producers.apply(transactional())  # an earlier batch opens the transaction meanwhile
+    second = asyncio.create_task(batch("second"))
+    await asyncio.sleep(0)
+    assert not second.done()
+    other.may_answer.set()
+    await asyncio.gather(first, second)
+    assert order == ["first", "second"]
+    assert len(other.asked) == 1
+    assert await verify.verify(hosted, QUESTION, knows_abortable=True) is ONGOING
+    await verify.close()
+
+
+async def test_partitions_that_wait_share_the_next_question() -> None:
+    other = OtherBroker()
+    verify = verifier(other)
+    tasks = [asyncio.create_task(verify.verify(partition(0), QUESTION, knows_abortable=True))]
+    await until(lambda: len(other.asked) == 1)
+    rest = [verify.verify(partition(number), QUESTION, knows_abortable=True) for number in range(1, 9)]
+    tasks += [asyncio.create_task(each) for each in rest]
+    await asyncio.sleep(0)
+    other.may_answer.set()
+    await asyncio.gather(*tasks)
+    asked = [request.transactions[0].topics[0].partitions for request in other.asked]
+    assert asked == [(0,), tuple(range(1, 9))]
+
+
+async def test_one_that_gives_up_does_not_take_the_others_with_it() -> None:
+    other = OtherBroker()
+    verify, hosted = verifier(other), partition()
+    tasks = [asyncio.create_task(verify.verify(hosted, QUESTION, knows_abortable=True)) for _ in range(2)]
+    await until(lambda: len(other.asked) == 1)
+    tasks[0].cancel()
+    other.may_answer.set()
+    assert await tasks[1] is hosted.log.state.producers.guard(PRODUCER.producer_id)
+
+
+@pytest.mark.virtual_time
+async def test_an_addition_waits_for_the_markers_of_the_transaction_before() -> None:
+    other = OtherBroker()
+    other.may_answer.set()
+    other.codes = [ErrorCode.concurrent_transactions] * 3
+    assert await verifier(other).verify(partition(), ADDING, knows_abortable=True) is not None
+    assert len(other.asked) == 4
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("answer", "question", "knows_abortable", "code"),
+    [
+        (ErrorCode.coordinator_load_in_progress, QUESTION, True, ErrorCode.not_enough_replicas),
+        (ErrorCode.not_coordinator, ADDING, True, ErrorCode.not_enough_replicas),
+        (ErrorCode.concurrent_transactions, QUESTION, True, ErrorCode.not_enough_replicas),
+        (ErrorCode.concurrent_transactions, ADDING, True, ErrorCode.concurrent_transactions),
+        (ErrorCode.producer_fenced, QUESTION, True, ErrorCode.invalid_producer_epoch),
+        (ErrorCode.transaction_abortable, QUESTION, True, ErrorCode.transaction_abortable),
+        (ErrorCode.transaction_abortable, QUESTION, False, ErrorCode.invalid_txn_state),
+        (ErrorCode.invalid_producer_id_mapping, QUESTION, True, ErrorCode.invalid_producer_id_mapping),
+    ],
+)
+async def test_what_a_producer_is_answered(
+    answer: ErrorCode, question: Question, knows_abortable: bool, code: ErrorCode
+) -> None:
+    other = OtherBroker()
+    other.may_answer.set()
+    other.codes = [answer] * 10
+    with pytest.raises(KafkaError) as caught:
+        await verifier(other).verify(partition(), question, knows_abortable=knows_abortable)
+    assert caught.value.code is code
