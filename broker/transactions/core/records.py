@@ -42,7 +42,7 @@ class TransactionRecord:
         """Key and value as bytes."""
         if self.value is None:
             return encode_key(self.transactional_id), None
-        # What the old format cannot hold would be lost with the coordinator: an end could not be distinguished from its retry.
+        # What the old format cannot hold would be lost with the coordinator: a retry could not be recognized.
         version = FLEXIBLE_SINCE if self.value.bumps_epochs else self.version
         return encode_key(self.transactional_id), encode_value(self.value, version)
 
