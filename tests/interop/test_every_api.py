@@ -34,12 +34,13 @@ VOLATILE = frozenset(
             "port",
             "id_",
             "incarnation_id",
+            "last_timestamp",
             "leader_epoch",
         ),
         *("leader", "log_dir", "member_id", "producer_id", "producer_id_start", "replica_directory_id", "topic_id"),
         *("high_watermark", "log_end_offset", "partition_size", "records", "response_data", "total_bytes"),
         *("last_caught_up_timestamp", "last_fetch_timestamp", "log_append_time_ms", "timestamp", "usable_bytes"),
-        *("error_message", "throttle_time", "throttle_time_ms", "documentation"),
+        *("error_message", "throttle_time", "throttle_time_ms", "documentation", "transaction_start_time"),
         *("api_keys", "supported_features", "finalized_features", "finalized_features_epoch"),  # judged by themselves
     }
 )
@@ -154,7 +155,9 @@ def test_A4_every_api_is_answered_as_by_apache_kafka(theirs: KafkaCluster, ours:
     for listener in LISTENERS:
         (their_ranges, their_answers), (our_ranges, our_answers) = kafka[listener], tierfetch[listener]
         ranges = {api: (their_ranges[api], our_ranges[api]) for api in our_ranges}
-        wanted = {ApiKey.PRODUCE: ((0, 13), (3, 13))} if listener == "broker" else {}
+        # Theirs says 0 to 2 of Produce for an old librdkafka and serves none; ListTransactions 2 brings a pattern.
+        different = {ApiKey.PRODUCE: ((0, 13), (3, 13)), ApiKey.LIST_TRANSACTIONS: ((0, 2), (0, 1))}
+        wanted = different if listener == "broker" else {}
         assert {api: pair for api, pair in ranges.items() if pair[0] != pair[1]} == wanted
         assert set(our_answers) <= set(their_answers)
         for asked, answers in our_answers.items():
