@@ -29,6 +29,8 @@ from tierfetch.tests.broker.hosting import batch
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.waiting import until
 from tierfetch.tests.fakes.cluster_rules import assign_directory
+from tierfetch.tests.sim.planted.hardware_bugs import FAILED_LOGS, SHORTER_LOG
+from tierfetch.tests.sim.planted.registry import shown_by
 
 DIRECTORY = UUID(int=1 << 100)
 SEGMENT = "00000000000000000000.log"
@@ -311,6 +313,14 @@ async def test_D3_a_log_that_comes_back_shorter_is_not_electable(
     assert [each.leader for each in seen if each.leader != 1] == []
     monkeypatch.setattr(nodes[2].fetchers, "add", fetching)
     pages.heal()
+
+
+async def test_D3_a_shorter_log_that_keeps_its_place_in_the_isr_is_noticed(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(OsFile, "sync", OsFile.sync)  # so that it is as before afterwards
+    with shown_by(FAILED_LOGS)[SHORTER_LOG](), pytest.raises(AssertionError):
+        await test_D3_a_log_that_comes_back_shorter_is_not_electable(nodes, monkeypatch, caplog)
 
 
 async def test_D3_the_last_in_sync_replica_that_comes_back_shorter_is_left_to_the_operator(

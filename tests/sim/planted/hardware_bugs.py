@@ -12,6 +12,9 @@ from tierfetch.log.replica import recovery
 from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
+FAILED_LOGS = "tests/broker/test_failed_logs.py"
+SHORTER_LOG = "a log that comes back shorter keeps its place in the ISR"
+
 
 @planted(
     "a second fsync is believed where the first has failed",
@@ -40,9 +43,10 @@ def second_fsync_believed_by_the_quorum() -> Iterator[None]:
 
 
 @planted(
-    "a log that comes back shorter keeps its place in the ISR",
+    SHORTER_LOG,
     file="broker/replicas/replica_directories.py",
     scenario="cluster",
+    shown_by=FAILED_LOGS,
     faults=(FaultKind.LOST_PAGES,),
     replication_factor=(3,),
 )

@@ -56,7 +56,7 @@ MODULES = (
 )
 OPTIONS = {"cluster": ClusterOptions, "quorum": QuorumOptions}
 
-SHOWN_BY_A_TEST = "Found by a model checker, a model of the controller or a transcript, not by the seeds tried so far:"
+SHOWN_BY_A_TEST = "Found by a model checker, a model, a transcript or a test of brokers, not by the seeds tried so far:"
 NOT_FOUND = "Planted, and not found in the seeds that were tried so far:"
 
 _HEAD = """# Planted bugs
