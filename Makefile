@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 UV     := $(shell command -v uv 2>/dev/null)
 DEMO_ARGS ?=
+MUTANTS_ARGS ?= --jobs 2
 # What CI runs of the processes on secured clusters; all of them: make test-secure SECURE=tests/process
 SECURE ?= $(patsubst %,tests/process/test_%.py,clients client_refusals groups combined quorum tier durability follower_fetch replacement thin_leaders record_commands data_commands)
 # Two more than there are cores: tests of processes mostly wait.
@@ -20,7 +21,7 @@ FUZZ_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers docs wheel test-faults test-commands test-secure test-abuse fuzz fuzz-parsers install-fuzz test-interop test-spark install-spark simulate test-planted test-exhaustive test-widest search-planted bench release clean
+.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers docs wheel test-faults test-commands test-secure test-abuse fuzz fuzz-parsers install-fuzz test-interop test-spark install-spark simulate test-planted test-exhaustive test-widest search-planted mutants bench release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -113,6 +114,9 @@ test-widest: install ## The two widest of these searches, a core each (about 8 m
 
 search-planted: install ## Look for the seed that finds each planted bug, known ones first; writes docs/planted-bugs.md
 	$(BIN)/python -m tierfetch.tests.sim.planted.search --again --jobs 2
+
+mutants: install ## What of all that could be wrong would be noticed: a sample, resumable (hours; MUTANTS_ARGS, --help lists them)
+	$(BIN)/python -m tierfetch.tests.sim.mutants $(MUTANTS_ARGS)
 
 check: lint types layers docs wheel ## ruff, mypy --strict, lint-imports, the docs, the wheel smoke-tested outside the checkout
 

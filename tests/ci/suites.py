@@ -17,6 +17,10 @@ FRESH_SEEDS: Final = 100
 but not one of the change that is tested: these report."""
 FRESH_LIMIT_S: Final = 240
 
+MUTANTS_ARGS: Final = "--minutes 10 --jobs 2 --seeds 20 --seeds-each 8 --tests-s 20"
+MUTANTS_LIMIT_S: Final = 15 * 60
+"""A sample of mutants by a seed of its own: so many as begin within ten minutes, what reaches them recorded first."""
+
 
 @dataclass(frozen=True)
 class Suite:
@@ -68,6 +72,13 @@ def suites(rng: Random) -> tuple[Suite, ...]:
             SIM_SEEDS=FRESH_SEEDS,
             SIM_SECONDS=FRESH_LIMIT_S,
             SIM_START=rng.randrange(10**9),
+            decides=False,
+        ),
+        Suite(
+            "mutants",
+            ("make", "--no-print-directory", "mutants", f"MUTANTS_ARGS={MUTANTS_ARGS} --seed {rng.randrange(10**9)}"),
+            MUTANTS_LIMIT_S,
+            runs_tests=False,
             decides=False,
         ),
     )

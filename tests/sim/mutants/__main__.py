@@ -1,0 +1,236 @@
+"""`python -m tierfetch.tests.sim.mutants`: how much of what could go wrong in the product would be noticed.
+
+Draws a sample of all mutants by a seed, runs each against the seeds of the simulator and the unit tests that reach it,
+and prints what convicted them, with the survivors. Results are kept in `.mutants/results.jsonl`: what was judged before
+is not judged again, unless its function has changed, or it survived and `--again` is given. No source is changed.
+
+    --sample 400 --seed 1     the figures of the first 400 mutants that seed 1 draws; a larger sample begins with them
+    --minutes 10              begin no mutant after this time
+    --list                    the survivors and the figures of the sample, from what is known
+    --only log/replica        those below this path alone
+    --mutant ID               this one, with what each side said
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from ast import parse
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from .coverage import TEST_FOLDERS, Part, Reach, recorded_part, seeds_part, sources_of, tests_part
+from .equivalent import FILE, marked, parse_marks
+from .figures import Share, by_operator, figures_of, survivor_lines, survivors
+from .generate import Mutant, diff_of, fields_with_defaults, mutants_of, statement_lines
+from .judging import Court, Effort, Verdict, lane, preload
+from .programs import ROOT
+
+
+def arguments(texts: Sequence[str]) -> Namespace:
+    parser = ArgumentParser("python -m tierfetch.tests.sim.mutants", description=__doc__)
+    parser.formatter_class = RawDescriptionHelpFormatter
+    parser.add_argument("--sample", type=int, default=400, help="how many mutants are drawn (400)")
+    parser.add_argument("--seed", type=int, default=1, help="what they are drawn by (1)")
+    parser.add_argument("--seeds", type=int, default=60, help="the simulator's seeds, from 1 on (60)")
+    parser.add_argument("--seeds-each", type=int, default=20, help="no more of them for one mutant (20)")
+    parser.add_argument("--tests-s", type=float, default=90.0, help="CPU seconds of unit tests for one mutant (90)")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time (1)")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin none after this time")
+    parser.add_argument("--only", default="", help="only mutants in files below this path")
+    parser.add_argument("--mutant", help="this mutant alone, by its id")
+    parser.add_argument("--again", action="store_true", help="judge again what survived")
+    parser.add_argument("--list", action="store_true", help="judge nothing, print what is known")
+    parser.add_argument("--directory", type=Path, default=ROOT / ".mutants", help="what is recorded, and the results")
+    return parser.parse_args(texts)
+
+
+def drawn(mutants: Sequence[Mutant], sample: int, seed: int) -> list[Mutant]:
+    """Return a sample: each mutant has a rank by the seed and its own id, so that others that come or go move none."""
+    return sorted(mutants, key=lambda mutant: Random(f"{seed} {mutant.id}").random())[:sample]
+
+
+def known(results: Path) -> dict[tuple[str, str], Verdict]:
+    """Return the verdicts of the file by id and digest: of those on one mutant the last."""
+    lines = results.read_text().splitlines() if results.exists() else []
+    return {(each.id, each.digest): each for each in map(Verdict.from_json, filter(None, lines))}
+
+
+class Command:
+    """One run of the command."""
+
+    def __init__(self, options: Namespace, console: Console) -> None:
+        self._options, self._console = options, console
+        self._deadline_s = time.monotonic() + options.minutes * 60
+        self._sources = sources_of()
+        self._defaults = fields_with_defaults({file: parse(source) for file, source in self._sources.items()})
+        every = [each for file, source in self._sources.items() for each in mutants_of(file, source, self._defaults)]
+        self._mutants = {mutant.id: mutant for mutant in every}
+        self._marked, stale = marked(parse_marks(FILE.read_text()), every)
+        for mark in stale:
+            console.print(f"its function has changed, look at it again: {mark.id}", style="yellow", markup=False)
+        self._results = options.directory / "results.jsonl"
+        self._lanes: list[int] = []
+
+    def run(self) -> None:
+        sample = self._sample()
+        seeds: list[Reach] = []
+        if not self._options.list:
+            preload()
+            seeds, tests = self._recorded()
+            effort = Effort(self._options.seeds_each, self._options.tests_s)
+            self._judge(sample, Court(self._sources, self._defaults, seeds, tests, effort))
+        self._print(sample, seeds)
+
+    def _sample(self) -> list[Mutant]:
+        if self._options.mutant:
+            return [self._mutants[self._options.mutant]]
+        chosen = [each for each in self._mutants.values() if each.file.startswith(self._options.only)]
+        self._console.print(f"{len(chosen):,} mutants; a sample of {self._options.sample} by seed {self._options.seed}")
+        return drawn(chosen, self._options.sample, self._options.seed)
+
+    def _recorded(self) -> tuple[list[Reach], list[Reach]]:
+        """Return what the seeds and the tests reach."""
+        began_s = time.monotonic()
+        directory: Path = self._options.directory
+        directory.mkdir(exist_ok=True)
+        parts = [seeds_part(range(1, self._options.seeds + 1)), *map(tests_part, TEST_FOLDERS)]
+        missing = [part for part in parts if not part.file(directory).exists()]
+        for shares in [missing[number :: self._options.jobs] for number in range(self._options.jobs)]:
+            self._fork(partial(_record_parts, shares, directory))
+        self._follow("recording", len(missing), lambda: sum(part.file(directory).exists() for part in missing))
+        seeds, *tests = [recorded_part(part, directory) for part in parts]
+        every = [each for part in tests for each in part]
+        took_s = time.monotonic() - began_s
+        self._console.print(f"{len(seeds)} seeds and {len(every):,} tests; recorded in {took_s:.0f} s")
+        return seeds, every
+
+    def _judge(self, sample: Sequence[Mutant], court: Court) -> None:
+        """Judge what is not known yet, in processes that append to the file of results."""
+        before = known(self._results)
+        left = [each for each in sample if self._is_wanted(each, before.get((each.id, each.digest)))]
+        lines = _line_count(self._results)
+        for number in range(self._options.jobs):
+            self._fork(partial(lane, court, left[number :: self._options.jobs], self._results, self._deadline_s))
+        self._follow("mutants", len(left), lambda: _line_count(self._results) - lines)
+
+    def _is_wanted(self, mutant: Mutant, verdict: Verdict | None) -> bool:
+        if mutant.id in self._marked:
+            return False
+        is_survivor = verdict is not None and verdict.is_reached and not verdict.is_convicted
+        return verdict is None or (self._options.again and is_survivor) or self._options.mutant is not None
+
+    def _fork(self, program: Callable[[], None]) -> None:
+        """Run a program in a process beside this one."""
+        if pid := os.fork():
+            self._lanes.append(pid)
+            return
+        status = 1
+        try:
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what it has forked is ended, too
+            program()
+            status = 0
+        except (KeyboardInterrupt, SystemExit):
+            pass
+        except BaseException as error:  # noqa: BLE001 - nothing may run on as a second parent
+            sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        finally:
+            os._exit(status)
+
+    def _follow(self, name: str, total: int, done: Callable[[], int]) -> None:
+        """Show how far the processes are, until they have ended. Raise RuntimeError if one failed."""
+        failed = 0
+        try:
+            with _progress(self._console) as progress:
+                task = progress.add_task(name, total=total)
+                while self._lanes:
+                    time.sleep(0.2)
+                    for pid in list(self._lanes):
+                        ended, status = os.waitpid(pid, os.WNOHANG)
+                        if ended:
+                            self._lanes.remove(pid)
+                            failed += status != 0
+                    progress.update(task, completed=done())
+                    _refresh(progress)
+        finally:
+            for pid in self._lanes:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+                os.waitpid(pid, 0)
+        if failed:
+            raise RuntimeError(f"{name}: {failed} processes failed; they have said above why")
+
+    def _print(self, sample: Sequence[Mutant], seeds: Sequence[Reach]) -> None:
+        results = known(self._results)
+        verdicts = [found for each in sample if (found := results.get((each.id, each.digest))) is not None]
+        for verdict in survivors(verdicts, self._marked):
+            mutant = self._mutants[verdict.id]
+            diff = diff_of(self._sources[mutant.file], mutant, self._defaults)
+            self._console.print("\n".join(survivor_lines(verdict, mutant, diff)), markup=False, highlight=False)
+        if self._options.mutant and verdicts:
+            self._console.print(verdicts[0].to_json(), markup=False)
+        table = Table(title=f"{len(verdicts)} of a sample of {len(sample)} mutants", show_header=False)
+        for row in figures_of(verdicts, self._marked).rows():
+            table.add_row(*row)
+        if seeds:
+            table.add_row(f"functions that {len(seeds)} seeds reach", str(reached_functions(self._sources, seeds)))
+        self._console.print(table)
+        by_kind = Table("operator", "convicted, of those reached", title="by operator")
+        for name, share in by_operator([each for each in verdicts if each.id not in self._marked], self._mutants):
+            by_kind.add_row(name, str(share))
+        self._console.print(by_kind)
+
+
+def _record_parts(parts: Sequence[Part], directory: Path) -> None:
+    for part in parts:
+        recorded_part(part, directory)
+
+
+def reached_functions(sources: dict[str, str], seeds: Iterable[Reach]) -> Share:
+    """Return how many functions of the product the seeds enter, of all."""
+    reached: dict[str, int] = {}
+    for reach in seeds:
+        for file, bits in reach.lines.items():
+            reached[file] = reached.get(file, 0) | bits
+    functions = [
+        (file, lines) for file, source in sources.items() for lines in statement_lines(source).values() if lines
+    ]
+    return Share(
+        sum(any(reached.get(file, 0) >> line & 1 for line in lines) for file, lines in functions), len(functions)
+    )
+
+
+def _line_count(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def _progress(console: Console) -> Progress:
+    """Return a bar without a thread: this process forks."""
+    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, auto_refresh=False)
+
+
+def _refresh(progress: Progress) -> None:
+    if progress.console.is_terminal:
+        progress.refresh()
+
+
+def main(texts: Sequence[str]) -> int:
+    with suppress(KeyboardInterrupt):
+        Command(arguments(texts), Console()).run()
+        return 0
+    return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
