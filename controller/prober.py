@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
@@ -35,6 +36,8 @@ AT_ONCE_MAX: Final = 8
 """Brokers that are looked at together to learn who can be reached."""
 _NO_WAY: Final = frozenset({errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 _QUESTION: Final = ApiVersionsRequest(client_software_name="tierfetch", client_software_version="prober")
+
+_log = logging.getLogger(__name__)
 
 Report = Callable[[BrokerRegistration, Sight], Awaitable[Verdict]]
 
@@ -90,7 +93,9 @@ class Prober:
 
     async def _reach(self, broker: BrokerRegistration, reachability: Reachability) -> None:
         sight = await self.look(broker)
-        reachability.note(broker, sight, asyncio.get_running_loop().time())
+        news = reachability.note(broker, sight, asyncio.get_running_loop().time())
+        if news is not None:
+            _log.info("broker %d: %s", broker.broker_id, news.value)
 
     async def _ask(self, end_point: BrokerEndpoint, address: AddressKey) -> UUID | None:
         """Return the incarnation that answers; None where the answer names none."""

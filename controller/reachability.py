@@ -42,6 +42,9 @@ AGAIN_S_MIN: Final = 0.5
 AGAIN_S_MAX: Final = 30.0
 """The pause before a broker that was not reached is tried again, in s: a controller may never reach one."""
 
+REPORTED_PAUSE_S: Final = 4.0
+"""One of the pauses: by then a broker that has just registered serves, so that it is reported as not reached."""
+
 AddressKey = tuple[str, int]
 """A numeric host, as a name was resolved, and a port."""
 
@@ -55,6 +58,13 @@ class Attempt(Enum):
     """This machine has no route or no address of that family."""
     SILENT = auto()
     """A timeout, or any other error."""
+
+
+class News(Enum):
+    """What became known of a registration."""
+
+    REACHED = "its listeners are reached: it is fenced at once if its process dies"
+    MISSED = "none of its listeners takes a connect of this controller: it is fenced when its session ends if it dies"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +116,8 @@ class Reachability:
         missed = self._missed.get(broker.broker_id)
         return missed.due_at_s if missed is not None and missed.epoch == broker.epoch else 0.0
 
-    def note(self, broker: BrokerRegistration, sight: Sight, now_s: float) -> None:
-        """Take up a look at a broker that serves."""
+    def note(self, broker: BrokerRegistration, sight: Sight, now_s: float) -> News | None:
+        """Take up a look at a broker that serves. Return what an operator should know of it; None if it is not new."""
         own = {
             address
             for address, attempt in sight.attempts.items()
@@ -117,10 +127,11 @@ class Reachability:
         before = self._missed.pop(broker.broker_id, None)
         if own:
             self._reached[broker.broker_id] = broker.epoch, frozenset(own) | self._addresses(broker)
-            return
+            return News.REACHED
         is_again = before is not None and before.epoch == broker.epoch
         pause_s = min(AGAIN_S_MAX, 2 * before.pause_s) if before is not None and is_again else AGAIN_S_MIN
         self._missed[broker.broker_id] = _Missed(broker.epoch, pause_s, now_s + pause_s)
+        return News.MISSED if pause_s == REPORTED_PAUSE_S else None
 
     def is_alive(self, broker_id: int) -> None:
         """Take up that a broker whose addresses refused is alive: they refuse this controller alone."""

@@ -39,7 +39,7 @@ from itertools import takewhile
 
 from ..log.core import CorruptFileError, EpochEntry, LeaderEpochCache, ProducerStateManager, decode_leader_epochs
 from ..log.keeper import AdoptedState
-from ..log.segment import end_transaction_marker
+from ..log.segment import decoded_producers, end_transaction_marker
 from ..protocol import CorruptRecordError, RetriableError, TopicIdPartition
 from ..remote import (
     IndexType,
@@ -226,7 +226,7 @@ class AuxStateBuilder:
             )
         epochs = _verified_epochs(segment, epoch_index, adoption.log_start_offset)
         epochs = LeaderEpochCache(epochs.range(adoption.log_start_offset, end_offset))
-        _verified_producers(segment, snapshot)
+        await _verified_producers(segment, snapshot)
         return _ProvenSegment(segment, end_offset, epochs, snapshot, len(epoch_index) + len(snapshot))
 
     async def _producers(
@@ -242,7 +242,7 @@ class AuxStateBuilder:
             below = [proven for proven in below if proven.segment.end_offset < found.end_offset]
             if not below:
                 return None
-            producers = _verified_producers(below[0].segment, below[0].producer_snapshot)
+            producers = await _verified_producers(below[0].segment, below[0].producer_snapshot)
         await self._replay(producers, found.segment, found.end_offset)
         return producers.snapshot()
 
@@ -387,9 +387,9 @@ def _verified_epochs(segment: RemoteLogSegmentMetadata, epoch_index: bytes, log_
     return epochs
 
 
-def _verified_producers(segment: RemoteLogSegmentMetadata, snapshot: bytes) -> ProducerStateManager:
+async def _verified_producers(segment: RemoteLogSegmentMetadata, snapshot: bytes) -> ProducerStateManager:
     try:
-        return ProducerStateManager.from_snapshot(
+        return await decoded_producers(
             snapshot, segment.end_offset + 1, name=f"producer snapshot of segment {segment.segment_id}"
         )
     except CorruptFileError as error:

@@ -61,13 +61,13 @@ from .storage import (
 )
 
 if TYPE_CHECKING:
-    from .aborts import fetch_transaction_index
+    from .aborts import fetch_transaction_index, first_open_offset
     from .audit import AuditReport, audit_ledger, audit_survey, check_lineage, confirmed_report
     from .backoff import Backoff
     from .batches import Found, ReadOn, find_batch, whole_batches
     from .contents import check_contents
     from .index_bound import check_index_size, index_size_max
-    from .index_cache import RemoteIndexCache
+    from .index_cache import RemoteIndexCache, check_slots
     from .index_proof import WrongIndexError, check_offset_entry, has_time_entry
     from .ledger_book import partition_of
     from .look import look_at_tier
@@ -125,10 +125,12 @@ __all__ = [
     "check_index_size",
     "check_lineage",
     "check_offset_entry",
+    "check_slots",
     "confirmed_report",
     "enter_segment",
     "fetch_transaction_index",
     "find_batch",
+    "first_open_offset",
     "gather_limited",
     "has_time_entry",
     "index_size_max",
@@ -168,10 +170,12 @@ if not TYPE_CHECKING:
             "check_index_size": "index_bound",
             "check_lineage": "audit",
             "check_offset_entry": "index_proof",
+            "check_slots": "index_cache",
             "confirmed_report": "audit",
             "enter_segment": "survey",
             "fetch_transaction_index": "aborts",
             "find_batch": "batches",
+            "first_open_offset": "aborts",
             "gather_limited": "survey",
             "has_time_entry": "index_proof",
             "index_size_max": "index_bound",

@@ -8,10 +8,12 @@ marker may end a transaction that wrote nothing here; but then nobody can say wh
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from ..log.core import CorruptFileError, decode_snapshot
+from ..log.core import CorruptFileError, ProducerStateEntry, decoded_slices
 from ..protocol import CorruptRecordError
+from ..protocol.net import SLICE_ELEMENTS, pace
 from ..protocol.records import CONTROL_BYTES_MAX, ControlType, control_type, skim_records
 from .core.segment import RemoteLogSegmentMetadata
 from .segment_scan import ScannedBatch, scan
@@ -37,14 +39,31 @@ async def first_open_offset(segment: RemoteLogSegmentMetadata, storage: ReadsSeg
     """Where the first of the transactions begins that are open at the segment's end; None if none is: by its producer
     snapshot, which keeps them however old they are. RemoteStorageError.
     """
-    data = await storage.fetch_index(segment, IndexType.PRODUCER_SNAPSHOT)
+    first: int | None = None
+    name = f"producer snapshot of segment {segment.segment_id}"
     try:
-        producers = decode_snapshot(data, name=f"producer snapshot of segment {segment.segment_id}")
+        async with aclosing(fetched_producers(segment, storage, name=name)) as slices:
+            async for producers in slices:
+                begins = [each.current_txn_first_offset for each in producers]
+                first = min((one for one in (first, *begins) if one is not None), default=None)
     except CorruptFileError as error:
         raise RemoteStorageCorruptError(str(error)) from error
-    return min(
-        (each.current_txn_first_offset for each in producers if each.current_txn_first_offset is not None), default=None
-    )
+    return first
+
+
+async def fetched_producers(
+    segment: RemoteLogSegmentMetadata, storage: ReadsSegments, *, name: str
+) -> AsyncGenerator[list[ProducerStateEntry], None]:
+    """Yield the entries of the segment's producer snapshot, as many at a time as the event loop's share allows.
+    CorruptFileError with `name` in front, RemoteStorageError.
+    """
+    data = await storage.fetch_index(segment, IndexType.PRODUCER_SNAPSHOT)
+    had = 0
+    for entries in decoded_slices(data, name=name):
+        if had:
+            await pace().spend(SLICE_ELEMENTS, had)
+        had += SLICE_ELEMENTS
+        yield entries
 
 
 async def has_abort_marker(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> bool:

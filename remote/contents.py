@@ -27,11 +27,10 @@ from ..log.core import (
     TimeIndex,
     TransactionIndex,
     decode_leader_epochs,
-    decode_snapshot,
 )
 from ..protocol import CorruptRecordError
 from ..protocol.records import BatchHeader
-from .aborts import fetch_transaction_index
+from .aborts import fetch_transaction_index, fetched_producers
 from .core.findings import Finding, FindingKind
 from .core.lineage import is_within_lineage
 from .core.segment import RemoteLogSegmentMetadata
@@ -109,7 +108,7 @@ def _check_batch(position: int, header: BatchHeader, epochs: LeaderEpochCache, b
 
 async def _check_indexes(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> dict[int, int]:
     """Offsets by position, as the offset index has them. CorruptFileError for what the segment's name refutes."""
-    first, last = segment.start_offset, segment.end_offset
+    first = segment.start_offset
     borders: dict[int, int] = {}
     offsets = OffsetIndex.decode(await storage.fetch_index(segment, IndexType.OFFSET), first)
     entries = iter(offsets)
@@ -120,19 +119,32 @@ async def _check_indexes(segment: RemoteLogSegmentMetadata, storage: ReadsSegmen
     async for slot, end in check_slots(len(times)):
         times.check(first=slot, end=end)
     _expect_within("time index", segment, [times.last_entry.offset])
-    aborted = list(TransactionIndex.decode(await fetch_transaction_index(segment, storage)))
-    _expect_within("transaction index", segment, [entry.last_offset for entry in aborted])
-    for entry in aborted:
-        if entry.first_offset > entry.last_offset:
-            raise CorruptFileError(f"transaction index: a marker before its transaction: {entry}")
-    for producer in decode_snapshot(await storage.fetch_index(segment, IndexType.PRODUCER_SNAPSHOT)):
-        if producer.batches and producer.batches[-1].last_offset > last:
-            raise CorruptFileError(
-                f"producer snapshot: producer {producer.producer_id} at offset {producer.batches[-1].last_offset}, "
-                f"after the segment's end {last}"
-            )
+    await _check_aborted(segment, storage)
+    await _check_producers(segment, storage)
     await _check_epochs(segment, storage)
     return borders
+
+
+async def _check_aborted(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> None:
+    index = TransactionIndex.unchecked(await fetch_transaction_index(segment, storage))
+    async for slot, end in check_slots(len(index)):
+        index.check(first=slot, end=end)
+        aborted = list(index.slots(slot, end))
+        _expect_within("transaction index", segment, [entry.last_offset for entry in aborted])
+        for entry in aborted:
+            if entry.first_offset > entry.last_offset:
+                raise CorruptFileError(f"transaction index: a marker before its transaction: {entry}")
+
+
+async def _check_producers(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> None:
+    async with aclosing(fetched_producers(segment, storage, name="producer snapshot")) as slices:
+        async for producers in slices:
+            for producer in producers:
+                if producer.batches and producer.batches[-1].last_offset > segment.end_offset:
+                    raise CorruptFileError(
+                        f"producer snapshot: producer {producer.producer_id} at offset "
+                        f"{producer.batches[-1].last_offset}, after the segment's end {segment.end_offset}"
+                    )
 
 
 async def _check_epochs(segment: RemoteLogSegmentMetadata, storage: ReadsSegments) -> None:

@@ -73,8 +73,8 @@ from .index import (
     TimestampOffset,
     TransactionIndex,
 )
-from .producer_snapshot import decode_snapshot, encode_snapshot
-from .producer_state import AppendOrigin
+from .producer_snapshot import decode_snapshot, decoded_slices, encode_snapshot
+from .producer_state import AppendOrigin, ProducerStateEntry
 from .producers import ProducerStateManager
 from .replica_copy import Restart
 from .segment_indexes import SegmentIndexes
@@ -141,6 +141,7 @@ __all__ = [
     "Paths",
     "PositiveInt",
     "PositiveLong",
+    "ProducerStateEntry",
     "ProducerStateManager",
     "PropertyKeys",
     "Restart",
@@ -160,6 +161,7 @@ __all__ = [
     "decode_offsets",
     "decode_partition_metadata",
     "decode_snapshot",
+    "decoded_slices",
     "encode_meta_properties",
     "encode_offsets",
     "encode_partition_metadata",

@@ -24,13 +24,15 @@ grown.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_EPOCH_OFFSET = -1
+
+SHOWN_MAX: Final = 16
 
 _epoch_of = attrgetter("epoch")
 _start_of = attrgetter("start_offset")
@@ -61,14 +63,23 @@ class LeaderEpochCache:
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         """`entries` are assigned one by one, so that a checkpoint with conflicting lines loads as Kafka loads it."""
-        self._entries: tuple[EpochEntry, ...] = ()
-        self._version = 0
+        kept: list[EpochEntry] = []  # a tuple of all that is kept, for each entry, would take time with its square
         for entry in entries:
-            self.assign(entry.epoch, entry.start_offset)
+            assert entry.epoch >= 0, entry
+            assert entry.start_offset >= 0, entry
+            if not _is_known(kept, entry):
+                del kept[_kept_below(kept, entry) :]
+                kept.append(entry)
+        self._entries = tuple(kept)
         self._version = 0
 
     def __repr__(self) -> str:
-        return f"LeaderEpochCache({' '.join(f'{entry.epoch}@{entry.start_offset}' for entry in self._entries)})"
+        """As errors show it: of a long history the ends."""
+        shown = [f"{entry.epoch}@{entry.start_offset}" for entry in (self._entries[:SHOWN_MAX])]
+        if (left_out := len(self._entries) - len(shown)) > 0:
+            latest = self._entries[-1]
+            shown.append(f"and {left_out} more up to {latest.epoch}@{latest.start_offset}")
+        return f"LeaderEpochCache({' '.join(shown)})"
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
@@ -99,15 +110,10 @@ class LeaderEpochCache:
         """
         assert epoch >= 0, (epoch, start_offset)
         assert start_offset >= 0, (epoch, start_offset)
-        if self._entries:
-            latest = self._entries[-1]
-            if epoch == latest.epoch and start_offset >= latest.start_offset:
-                return False
-        keep = min(
-            bisect_left(self._entries, epoch, key=_epoch_of),
-            bisect_left(self._entries, start_offset, key=_start_of),
-        )
-        self._replace((*self._entries[:keep], EpochEntry(epoch, start_offset)))
+        entry = EpochEntry(epoch, start_offset)
+        if _is_known(self._entries, entry):
+            return False
+        self._replace((*self._entries[: _kept_below(self._entries, entry)], entry))
         return True
 
     def epoch_for_offset(self, offset: int) -> int | None:
@@ -167,6 +173,19 @@ class LeaderEpochCache:
     def _replace(self, entries: tuple[EpochEntry, ...]) -> None:
         self._entries = entries
         self._version += 1
+
+
+def _is_known(entries: Sequence[EpochEntry], new: EpochEntry) -> bool:
+    """Return whether the latest entry is of the new one's epoch already, and begins no later."""
+    return bool(entries) and new.epoch == entries[-1].epoch and new.start_offset >= entries[-1].start_offset
+
+
+def _kept_below(entries: Sequence[EpochEntry], new: EpochEntry) -> int:
+    """Return how many entries a new one leaves: those with a lower epoch that begin below it."""
+    return min(
+        bisect_left(entries, new.epoch, key=_epoch_of),
+        bisect_left(entries, new.start_offset, key=_start_of),
+    )
 
 
 def _from_start(entries: tuple[EpochEntry, ...], start_offset: int) -> tuple[EpochEntry, ...]:

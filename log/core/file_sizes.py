@@ -9,7 +9,13 @@ What has grown beyond it, in a directory that others may write to, is not what i
 | `<name>-offset-checkpoint` | 64 MiB | 220,000 partitions with the longest names, a million with usual ones |
 | `bootstrap.checkpoint` | 16 MiB | what a cluster is formatted with: features, credentials |
 | `.index`, `.timeindex`, `.txnindex` | `index_bytes_max` | an entry for each batch that the segment has room for |
-| any other: `partition.metadata`, `meta.properties`, `quorum-state`, marks | 1 MiB | a few lines |
+| `remote-partition-deletions` | 64 MiB | as many partitions of deleted topics |
+| `quorum-state` | 64 KiB | more voters than a quorum has |
+| `meta.properties` | 64 KiB | four lines, and comments |
+| `partition.metadata`, `.kafka_cleanshutdown` | 4 KiB | one or two lines |
+| any other | 1 MiB | none that brokers read |
+
+Nothing that is written may be larger than what is read: `tests/log/test_file_sizes.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +37,9 @@ SNAPSHOT_BYTES_MAX: Final = 64 << 20
 LEADER_EPOCH_BYTES_MAX: Final = 4 << 20
 OFFSETS_BYTES_MAX: Final = 64 << 20
 BOOTSTRAP_BYTES_MAX: Final = 16 << 20
-SMALL_BYTES_MAX: Final = 1 << 20
+PROPERTIES_BYTES_MAX: Final = 64 << 10
+LINES_BYTES_MAX: Final = 4 << 10
+OTHER_BYTES_MAX: Final = 1 << 20
 ENTRY_BYTES: Final = {OFFSET_INDEX_SUFFIX: 8, TIME_INDEX_SUFFIX: 12, TRANSACTION_INDEX_SUFFIX: 34}
 
 _LARGEST_SEGMENT_BYTES: Final = 2**31 - 1
@@ -41,7 +49,17 @@ _BY_ENDING: Final = (
     ("-offset-checkpoint", OFFSETS_BYTES_MAX),
     ("bootstrap.checkpoint", BOOTSTRAP_BYTES_MAX),
     (SNAPSHOT_SUFFIX, SNAPSHOT_BYTES_MAX),
+    ("remote-partition-deletions", OFFSETS_BYTES_MAX),
+    ("quorum-state", PROPERTIES_BYTES_MAX),
+    ("meta.properties", PROPERTIES_BYTES_MAX),
+    ("partition.metadata", LINES_BYTES_MAX),
+    (".kafka_cleanshutdown", LINES_BYTES_MAX),
 )
+_REMEDIES: Final = {
+    "meta.properties": "restore the version, cluster.id, node.id and directory.id of this node in it",
+    "bootstrap.checkpoint": "restore it, or format the directory again if this controller has joined no quorum yet",
+}
+"""What to do about files that a node does not start without, and cannot make again."""
 
 
 def index_bytes_max(suffix: str, segment_bytes: int) -> int:
@@ -61,10 +79,14 @@ def file_bytes_max(name: str) -> int:
     for suffix in ENTRY_BYTES:
         if name.endswith(suffix):
             return index_bytes_max(suffix, _LARGEST_SEGMENT_BYTES)
-    return SMALL_BYTES_MAX
+    return OTHER_BYTES_MAX
 
 
 def check_bytes(name: str, size_bytes: int, bytes_max: int) -> None:
-    """Raise CorruptFileError, which names the file, for one that is larger."""
+    """Raise CorruptFileError for one that is larger. It names the file, its size, the limit, and what to do where the
+    node does not repair it by itself.
+    """
     if size_bytes > bytes_max:
-        raise CorruptFileError(f"{name}: {size_bytes} bytes, where a file of this name has at most {bytes_max}")
+        remedy = _REMEDIES.get(name.rpartition("/")[2])
+        advice = f": {remedy}" if remedy else ""
+        raise CorruptFileError(f"{name}: {size_bytes} bytes, where a file of this name has at most {bytes_max}{advice}")

@@ -29,16 +29,17 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.records import BatchHeader, ControlType, EndTransactionMarker
+from ...protocol.wire import Steps, run_to_end
 from .errors import CorruptFileError
 from .index import AbortedTransaction
 from .producer_snapshot import (
     PackedEntry,
     ProducerSnapshot,
-    decode_snapshot,
+    decoded_slices,
     is_idle,
     pack_entry,
     unpack_entry,
@@ -136,17 +137,38 @@ class ProducerStateManager:
         name: str = "producer snapshot",
     ) -> ProducerStateManager:
         """The state that `snapshot` gave at `end_offset`. CorruptFileError if it can be none; nothing expires here."""
+        return run_to_end(cls.from_snapshot_stepwise(data, end_offset, expiration_ms=expiration_ms, name=name))
+
+    @classmethod
+    def from_snapshot_stepwise(
+        cls,
+        data: bytes,
+        end_offset: int,
+        *,
+        expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+        name: str = "producer snapshot",
+    ) -> Steps[Self]:
+        """Return what `from_snapshot` does as the generator's value; each step decodes `DECODED_SLICE_ENTRIES`."""
         manager = cls(end_offset, expiration_ms=expiration_ms)
-        for entry in decode_snapshot(data, name=name):
-            seen = max([batch.last_offset for batch in entry.batches], default=-1)
-            if max(seen, entry.current_txn_first_offset or -1) >= end_offset:
-                raise CorruptFileError(
-                    f"{name}: producer {entry.producer_id} has offsets at or above the snapshot offset {end_offset}"
-                )
-            manager._entries[entry.producer_id] = pack_entry(entry)
-            if entry.current_txn_first_offset is not None:
-                insort(manager._open, entry.current_txn_first_offset)
+        for entries in decoded_slices(data, name=name):
+            if manager._entries:
+                yield
+            for entry in entries:
+                manager._load(entry, name)
+        manager._open.sort()  # once: to insert each in its order would take time with the square of their number
         return manager
+
+    def _load(self, entry: ProducerStateEntry, name: str) -> None:
+        """Take an entry of a snapshot; `_open` is still to be sorted."""
+        seen = max([batch.last_offset for batch in entry.batches], default=-1)
+        if max(seen, entry.current_txn_first_offset or -1) >= self._map_end_offset:
+            raise CorruptFileError(
+                f"{name}: producer {entry.producer_id} has offsets at or above the snapshot offset "
+                f"{self._map_end_offset}"
+            )
+        self._entries[entry.producer_id] = pack_entry(entry)
+        if entry.current_txn_first_offset is not None:
+            self._open.append(entry.current_txn_first_offset)
 
     @property
     def map_end_offset(self) -> int:

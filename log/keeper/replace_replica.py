@@ -28,7 +28,7 @@ async def adopt(manager: LogManager, partition: TopicPartition, state: AdoptedSt
     the old replica or the new one, see above; the manager has it. INCONSISTENT_TOPIC_ID if the log belongs to another
     incarnation; CorruptFileError for a damaged producer snapshot.
     """
-    state.check()
+    await state.check()
     async with manager.changing(partition) as directory:
         old = directory.logs.get(partition)
         if old is not None and old.state.topic_id not in (None, state.topic_id):

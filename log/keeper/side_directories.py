@@ -50,8 +50,8 @@ from ..core.file_names import (
     offset_file,
     parse_directory,
 )
-from ..core.producers import ProducerStateManager
 from ..disk.port import Disk
+from ..segment import decoded_producers
 
 logger = logging.getLogger(__name__)
 
@@ -70,12 +70,12 @@ class AdoptedState:
     epochs: tuple[EpochEntry, ...]
     producer_snapshot: bytes | None
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """Assert what the builder of the state has verified; CorruptFileError for a damaged snapshot."""
         assert 0 <= self.log_start_offset <= self.start_offset, self
         assert all(entry.start_offset < self.start_offset for entry in self.epochs), self
         if self.producer_snapshot is not None:
-            ProducerStateManager.from_snapshot(self.producer_snapshot, self.start_offset)
+            await decoded_producers(self.producer_snapshot, self.start_offset, name="producer snapshot")
 
 
 async def build_sibling(disk: Disk, sibling: Path, state: AdoptedState) -> None:

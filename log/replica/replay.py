@@ -29,7 +29,7 @@ async def load_producers(snapshots: ProducerSnapshots, start_offset: int, end_of
         try:
             data = await snapshots.read(offset)
             assert data is not None, offset
-            return ProducerStateManager.from_snapshot(data, offset, name=str(snapshots.path(offset)))
+            return await snapshots.decoded(data, offset)
         except CorruptFileError as error:
             logger.warning("%s; an older snapshot is used", error)
             await snapshots.remove(offset)

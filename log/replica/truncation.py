@@ -77,7 +77,7 @@ class Truncation:
             async with state.all_or_failed():
                 await self._start_at(offset, offset if log_start_offset is None else log_start_offset)
                 if producers is not None:
-                    state.producers = ProducerStateManager.from_snapshot(producers, offset)
+                    state.producers = await state.snapshots.decoded(producers, offset)
                     state.snapshots.stage(offset, producers)
                     await state.snapshots.save()
 

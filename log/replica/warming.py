@@ -29,13 +29,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...protocol import CorruptRecordError, ErrorCode, KafkaError
+from ...protocol.net import SLICE_ELEMENTS, pace
 from ...protocol.records import BATCH_HEADER_SIZE, BatchHeader, parse_header
 from ..core.epochs import LeaderEpochCache
 from ..core.index import TransactionIndex
-from ..core.producers import ProducerStateManager
 from ..disk.port import DiskFile
 from ..disk.run_to_completion import run_to_completion
 from ..segment.batch_scan import BatchScan
+from ..segment.snapshot_files import decoded_producers
 from .staged_segment import StagedSegment
 from .state import LogState
 
@@ -149,11 +150,15 @@ class _Building:
                 f"{self._name}: it ends at offset {self._next_offset}, the local log begins at {self._end_offset}",
                 self._size_bytes,
             )
-        for aborted in TransactionIndex.decode(self._source.transactions, name=self._name):
-            if self._source.base_offset <= aborted.last_offset < self._end_offset:
-                self.segment.transactions.append(aborted)
+        index = TransactionIndex.unchecked(self._source.transactions, name=self._name)
+        for first in range(0, len(index), SLICE_ELEMENTS):
+            await pace().spend(SLICE_ELEMENTS, first)
+            index.check(name=self._name, first=first, end=first + SLICE_ELEMENTS)
+            for aborted in index.slots(first, first + SLICE_ELEMENTS):
+                if self._source.base_offset <= aborted.last_offset < self._end_offset:
+                    self.segment.transactions.append(aborted)
         if self._source.producers is not None:
-            ProducerStateManager.from_snapshot(self._source.producers, self._source.base_offset, name=self._name)
+            await decoded_producers(self._source.producers, self._source.base_offset, name=self._name)
 
     def _check_batch(self, position: int, header: BatchHeader) -> None:
         if header.base_offset < self._next_offset:

@@ -18,10 +18,12 @@ from .batch_scan import end_transaction_marker
 from .open_limit import OpenSegments
 from .segment import LogSegment
 from .slices import LogSlice
+from .snapshot_files import decoded_producers
 
 __all__ = [
     "LogSegment",
     "LogSlice",
     "OpenSegments",
+    "decoded_producers",
     "end_transaction_marker",
 ]

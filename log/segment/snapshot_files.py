@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...protocol.net import exhausted
+from ...protocol.net import SLICE_ELEMENTS, exhausted
 from ..core.file_names import SNAPSHOT_SUFFIX, offset_file
 from ..core.producer_snapshot import SLICE_ENTRIES, ProducerSnapshot
+from ..core.producers import ProducerStateManager
 from ..disk.port import Disk
 
 
@@ -76,6 +77,10 @@ class ProducerSnapshots:
             return None
         return await self._disk.read_file(self.path(offset))
 
+    async def decoded(self, data: bytes, offset: int) -> ProducerStateManager:
+        """Return the producers of a snapshot at this offset, decoded in slices. CorruptFileError."""
+        return await decoded_producers(data, offset, name=str(self.path(offset)))
+
     async def remove(self, offset: int) -> None:
         self._staged.pop(offset, None)
         if offset in self._offsets:
@@ -92,6 +97,12 @@ class ProducerSnapshots:
         for snapshot in reversed(self.offsets):
             if snapshot > offset:
                 await self.remove(snapshot)
+
+
+async def decoded_producers(data: bytes, end_offset: int, *, name: str) -> ProducerStateManager:
+    """Return `ProducerStateManager.from_snapshot`, in slices between which the event loop is free."""
+    steps = ProducerStateManager.from_snapshot_stepwise(data, end_offset, name=name)
+    return await exhausted(steps, SLICE_ELEMENTS)
 
 
 async def _encoded(snapshot: bytes | ProducerSnapshot) -> bytes:

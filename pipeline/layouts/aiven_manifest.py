@@ -37,6 +37,11 @@ CHUNKS_MAX: Final = 2**24
 """The most chunks of a segment: the largest one, in chunks of 128 bytes."""
 SIZES_BYTES_MAX: Final = 4 * CHUNKS_MAX
 """The largest decompressed list of their sizes."""
+GROWTH: Final = 128
+GROWTH_BYTES: Final = 1024
+"""What cannot be compressed becomes larger by one part in 256 (zstd) and a frame, encrypted by 28 bytes: more than
+double that is no chunk, and is not read into memory.
+"""
 MANIFEST_BYTES_MAX: Final = 4 << 20
 """The largest segment has 512 chunks of the default size; a manifest with a million chunks is as large as this."""
 _COUNT = struct.Struct(">i")
@@ -257,6 +262,8 @@ def chunks_of(manifest: Manifest, start: int, end: int) -> ChunkRange:
         raise CorruptFileError(f"manifest: {len(sizes)} chunks of {size} bytes for a log of {total}")
     begins = list(accumulate(sizes, initial=0))
     first, behind = start // size, -(-end // size)
+    if (largest := max(sizes[first:behind])) > (most := size + size // GROWTH + GROWTH_BYTES):
+        raise CorruptFileError(f"manifest: a chunk of {largest} bytes, where {size} of the log have {most} at most")
     return ChunkRange(
         start=begins[first],
         end=begins[behind],

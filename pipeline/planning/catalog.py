@@ -15,13 +15,14 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from ...log.core import EpochEntry, decode_leader_epochs, decode_snapshot
+from ...log.core import EpochEntry, decode_leader_epochs
 from ...protocol import TopicIdPartition, TopicPartition
 from ...remote import (
     NOT_REPORTED,
     IndexType,
     Sighting,
     enter_segment,
+    first_open_offset,
     gather_limited,
 )
 from ...remote.core import (
@@ -181,10 +182,8 @@ class TierCatalog:
             of_segment = f"of segment {latest.segment_id}"
             epochs = await store.fetch_index(latest, IndexType.LEADER_EPOCH)
             checkpoint = decode_leader_epochs(epochs, name=f"leader epoch checkpoint {of_segment}")
-            snapshot = await store.fetch_index(latest, IndexType.PRODUCER_SNAPSHOT)
-            producers = decode_snapshot(snapshot, name=f"producer snapshot {of_segment}")
-            open_since = [first for entry in producers if (first := entry.current_txn_first_offset) is not None]
-            known.state = segment_id, checkpoint, min([end_offset, *open_since])
+            open_since = await first_open_offset(latest, store)
+            known.state = segment_id, checkpoint, end_offset if open_since is None else min(end_offset, open_since)
         _, checkpoint, stable_offset = known.state
         lineage = history(latest, checkpoint)
         log_start = max(holding.log_start_offset for holding in known.holdings.values())

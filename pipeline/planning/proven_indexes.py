@@ -24,6 +24,7 @@ from ...remote import (
     RemoteStorageCorruptError,
     WrongIndexError,
     check_offset_entry,
+    check_slots,
     scanned_indexes,
 )
 from ..access.stores import SegmentStore
@@ -67,7 +68,8 @@ async def well_formed_indexes(store: SegmentStore, segment: RemoteLogSegmentMeta
     data = await store.fetch_index(segment, IndexType.TIMESTAMP)
     try:
         times = TimeIndex.decode(data, segment.start_offset)
-        times.check()
+        async for slot, end in check_slots(len(times)):
+            times.check(first=slot, end=end)
     except CorruptFileError as error:
         raise WrongIndexError(segment, IndexType.TIMESTAMP, str(error)) from error
     if times.last_entry.offset > segment.end_offset:
@@ -90,7 +92,8 @@ async def _offset_index(store: SegmentStore, segment: RemoteLogSegmentMetadata) 
     data = await store.fetch_index(segment, IndexType.OFFSET)
     try:
         index = OffsetIndex.decode(data, segment.start_offset)
-        index.check()
+        async for slot, end in check_slots(len(index)):
+            index.check(first=slot, end=end)
     except CorruptFileError as error:
         raise WrongIndexError(segment, IndexType.OFFSET, str(error)) from error
     last = index.last_entry

@@ -18,7 +18,14 @@ from typing import Final
 
 from ...log.core import AbortedTransaction, TimestampOffset, TransactionIndex
 from ...protocol import CorruptRecordError, OperatorError, TopicPartition
-from ...remote import IndexType, RemoteLogSegmentMetadata, WrongIndexError, gather_limited, has_time_entry
+from ...remote import (
+    IndexType,
+    RemoteLogSegmentMetadata,
+    WrongIndexError,
+    check_slots,
+    gather_limited,
+    has_time_entry,
+)
 from ...remote.core import Gap, youngest
 from ..access.options import TierOptions
 from ..access.stores import SegmentStore, StoreRef
@@ -185,8 +192,13 @@ class TierPlanner:
         if piece.segment.txn_index_empty:
             return []
         data = await self._store_of(partition, piece).fetch_index(piece.segment, IndexType.TRANSACTION)
-        index = TransactionIndex.decode(data, name=f"transaction index of segment {piece.segment.segment_id}")
-        return [found for found in index if piece.first_offset <= found.last_offset < piece.end_offset]
+        name = f"transaction index of segment {piece.segment.segment_id}"
+        index = TransactionIndex.unchecked(data, name=name)
+        found: list[AbortedTransaction] = []
+        async for slot, end in check_slots(len(index)):
+            index.check(name=name, first=slot, end=end)
+            found += (one for one in index.slots(slot, end) if piece.first_offset <= one.last_offset < piece.end_offset)
+        return found
 
     async def _search(self, partition: TieredPartition, piece: Piece, timestamp_ms: int) -> int | None:
         store = self._store_of(partition, piece)

@@ -121,7 +121,10 @@ class ElectionFile:
         """None where nothing was ever written. CorruptFileError, also if it names others than the `configured`."""
         if not await self._disk.exists(self._path):
             return None
-        data = await self._disk.read_file(self._path)
+        try:
+            data = await self._disk.read_file(self._path)
+        except CorruptFileError as error:
+            raise CorruptFileError(f"{error}. {_ADVICE}") from error
         return decode_quorum_state(data, name=str(self._path), configured=configured)
 
     async def write(self, state: ElectionState, *, kraft_version: int, voters: VoterSet) -> None:

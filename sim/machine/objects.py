@@ -213,7 +213,7 @@ class _Way:
             store.put(key, data, current_process.get())
         self._lose_reply("put", key)
 
-    async def get(self, key: str, start: int, end: int | None) -> bytes:
+    async def get(self, key: str, start: int, end: int) -> bytes:
         await self._begin("get")
         data = self._store.objects.get(key)
         if data is None:
@@ -237,7 +237,7 @@ class _Way:
         size_bytes = len(self._store.objects.get(key, b""))
         if size_bytes > size_max:
             raise ObjectTooLargeError(key, size_bytes, size_max)
-        return await self.get(key, 0, None)
+        return await self.get(key, 0, size_bytes)
 
     async def size(self, key: str) -> int | None:
         await self._begin("size")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tierfetch.controller.core.fast_failover import ProbeOutcome
 from tierfetch.controller.image.image import MetadataImage
 from tierfetch.controller.image.registrations import BrokerRegistration
-from tierfetch.controller.reachability import AddressKey, Attempt, Reachability, Sight
+from tierfetch.controller.reachability import AddressKey, Attempt, News, Reachability, Sight
 
 OWN, OTHER = UUID(int=4711), UUID(int=4712)
 BROKER = BrokerRegistration(1, 7, OWN, fenced=False)
@@ -118,17 +118,19 @@ def test_C1_who_lives_although_it_refuses_is_not_reached_any_longer() -> None:
 
 def test_C1_a_broker_that_is_never_reached_is_tried_less_and_less_often() -> None:
     table, image, now_s, pauses = Reachability(), image_of(BROKER), 0.0, []
+    news = []
     assert table.pause_s(image_of(), now_s) is None
     for _ in range(9):
         assert table.due(image, now_s) == [BROKER]
-        table.note(BROKER, Sight({V4: REFUSED}), now_s)
+        news.append(table.note(BROKER, Sight({V4: REFUSED}), now_s))
         assert table.due(image, now_s) == []
         pause_s = table.pause_s(image, now_s)
         assert pause_s is not None
         pauses.append(pause_s)
         now_s += pause_s
     assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+    assert news == [None, None, None, News.MISSED, None, None, None, None, None], "once"
     again = replace(BROKER, epoch=8)
     assert table.due(image_of(again), now_s - 1) == [again], "a new registration does not wait"
-    table.note(BROKER, Sight({V4: TAKEN}), now_s)
+    assert table.note(BROKER, Sight({V4: TAKEN}), now_s) is News.REACHED
     assert table.pause_s(image, now_s) is None

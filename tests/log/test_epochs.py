@@ -178,3 +178,19 @@ def test_E1_epochs_and_starts_increase_strictly_whatever_is_assigned(assignments
             ]
         entries = pairs(history)
         assert all(low[0] < high[0] and low[1] < high[1] for low, high in pairwise(entries))
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 30)), max_size=20))
+def test_a_checkpoint_loads_as_its_lines_are_assigned(lines):
+    history = cache()
+    for epoch, start in lines:
+        history.assign(epoch, start)
+    assert cache(*lines).entries == history.entries
+
+
+def test_a_long_checkpoint_loads_at_once_and_is_shown_by_its_ends():
+    """With a copy of what came before for each line, this takes longer than the test may."""
+    history = LeaderEpochCache(EpochEntry(epoch, 2 * epoch) for epoch in range(300_000))
+    assert history.end_offset_for(7, 600_000) == EpochEnd(7, 16)
+    assert repr(history).startswith("LeaderEpochCache(0@0 1@2 ")
+    assert repr(history).endswith(" 15@30 and 299984 more up to 299999@599998)")

@@ -19,7 +19,13 @@ from tierfetch.log.core import (
     decode_snapshot,
     encode_snapshot,
 )
-from tierfetch.log.core.producer_snapshot import SLICE_ENTRIES, pack_entry, unpack_entry
+from tierfetch.log.core.producer_snapshot import (
+    DECODED_SLICE_ENTRIES,
+    SLICE_ENTRIES,
+    decoded_slices,
+    pack_entry,
+    unpack_entry,
+)
 from tierfetch.log.core.producer_state import BatchMetadata, ProducerStateEntry
 from tierfetch.log.core.producers import EXPIRE_SLICE, AppendOrigin, CompletedTransaction
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -454,6 +460,37 @@ def test_broken_snapshots_say_what_is_wrong():
     ]:
         with pytest.raises(CorruptFileError, match=message):
             decode_snapshot(broken, name="S")
+
+
+def many(count: int) -> list[ProducerStateEntry]:
+    """Producers with an open transaction each, the latest first."""
+    return [ProducerStateEntry(pid, 0, current_txn_first_offset=count - pid) for pid in range(count)]
+
+
+def test_a_large_snapshot_is_decoded_in_slices():
+    entries = many(2 * DECODED_SLICE_ENTRIES + 1)
+    data = encode_snapshot(entries)
+    assert [len(some) for some in decoded_slices(data)] == [DECODED_SLICE_ENTRIES, DECODED_SLICE_ENTRIES, 1]
+    assert decode_snapshot(data) == entries
+    steps = ProducerStateManager.from_snapshot_stepwise(data, len(entries) + 1)
+    assert [next(steps), next(steps)] == [None, None]
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    loaded = end.value.value
+    assert loaded.snapshot() == data
+    assert loaded.first_undecided_offset == 1
+    twice = encode_snapshot([*entries, entries[0]])
+    with pytest.raises(CorruptFileError, match="a producer id is listed twice"):
+        list(decoded_slices(twice))
+
+
+def test_open_transactions_of_a_snapshot_are_in_order_whatever_the_order_of_their_producers():
+    manager = ProducerStateManager.from_snapshot(encode_snapshot(many(5)), 6)
+    begins = []
+    while (first := manager.first_undecided_offset) is not None:
+        begins.append(first)
+        manager.apply(marker_batch(10 + first, pid=5 - first), marker=end())
+    assert begins == [1, 2, 3, 4, 5]
 
 
 @given(st.binary(max_size=200))

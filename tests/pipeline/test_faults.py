@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from tierfetch.log.core import CorruptFileError
 from tierfetch.pipeline.access.brokers import Brokers, LiveTopic
 from tierfetch.pipeline.access.options import CORRUPT_COLUMN, EARLIEST, LATEST, OptionError, parse
 from tierfetch.pipeline.access.worker import WORKER
@@ -22,7 +21,7 @@ from tierfetch.pipeline.planning.tier_splits import TierError
 from tierfetch.protocol.errors import CorruptRecordError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.remote import IndexType
+from tierfetch.remote import IndexType, RemoteStorageCorruptError
 from tierfetch.remote.registry import PluginError
 from tierfetch.tests.fakes.random_tier import PARTITION, START_MS, History, segments, write_kafka_tier
 
@@ -182,7 +181,7 @@ def test_a_missing_index(tier: Path) -> None:
 
 def test_what_is_damaged_beside_the_last_segment_is_named(tier: Path) -> None:
     logs(tier)[-1].with_suffix(f".{IndexType.PRODUCER_SNAPSHOT.value}").write_bytes(b"nonsense that is none")
-    with pytest.raises(CorruptFileError, match=r"producer snapshot of segment random-0-\S+: "):
+    with pytest.raises(RemoteStorageCorruptError, match=r"producer snapshot of segment random-0-\S+: "):
         plan(options_of(tier, topics=TOPIC))
 
 

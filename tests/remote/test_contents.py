@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from tierfetch.log.core import EpochEntry, OffsetIndex, TransactionIndex
+from tierfetch.log.core import (
+    AbortedTransaction,
+    EpochEntry,
+    OffsetIndex,
+    ProducerStateEntry,
+    TransactionIndex,
+    encode_snapshot,
+)
 from tierfetch.log.core.checkpoints import encode_leader_epochs
+from tierfetch.log.core.producer_snapshot import DECODED_SLICE_ENTRIES
 from tierfetch.plugins.local import LocalTieredStorage
 from tierfetch.remote import IndexType, ListsPartitions
 from tierfetch.remote.contents import check_contents
 from tierfetch.remote.core import RemoteLogSegmentMetadata
+from tierfetch.remote.index_cache import CHECK_SLOTS
 from tierfetch.remote.survey import survey_partition
 from tierfetch.tests import samples
 from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
@@ -118,3 +128,47 @@ async def test_what_lay_below_the_log_start_when_it_was_copied_is_no_fault() -> 
     later = EpochEntry(epoch.epoch, segment.start_offset + (segment.end_offset - segment.start_offset) // 2)
     storage.objects[segment.segment_id, IndexType.LEADER_EPOCH] = encode_leader_epochs([later])
     assert await check_contents(replace(segment, segment_leader_epochs=(later,)), storage) == []
+
+
+def many_aborted(segment: RemoteLogSegmentMetadata) -> bytes:
+    """Far more aborted transactions than the segment has offsets, so that the last is wrong."""
+    found = TransactionIndex()
+    for number in range(20 * CHECK_SLOTS):
+        found.append(AbortedTransaction(1, segment.start_offset, segment.start_offset + number, segment.start_offset))
+    return found.encode()
+
+
+def many_producers(segment: RemoteLogSegmentMetadata) -> bytes:
+    return encode_snapshot(ProducerStateEntry(number) for number in range(20 * DECODED_SLICE_ENTRIES))
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"), [(IndexType.TRANSACTION, many_aborted), (IndexType.PRODUCER_SNAPSHOT, many_producers)]
+)
+async def test_large_indexes_are_looked_through_in_slices(
+    kind: IndexType, content: Callable[[RemoteLogSegmentMetadata], bytes]
+) -> None:
+    """Other work has its turn between them, and a check that is cancelled ends there."""
+    storage, segments = await segments_of("s-none")
+    small = next(one for one in segments if not one.txn_index_empty)
+    segment = replace(small, end_offset=small.start_offset + 20 * CHECK_SLOTS)
+
+    async def turns_of_check() -> int:
+        check = asyncio.create_task(check_contents(segment, storage))
+        count = 0
+        while not check.done():
+            await asyncio.sleep(0)
+            count += 1
+        return count
+
+    before = await turns_of_check()
+    storage.objects[segment.segment_id, kind] = content(segment)
+    assert await turns_of_check() >= before + 9
+
+    check = asyncio.create_task(check_contents(segment, storage))
+    for _ in range(before + 2):
+        await asyncio.sleep(0)
+    assert not check.done()
+    check.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await check

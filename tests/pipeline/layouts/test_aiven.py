@@ -132,6 +132,21 @@ def test_a_list_of_chunk_sizes_that_would_be_larger_than_any() -> None:
         manifest_with(variable(bytes(SIZES_BYTES_MAX + 1))).chunk_index.transformed_sizes()
 
 
+def test_a_chunk_larger_than_its_part_of_the_log_can_become_is_not_read() -> None:
+    """What cannot be compressed grows by less than that."""
+    chunk, grown = 4 << 20, (4 << 20) + (32 << 10) + 1024
+    index: dict[str, object] = {
+        "type": "fixed",
+        "originalChunkSize": chunk,
+        "originalFileSize": 2 * chunk,
+        "transformedChunkSize": grown,
+        "finalTransformedChunkSize": grown + 1,
+    }
+    assert chunks_of(manifest_with(index), 0, chunk).end == grown
+    with pytest.raises(CorruptFileError, match=rf"a chunk of {grown + 1} bytes, where {chunk} of the log have {grown}"):
+        chunks_of(manifest_with(index), chunk, chunk + 1)
+
+
 @pytest.mark.parametrize(("size", "chunk"), [(2**60, 1), (2**31 - 1, 1), (2**31 - 1, 100), (2**31, 1 << 22)])
 def test_more_chunks_than_a_segment_can_have(size: int, chunk: int) -> None:
     index = {"type": "fixed", "originalChunkSize": chunk, "originalFileSize": size}
