@@ -10,6 +10,8 @@ MUTANTS_ARGS ?= --jobs 2
 SECURE ?= $(patsubst %,tests/process/test_%.py,clients client_refusals groups combined quorum tier durability follower_fetch replacement thin_leaders record_commands data_commands)
 # Two more than there are cores: tests of processes mostly wait.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 2))')
+# A test that even its own time limit does not end (of its clean-up, say) ends its worker, with the stacks of all threads.
+no_hang = -o faulthandler_timeout=$(1) -o faulthandler_exit_on_timeout=true
 SIM_SEEDS ?= 1000
 SIM_SECONDS ?= 300
 SIM_START ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9))')
@@ -51,7 +53,7 @@ demo-spark: install-spark ## A small tier, asked, audited, profiled and exported
 	$(BIN)/tierfetch spark demo $(DEMO_ARGS)
 
 test: install ## All tests that need nothing but this checkout; quick ones first, processes last (about 7 minutes on 2 cores)
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --new-first
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --new-first $(call no_hang,240)
 
 ci: ## What CI runs: every suite below, what failed once more, one table at the end (about an hour; SUITES="check test")
 	.ci/run $(SUITES)
@@ -60,10 +62,10 @@ test-faults: install ## Brokers killed, frozen and starved while they serve (abo
 	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300
 
 test-commands: install ## Whole clusters started and operated by the command: the tutorial, reassign, secured ones (about 3 minutes)
-	$(BIN)/python -m pytest -q tests/process -m 'commands or secured' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q tests/process -m 'commands or secured' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(call no_hang,600)
 
 test-secure: install ## Processes and clients again, on clusters with TLS, SASL and ACLs (about 4 minutes)
-	$(BIN)/python -m pytest -q $(SECURE) --secure -m 'not faults and not secured' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q $(SECURE) --secure -m 'not faults and not secured' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(call no_hang,600)
 
 test-abuse: install ## Hostile clients at a broker and a controller, an honest one beside them (about 3 minutes)
 	$(BIN)/python -m pytest -q tests/abuse -m abuse --timeout 300 -s

@@ -26,6 +26,14 @@ class BySlowTest(LoadFileScheduling):  # type: ignore[misc]  # xdist has no type
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
 
+    def remove_node(self, node: object) -> str | None:
+        """Return the test during which a worker died. xdist would give it to the next worker, and to each in turn."""
+        open_tests = ((unit, test) for unit in self.assigned_work[node].values() for test in unit if not unit[test])
+        unit, died = next(open_tests, ({}, None))
+        unit[died] = True
+        super().remove_node(node)
+        return died
+
 
 def stage_of(nodeid: str) -> int:
     """Return when a test runs: 0 if it is quick, 1 if it simulates or searches, 2 if it starts processes."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.tests.distribution import SEARCHES, FailuresAtOnce, scope_of, stage_of
+from tierfetch.tests.distribution import SEARCHES, BySlowTest, FailuresAtOnce, scope_of, stage_of
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,17 @@ def test_what_is_quick_comes_first_and_processes_last() -> None:
     nodes = ["tests/process/test_tier.py::t", "tests/sim/test_world.py::t", "tests/log/test_index.py::t"]
     assert sorted(nodes, key=stage_of) == nodes[::-1]
     assert all((Path(__file__).parent.parent / path).exists() for path in SEARCHES)
+
+
+def test_a_test_during_which_a_worker_died_is_not_given_to_the_next() -> None:
+    scheduler = BySlowTest.__new__(BySlowTest)
+    scheduler.assigned_work = {"dead": {"a": {"a::1": True}, "b": {"b::1": True, "b::2": False, "b::3": False}}}
+    scheduler.workqueue = {}
+    assert scheduler.remove_node("dead") == "b::2"
+    assert scheduler.workqueue["b"] == {"b::1": True, "b::2": True, "b::3": False}
+
+    scheduler.assigned_work = {"done": {"a": {"a::1": True}}}
+    assert scheduler.remove_node("done") is None
 
 
 class Terminal:
