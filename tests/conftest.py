@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from tierfetch.cli.local import processes
 from tierfetch.sim.machine.loop import make_loop
-from tierfetch.tests.distribution import BySlowTest, FailuresAtOnce, stage_of
+from tierfetch.tests.distribution import BySlowTest, FailuresAtOnce, in_order
 from tierfetch.tests.fork_server import ForkServer
 from tierfetch.tests.parsing import keep_collections_out
 
@@ -64,7 +64,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: stage_of(item.nodeid))
+    places = {nodeid: place for place, nodeid in enumerate(in_order([item.nodeid for item in items]))}
+    items.sort(key=lambda item: places[item.nodeid])
 
 
 def pytest_collection() -> None:

@@ -1,13 +1,15 @@
 """How `make test` spreads over workers, so that a failure shows early and no worker is left with a long file.
 
-First comes what is quick, then what simulates and searches. Tests of real processes come last, and one by one where
-their module has no cluster of its own to share: they mostly wait. All else goes by file. So most tests end in the first
-minute. A failure is printed at once, and again with its traceback at the end.
+First comes what is quick, then what simulates and searches, mixed with tests of real processes: these mostly wait, and
+leave the cores to the others. They go one by one where their module has no cluster of its own to share, all else by
+file. So most tests end in the first minutes. A failure is printed at once, and again with its traceback at the end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +35,17 @@ class BySlowTest(LoadFileScheduling):  # type: ignore[misc]  # xdist has no type
         unit[died] = True
         super().remove_node(node)
         return died
+
+
+def in_order(nodeids: Sequence[str]) -> list[str]:
+    """Return tests in the order in which they run; those of a file stay together."""
+    pieces = [list(piece) for _, piece in groupby(nodeids, scope_of)]
+    stages: list[list[list[str]]] = [[], [], []]
+    for piece in pieces:
+        stages[stage_of(piece[0])].append(piece)
+    quick, *others = stages
+    mixed = sorted((number / len(stage), piece) for stage in others for number, piece in enumerate(stage))
+    return [nodeid for piece in (*quick, *(piece for _, piece in mixed)) for nodeid in piece]
 
 
 def stage_of(nodeid: str) -> int:

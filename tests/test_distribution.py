@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.tests.distribution import SEARCHES, BySlowTest, FailuresAtOnce, scope_of, stage_of
+from tierfetch.tests.distribution import SEARCHES, BySlowTest, FailuresAtOnce, in_order, scope_of
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,14 @@ def test_what_goes_to_a_worker_as_one_piece(nodeid: str, scope: str) -> None:
     assert scope_of(nodeid) == scope
 
 
-def test_what_is_quick_comes_first_and_processes_last() -> None:
-    nodes = ["tests/process/test_tier.py::t", "tests/sim/test_world.py::t", "tests/log/test_index.py::t"]
-    assert sorted(nodes, key=stage_of) == nodes[::-1]
+def test_what_is_quick_comes_first_then_processes_between_searches() -> None:
+    sim = [f"tests/sim/test_{name}.py::t{number}" for name in ("host", "world") for number in (1, 2)]
+    processes = [f"tests/process/test_groups.py::t{number}" for number in (1, 2, 3, 4)]
+    quick = ["tests/log/test_index.py::t"]
+    assert in_order([*sim, *processes, *quick]) == [
+        *quick, processes[0], *sim[:2], processes[1], processes[2], *sim[2:], processes[3],
+    ]  # fmt: skip
+    assert in_order(quick) == quick
     assert all((Path(__file__).parent.parent / path).exists() for path in SEARCHES)
 
 
