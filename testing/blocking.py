@@ -16,7 +16,7 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import FrameType
 from typing import Final, SupportsIndex
@@ -61,8 +61,15 @@ def _stack(frame: FrameType | None) -> str:
     return "".join(lines)
 
 
-def _hook(event: str, _: object) -> None:
-    if event in BLOCKING_EVENTS and (watch := _watches.get(threading.get_ident())) is not None:
+def _hook(
+    event: str,
+    _: object,
+    # A hook stays until the interpreter ends, when this module's names are gone.
+    events: frozenset[str] = BLOCKING_EVENTS,
+    watches: Mapping[int, _Watch] = _watches,
+    get_ident: Callable[[], int] = threading.get_ident,
+) -> None:
+    if event in events and (watch := watches.get(get_ident())) is not None:
         watch.note(event, sys._getframe(1))
 
 
@@ -81,7 +88,8 @@ async def watched(blocks_max_s: float) -> AsyncIterator[list[str]]:
             loop.call_soon_threadsafe(beat.set)
             if not beat.wait(blocks_max_s) and not ended.is_set():
                 watch.note(f"more than {blocks_max_s:g} s", sys._current_frames().get(ident))
-                beat.wait()
+                while not beat.wait(blocks_max_s) and not ended.is_set():
+                    pass  # still blocked, or the loop has ended without another step
             ended.wait(blocks_max_s / 10)
 
     thread = threading.Thread(target=look, name="tierfetch-blocking", daemon=True)
