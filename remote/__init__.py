@@ -9,6 +9,7 @@ core/           holds segments as values, the ledger, and the leader's lineage.
 registry        builds the two plugins from configuration.
 look            looks at a tier once: can it be used as it is configured?
 topic_manager   implements the metadata port on the topic `__remote_log_metadata`.
+file_manager    implements it on files of a directory.
 metadata_topic  declares what that implementation needs of the topic.
 topic_reader    reads one partition of the topic.
 snapshot_files  keeps ledger snapshots as files of one broker.
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from .batches import Found, ReadOn, find_batch, whole_batches
     from .contents import check_contents
     from .embedded import Tier, TierLog, TierSegment, open_tier
+    from .file_manager import FileMetadataConfig, FileRemoteLogMetadataManager
     from .index_bound import check_index_size, index_size_max
     from .index_cache import RemoteIndexCache, check_slots
     from .index_proof import WrongIndexError, check_offset_entry, has_time_entry
@@ -84,6 +86,8 @@ __all__ = [
     "NO_EPOCH",
     "AuditReport",
     "Backoff",
+    "FileMetadataConfig",
+    "FileRemoteLogMetadataManager",
     "Found",
     "IllegalTransitionError",
     "IndexType",
@@ -157,6 +161,8 @@ if not TYPE_CHECKING:
         {
             "AuditReport": "audit",
             "Backoff": "backoff",
+            "FileMetadataConfig": "file_manager",
+            "FileRemoteLogMetadataManager": "file_manager",
             "Found": "batches",
             "MetadataBatch": "metadata_topic",
             "MetadataTopicSettings": "metadata_topic",

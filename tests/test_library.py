@@ -32,6 +32,7 @@ PUBLIC = {
     ),
     "tierfetch.planning": ("MovePlan", "plan_moves"),
     "tierfetch.remote": ("Tier", "TierLog", "TierSegment", "open_tier"),
+    "tierfetch.rlm": ("TieredLog", "tier_log"),
 }
 LINES_MAX = 40
 
@@ -83,6 +84,7 @@ def test_each_public_name_has_a_docstring_and_types(name: str, value: object) ->
 
 PRINTED = (
     ["1 b'orders' b'two'", "2 None b'three'", "3 records in 1 segment"],
+    ["in the tier: below 2", "0 b'one'", "1 b'two'", "2 b'three'"],
     ["random: offsets 0 to 4, 2 segments", "2 b'two'", "3 b'three'"],
     ["0 b'one'"],
     [
@@ -106,7 +108,7 @@ def two_segments() -> list[Segment]:
 
 
 @pytest.mark.parametrize(
-    ("example", "printed"), [*zip(examples(), PRINTED, strict=True)], ids=["log", "remote", "broker", "model"]
+    ("example", "printed"), [*zip(examples(), PRINTED, strict=True)], ids=["log", "rlm", "remote", "broker", "model"]
 )
 def test_each_example_runs(tmp_path: Path, example: str, printed: list[str]) -> None:
     assert len(example.splitlines()) < LINES_MAX
