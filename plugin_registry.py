@@ -87,7 +87,10 @@ REMOTE_LOG_METADATA: Final = PluginKind(
     prefix="rlmm.config.",
     port="tierfetch.remote.metadata.RemoteLogMetadataManager",
     nodes="brokers",
-    built_in={"topic": "tierfetch.remote.topic_manager:TopicBasedRemoteLogMetadataManager"},
+    built_in={
+        "file": "tierfetch.remote.file_manager:FileRemoteLogMetadataManager",
+        "topic": "tierfetch.remote.topic_manager:TopicBasedRemoteLogMetadataManager",
+    },
 )
 REPLICA_PLACEMENT: Final = PluginKind(
     "replica-placement",

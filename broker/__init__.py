@@ -13,6 +13,7 @@ tier              starts the two tier plugins and what works on them.
 metadata_topic    reads and writes `__remote_log_metadata` through the leaders of its partitions.
 listener_reload   follows the dynamic configs of listeners.
 combined          runs a controller and a broker in one process.
+embedded          runs a broker in a program of one's own: the public calls of docs/library.md.
 environment       names what a node takes from its machine, so that a simulation can replace it.
 shared_lock       shares the lock of a log directory between the logs and the metadata log.
 metrics           registers the metrics of docs/metrics.md.
@@ -31,6 +32,7 @@ from ..doors import lazy_door
 
 if TYPE_CHECKING:
     from .combined import CombinedConfig, open_combined, parse_combined
+    from .embedded import EmbeddedBroker, join_cluster, open_server
     from .environment import NodeEnvironment
     from .metadata_topic import MetadataTopicReader
     from .metrics_endpoint import monitoring_endpoint
@@ -42,14 +44,17 @@ __all__ = [
     "PAUSES",
     "Broker",
     "CombinedConfig",
+    "EmbeddedBroker",
     "MetadataTopicReader",
     "NodeEnvironment",
     "StartError",
     "Tier",
+    "join_cluster",
     "manager_config",
     "monitoring_endpoint",
     "open_broker",
     "open_combined",
+    "open_server",
     "parse_combined",
 ]
 
@@ -59,15 +64,18 @@ if not TYPE_CHECKING:
         {
             "Broker": "node",
             "CombinedConfig": "combined",
+            "EmbeddedBroker": "embedded",
             "MetadataTopicReader": "metadata_topic",
             "NodeEnvironment": "environment",
             "PAUSES": "pauses",
             "StartError": "node",
             "Tier": "tier",
+            "join_cluster": "embedded",
             "manager_config": "tier",
             "monitoring_endpoint": "metrics_endpoint",
             "open_broker": "node",
             "open_combined": "combined",
+            "open_server": "embedded",
             "parse_combined": "combined",
         },
     )

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 from ..doors import lazy_door
 
 if TYPE_CHECKING:
-    from .embedded import EmbeddedLog, LogSummary, open_log, verify_log
+    from .embedded import EmbeddedLog, LogSummary, open_log, partition_log_of, verify_log
     from .partition_log import LogAppendInfo, LogLocation, PartitionLog, TimestampAndOffset
 
-_PUBLIC = {name: "embedded" for name in ("EmbeddedLog", "LogSummary", "open_log", "verify_log")}
+_PUBLIC = {name: "embedded" for name in ("EmbeddedLog", "LogSummary", "open_log", "partition_log_of", "verify_log")}
 _INNER = {name: "partition_log" for name in ("LogAppendInfo", "LogLocation", "PartitionLog", "TimestampAndOffset")}
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "PartitionLog",
     "TimestampAndOffset",
     "open_log",
+    "partition_log_of",
     "verify_log",
 ]
 

@@ -5,7 +5,8 @@ It is a log directory with one log, kept by the same `LogManager` as a broker's:
     open_log -> owner checked -> locked -> recovered -> [ append -> flushed -> readable ]* -> closed cleanly
 
 * What `append` has returned is flushed to the device, unless the caller chose `fsync=False`; readers see nothing else.
-* Nothing is deleted by itself: there is no retention by time or size, only `delete_before`.
+* Nothing is deleted by itself: there is no retention by time or size, only `delete_before`. `tierfetch.rlm.tier_log`
+  tiers a log, and applies its retention.
 * A directory of a broker, or with foreign files, is refused before anything in it is touched; `verify_log` reads it.
 """
 
@@ -108,6 +109,11 @@ class EmbeddedLog:
         """
         await self._log.increment_log_start_offset(offset)
         await self._log.delete_old_segments_by_log_start()
+
+
+def partition_log_of(log: EmbeddedLog) -> PartitionLog:
+    """Return the log inside, for what is built on it: `tierfetch.rlm`, `tierfetch.fetcher`."""
+    return log._log
 
 
 @asynccontextmanager

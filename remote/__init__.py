@@ -9,6 +9,7 @@ core/           holds segments as values, the ledger, and the leader's lineage.
 registry        builds the two plugins from configuration.
 look            looks at a tier once: can it be used as it is configured?
 topic_manager   implements the metadata port on the topic `__remote_log_metadata`.
+file_manager    implements it on files of a directory.
 metadata_topic  declares what that implementation needs of the topic.
 topic_reader    reads one partition of the topic.
 snapshot_files  keeps ledger snapshots as files of one broker.
@@ -21,6 +22,7 @@ batches         finds batches in bytes that came from the tier.
 segment_scan    reads a segment's whole log where one of its small objects is lost.
 aborts          finds the aborted transactions of a segment.
 contents        reads every byte of a segment and judges it.
+embedded        reads a tier without a broker: the public calls of docs/library.md.
 audit           compares the tier with the remote log metadata.
 survey          rebuilds a ledger from the tier's objects alone.
 backoff         computes how long to wait after a failure.
@@ -66,6 +68,8 @@ if TYPE_CHECKING:
     from .backoff import Backoff
     from .batches import Found, ReadOn, find_batch, whole_batches
     from .contents import check_contents
+    from .embedded import Tier, TierLog, TierSegment, open_tier
+    from .file_manager import FileMetadataConfig, FileRemoteLogMetadataManager
     from .index_bound import check_index_size, index_size_max
     from .index_cache import RemoteIndexCache, check_slots
     from .index_proof import WrongIndexError, check_offset_entry, has_time_entry
@@ -82,6 +86,8 @@ __all__ = [
     "NO_EPOCH",
     "AuditReport",
     "Backoff",
+    "FileMetadataConfig",
+    "FileRemoteLogMetadataManager",
     "Found",
     "IllegalTransitionError",
     "IndexType",
@@ -118,6 +124,9 @@ __all__ = [
     "Sighting",
     "SnapshotFiles",
     "Survey",
+    "Tier",
+    "TierLog",
+    "TierSegment",
     "WrongIndexError",
     "audit_ledger",
     "audit_survey",
@@ -137,6 +146,7 @@ __all__ = [
     "load_remote_log_metadata",
     "load_remote_storage",
     "look_at_tier",
+    "open_tier",
     "partition_of",
     "scan",
     "scanned_indexes",
@@ -151,6 +161,8 @@ if not TYPE_CHECKING:
         {
             "AuditReport": "audit",
             "Backoff": "backoff",
+            "FileMetadataConfig": "file_manager",
+            "FileRemoteLogMetadataManager": "file_manager",
             "Found": "batches",
             "MetadataBatch": "metadata_topic",
             "MetadataTopicSettings": "metadata_topic",
@@ -163,6 +175,9 @@ if not TYPE_CHECKING:
             "Sighting": "survey",
             "SnapshotFiles": "snapshot_files",
             "Survey": "survey",
+            "Tier": "embedded",
+            "TierLog": "embedded",
+            "TierSegment": "embedded",
             "WrongIndexError": "index_proof",
             "audit_ledger": "audit",
             "audit_survey": "audit",
@@ -182,6 +197,7 @@ if not TYPE_CHECKING:
             "load_remote_log_metadata": "registry",
             "load_remote_storage": "registry",
             "look_at_tier": "look",
+            "open_tier": "embedded",
             "partition_of": "ledger_book",
             "scan": "segment_scan",
             "scanned_indexes": "segment_scan",

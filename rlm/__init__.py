@@ -9,6 +9,7 @@ copier             copies one closed segment to the tier.
 checked_source     checks every batch on its way to the tier.
 expiry             deletes from the tier and locally, verifies uploads, and raises the log start.
 pending_deletions  remembers the remote segments of deleted topics until they are gone.
+embedded           tiers a log of a program's own: the public calls of docs/library.md.
 reader             reads the tier for consumers.
 chunks             fetches aligned chunks ahead of readers, and caches them.
 times              finds offsets by time across both tiers (bootstrap rule 10).
@@ -26,6 +27,7 @@ from .chunks import RemoteChunks
 from .config import RemoteLogManagerConfig
 from .core.view import TierMode, TierPolicy
 from .core.warming import Missing, ThinView, ToWarm, to_warm
+from .embedded import TieredLog, tier_log
 from .manager import RemoteLogManager
 from .metrics import CopyLag, RemoteLogCounters
 from .pending_deletions import PendingDeletions
@@ -50,6 +52,8 @@ __all__ = [
     "ThinView",
     "TierMode",
     "TierPolicy",
+    "TieredLog",
     "ToWarm",
+    "tier_log",
     "to_warm",
 ]

@@ -9,14 +9,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from importlib import import_module
 from pathlib import Path
+from random import Random
 from shutil import copy
 
 import pytest
 
+from tierfetch.protocol.records import Record, build_batch
+
+from .fakes.random_tier import Batch, History, Segment, segments, write_kafka_tier
 from .test_tidy import ROOT
 
 NAMES = Path(__file__).with_name("public_names.txt")
 PUBLIC = {
+    "tierfetch.broker": ("EmbeddedBroker", "join_cluster", "open_server"),
     "tierfetch.log": ("EmbeddedLog", "LogSummary", "open_log", "verify_log"),
     "tierfetch.model": (
         "FailoverPrediction",
@@ -26,6 +31,8 @@ PUBLIC = {
         "read_cluster",
     ),
     "tierfetch.planning": ("MovePlan", "plan_moves"),
+    "tierfetch.remote": ("Tier", "TierLog", "TierSegment", "open_tier"),
+    "tierfetch.rlm": ("TieredLog", "tier_log"),
 }
 LINES_MAX = 40
 
@@ -77,6 +84,9 @@ def test_each_public_name_has_a_docstring_and_types(name: str, value: object) ->
 
 PRINTED = (
     ["1 b'orders' b'two'", "2 None b'three'", "3 records in 1 segment"],
+    ["in the tier: below 2", "0 b'one'", "1 b'two'", "2 b'three'"],
+    ["random: offsets 0 to 4, 2 segments", "2 b'two'", "3 b'three'"],
+    ["0 b'one'"],
     [
         "log-start: 15 replicas in sync after 38 min,",
         "  826 GiB from leaders",
@@ -88,12 +98,24 @@ PRINTED = (
 )
 
 
-@pytest.mark.parametrize(("example", "printed"), [*zip(examples(), PRINTED, strict=True)], ids=["log", "model"])
+def two_segments() -> list[Segment]:
+    """What the example about a tier reads: two segments of two records."""
+    history = History()
+    for offset, value in enumerate((b"zero", b"one", b"two", b"three")):
+        data = build_batch([Record(offset, 0, None, value)], base_offset=offset)
+        history.batches.append(Batch(data, offset, offset + 1, 0, -1, is_transactional=False, records=()))
+    return list(segments(history, [2], Random(0)))
+
+
+@pytest.mark.parametrize(
+    ("example", "printed"), [*zip(examples(), PRINTED, strict=True)], ids=["log", "rlm", "remote", "broker", "model"]
+)
 def test_each_example_runs(tmp_path: Path, example: str, printed: list[str]) -> None:
     assert len(example.splitlines()) < LINES_MAX
     script = tmp_path / "example.py"
     script.write_text(example)
     copy(ROOT / "docs/examples/cluster.yaml", tmp_path)
+    write_kafka_tier(tmp_path / "tier", two_segments())
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert (done.stdout.splitlines(), done.stderr) == (printed, "")
 

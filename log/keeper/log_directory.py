@@ -71,8 +71,8 @@ LOG_WEIGHT: Final = 50
 """What one of these costs on the loop, in elements of `pace`."""
 NO_BROKER_EPOCH: Final = -1
 PROBE_FILE: Final = ".probe"
-REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
-"""The directory of the tier's index cache, beside the partitions; the logs leave it alone."""
+OF_THE_TIER: Final = frozenset({"remote-log-index-cache", "remote-log-metadata"})
+"""The tier's directories beside the partitions: its index cache, metadata in files. The logs leave them alone."""
 
 
 class HeldLock(Protocol):
@@ -466,7 +466,7 @@ class LogDirectory:
         for entry in await self._services.disk.list_directory(self.path):
             name = parse_directory(entry.name) if entry.is_directory else None
             if name is None:
-                if entry.is_directory and entry.name != REMOTE_INDEX_CACHE:
+                if entry.is_directory and entry.name not in OF_THE_TIER:
                     logger.warning("%s is not a partition directory and is left alone", self.path / entry.name)
             elif name.marker == DELETE_SUFFIX:
                 await self._services.disk.remove_tree(self.path / entry.name)

@@ -21,6 +21,7 @@ pacing             cuts long work into slices, and limits the slices of one iter
 fan_out            does the same for many items: some at a time, begun at that pace.
 batch_reading      reads the records of a batch in such slices.
 turns              limits how many calls run at a time, in order of arrival.
+loopback           finds a port that is known before anything listens on it.
 service            is what starts and stops as one: a broker, a controller, a replica of the quorum.
 
 Other folders import what is exported here. It is imported when it is asked for.
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     )
     from .fan_out import for_each
     from .gates import body_steps
+    from .loopback import LOOPBACK, reserved_port
     from .pacing import SLICE_ELEMENTS, Slices, exhausted, pace
     from .server import Server
     from .server_limits import UNLIMITED, ServerLimits
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from .turns import Turns
 
 __all__ = [
+    "LOOPBACK",
     "SLICED_ELEMENTS_MIN",
     "SLICE_ELEMENTS",
     "UNLIMITED",
@@ -89,6 +92,7 @@ __all__ = [
     "monotonic_ms",
     "pace",
     "reading_batch",
+    "reserved_port",
     "resolve",
 ]
 
@@ -103,6 +107,7 @@ if not TYPE_CHECKING:
             "Handler": "dispatch",
             "Handlers": "dispatch",
             "KafkaClient": "client",
+            "LOOPBACK": "loopback",
             "RequestContext": "dispatch",
             "SLICED_ELEMENTS_MIN": "slicing",
             "SLICE_ELEMENTS": "pacing",
@@ -128,6 +133,7 @@ if not TYPE_CHECKING:
             "monotonic_ms": "clock",
             "pace": "pacing",
             "reading_batch": "batch_reading",
+            "reserved_port": "loopback",
             "resolve": "dialing",
         },
     )

@@ -15,11 +15,10 @@ import asyncio
 import logging
 import random
 import shutil
-import socket
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, Self, TypeVar, overload
@@ -31,7 +30,7 @@ from ...controller import ControllerService, MetadataImage, PartitionRegistratio
 from ...fetcher.core import EARLIEST_PENDING_UPLOAD_TIMESTAMP, FetchIsolation, special_offset
 from ...log import PartitionLog
 from ...protocol import TopicPartition, uuid_to_text
-from ...protocol.net import Address
+from ...protocol.net import LOOPBACK, Address, reserved_port
 from ...quorum import ReplicaKey, parse_controller_config
 from ...quorum.storage import FormatOrder, format_directories, new_directory_id
 from ...remote import RemoteStorageManager, load_remote_storage
@@ -56,7 +55,6 @@ T = TypeVar("T")
 TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.005
 LIST_OFFSETS_VERSION: Final = 11
-LOOPBACK: Final = "127.0.0.1"
 
 _log = logging.getLogger(__name__)
 
@@ -411,15 +409,6 @@ class InProcessCluster:
     def unique_topic(self, prefix: str = "topic") -> str:
         """Return a name that no other test of a shared cluster has."""
         return f"{prefix}-{random.SystemRandom().getrandbits(48):012x}"
-
-
-@contextmanager
-def reserved_port() -> Iterator[int]:
-    """Yield a port that the kernel gives to no other socket, and that a node of this process can listen on."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as reservation:
-        reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reservation.bind((LOOPBACK, 0))
-        yield reservation.getsockname()[1]
 
 
 def is_tiered(broker: Broker, log: PartitionLog) -> bool:

@@ -73,7 +73,7 @@ def problems_of(config: dict[str, str]) -> list[str]:
 
 def test_R5_our_plugins_are_installed() -> None:
     assert {"fsspec", "local", "s3"} <= set(installed_plugins(REMOTE_STORAGE))
-    assert installed_plugins(REMOTE_LOG_METADATA) == ["topic"]
+    assert installed_plugins(REMOTE_LOG_METADATA) == ["file", "topic"]
 
 
 def test_R5_a_plugin_is_built_from_text(install: Callable[..., None]) -> None:
