@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import NewTopic, TopicImage
+from tierfetch.broker.coordinator.state_topic import java_hash, partition_for
 from tierfetch.broker.environment import wall_clock_ms
-from tierfetch.broker.groups.coordinator import java_hash, partition_for
 from tierfetch.broker.groups.core.group import Group
 from tierfetch.broker.groups.core.group_state import GroupState
 from tierfetch.broker.groups.core.records import GroupRecord, OffsetKey, OffsetValue, encode_key, encode_value
