@@ -10,7 +10,7 @@
 
 The kind of coordinator decides with pure machines, `step(event, now) -> effects`. This performs what they want done:
 an answer goes to the future that is its token, a record to the writer, a timer to the event loop. Nothing of it
-outlives the leader epoch: the next leader, also if it is this broker, reads the partition anew.
+outlives the leader epoch: the next leader, also if it is this broker, reads the partition again.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class ActiveShard(ABC, Generic[RecordT]):
         self._writer: ShardWriter[RecordT] = ShardWriter(
             partition, self.leader_epoch, now_ms, self._apply, compression=compression
         )
+        self.submit = self._writer.submit
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._parked: set[asyncio.Future[Any]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -75,7 +76,7 @@ class ActiveShard(ABC, Generic[RecordT]):
         """Go on with what was under way, now that the partition is read."""
 
     def _apply(self, record: RecordT, transaction: InTransaction | None) -> None:
-        """Take in a record of its own once it is committed; machines that hear of `Stored` need not."""
+        """Take in a record of its own once it is committed; machines with a `Stored` need not."""
 
     def _release(self) -> None:
         """Give back what is held of the broker: leadership is over."""
@@ -84,7 +85,7 @@ class ActiveShard(ABC, Generic[RecordT]):
 
     def begin(self) -> None:
         """Read the partition, and serve."""
-        self._spawn(self._load())
+        self.spawn(self._load())
 
     async def close(self, reason: KafkaError) -> None:
         """End with the leadership."""
@@ -136,9 +137,9 @@ class ActiveShard(ABC, Generic[RecordT]):
         if not token.done():
             token.set_result(answer)
 
-    def _set_timer(self, name: str, deadline_ms: int, fire: Callable[[], None]) -> None:
+    def set_timer(self, name: str, deadline_ms: int, fire: Callable[[], None]) -> None:
         """Call `fire` at this time of the loop's clock, and not at the one that was set before under this name."""
-        self._stop_timer(name)
+        self.stop_timer(name)
 
         def fired() -> None:
             self._timers.pop(name, None)
@@ -146,12 +147,12 @@ class ActiveShard(ABC, Generic[RecordT]):
 
         self._timers[name] = asyncio.get_running_loop().call_at(deadline_ms / 1000, fired)
 
-    def _stop_timer(self, name: str) -> None:
+    def stop_timer(self, name: str) -> None:
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
         """Do work that ends with the leadership, at the latest."""
         task = asyncio.create_task(work, name=f"{self.kind}-{self.partition.partition.topic_partition}")
         self._tasks.add(task)

@@ -26,7 +26,26 @@ from ..coordinator import shard as runtime
 from ..coordinator.log_writer import InTransaction
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
-from .core.events import Answer, Effect, Event, Heartbeat, Join, Now, Reply, SetTimer, Store, Stored, TimerFired, Token
+from .consumer_groups import ConsumerGroups, Surroundings
+from .core.consumer.records import ConsumerKey
+from .core.events import (
+    Answer,
+    Effect,
+    Event,
+    Heartbeat,
+    Join,
+    Leave,
+    Left,
+    Now,
+    Reply,
+    SetTimer,
+    Store,
+    Stored,
+    Sync,
+    Synced,
+    TimerFired,
+    Token,
+)
 from .core.group import Group
 from .core.group_state import GroupState, refused
 from .core.memory import GroupMemory, bytes_of
@@ -59,12 +78,14 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         rng: Random,
         now_ms: WallClock,
         memory: GroupMemory,
+        surroundings: Surroundings,
     ) -> None:
         """`memory` is that of all shards of the broker."""
         super().__init__(partition, rng, now_ms, settings.compression)
         self._memory = memory
         self.shard = Shard(settings.group)
         self._settings = settings
+        self.consumers = ConsumerGroups(self, self.shard, memory, surroundings)
         self._accounted: set[str] = set()
         """The groups that `_memory` knows."""
         self._ended_early: list[tuple[int, bool]] = []
@@ -83,9 +104,31 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
             error = self._judge_size(group_id, event) if isinstance(event, Join) else ErrorCode.none
             if isinstance(event, Join) and error is not ErrorCode.none:
                 return refused(error, event.who.member_id)
+            if group_id in self.shard.consumers:
+                refusal = self._refuse_classic(group_id, event)
+                if refusal is not None:
+                    return refusal
             self._step(group_id, event)
             answer: Answer = await answered
             return answer
+
+    def _refuse_classic(self, group_id: str, event: Event) -> Answer | None:
+        """Refuse a member of the classic protocol in a group of the other one; one without members becomes classic."""
+        group = self.shard.consumers[group_id]
+        match event:
+            case Join(who=who) if group.members:
+                return refused(ErrorCode.inconsistent_group_protocol, who.member_id)
+            case Join():
+                # The group's first classic record comes after these in the log.
+                tombstones = group.tombstones()
+                self.consumers.forget(group_id)
+                self.write_tombstones_later(group_id, tombstones)
+                return None
+            case Sync():
+                return Synced(error=ErrorCode.unknown_member_id)
+            case Leave(members=members):
+                return Left(members=tuple((who, ErrorCode.unknown_member_id) for who in members))
+        return ErrorCode.unknown_member_id
 
     def _judge_size(self, group_id: str, join: Join) -> ErrorCode:
         """Return whether a member may join with what it brings (`core.memory`)."""
@@ -138,7 +181,7 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         """Delete what is too old of a group as it is now; nothing while a record of it is on its way into the log: that
         may be a newer offset.
         """
-        if group_id not in self.shard.groups:
+        if group_id not in self.shard.groups and group_id not in self.shard.consumers:
             return ErrorCode.none
         tombstones = self.shard.expired(group_id, retention_ms, self._now_ms())
         # A commit in the queue would come before the tombstone in the log, and be deleted with it.
@@ -153,12 +196,19 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         if dies and group is not None:
             # Before the write: a member that joined now would vanish with the tombstone.
             group.die()
-            self._stop_timer(group_id)
+            self.stop_timer(group_id)
+        consumers = self.shard.consumers.get(group_id)
+        if any(isinstance(record.key, ConsumerKey) for record in tombstones):
+            self.consumers.forget(group_id)
+        else:
+            consumers = None
         try:
             await self.write(tombstones)
         except KafkaError as error:
             if dies and group is not None and self.shard.groups.get(group_id) is group:
                 self.shard.groups[group_id] = Group.restored(group_id, self._settings.group, group.as_value())
+            if consumers is not None and group_id not in self.shard.groups:
+                self.shard.consumers.setdefault(group_id, consumers)
             return error.code
         if self._end is None:
             self._account_for(group_id)
@@ -171,12 +221,12 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
             error = await self.write_tombstones(group_id, tombstones)
             if error is not ErrorCode.none:
                 _log.warning(
-                    "group %r: the offsets of a deleted topic could not be deleted and stay until they expire: %s",
+                    "group %r: tombstones could not be written, what they would delete stays until it expires: %s",
                     group_id,
                     error.name,
                 )
 
-        self._spawn(write())
+        self.spawn(write())
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
         """Count the offsets that were committed in it, or drop them."""
@@ -209,12 +259,15 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         for producer_id, is_committed in self._ended_early:
             self.shard.end_transaction(producer_id, is_committed=is_committed)
         name = self.partition.partition.topic_partition
-        _log.info("%s: %d groups from %d records", name, len(self.shard.groups), records)
+        groups = len(self.shard.groups) + len(self.shard.consumers)
+        _log.info("%s: %d groups from %d records", name, groups, records)
+        self.consumers.resume()
         for group_id, group in list(self.shard.groups.items()):
             self._perform(group_id, group, group.resume(self.now))
             self._account_for(group_id)
 
     def _release(self) -> None:
+        self.consumers.release()
         for group_id in self._accounted:
             self._memory.hold((self, group_id), 0)
         self._accounted.clear()
@@ -244,9 +297,9 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
                 case Reply(token, answer):
                     self._answer(token, answer)
                 case Store():
-                    self._spawn(self._store(group_id, group, effect))
+                    self.spawn(self._store(group_id, group, effect))
                 case SetTimer(deadline_ms):
-                    self._set_timer(group_id, deadline_ms, partial(self._fire, group_id, group))
+                    self.set_timer(group_id, deadline_ms, partial(self._fire, group_id, group))
 
     def _fire(self, group_id: str, group: Group) -> None:
         if self.shard.groups.get(group_id) is group and group.state is not GroupState.DEAD:

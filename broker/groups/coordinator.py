@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from typing import Final
 
 from ...protocol import GROUP_METADATA_TOPIC, ErrorCode, KafkaError, TopicPartition
 from ..cluster.view import ClusterImage, ClusterView, NewTopic
@@ -17,10 +18,17 @@ from ..coordinator.roles import Coordinator
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
 from .active_shard import ActiveShard
+from .consumer_groups import Surroundings, Visible
+from .core.consumer.decision import ConsumerSettings, Decision, World
+from .core.consumer.heartbeat import Told
+from .core.consumer.state import ConsumerGroupState
+from .core.consumer.topics import Topic, Topics
 from .core.events import Answer, Event, Token
 from .core.group_state import GroupState
 from .core.memory import GroupMemory
 from .settings import CoordinatorSettings
+
+GROUP_VERSION: Final = "group.version"
 
 _log = logging.getLogger(__name__)
 
@@ -51,13 +59,47 @@ class GroupCoordinator(Coordinator[ActiveShard]):
         self._rng = rng
         self._now_ms = now_ms
         self.memory = GroupMemory()
+        self._topics: tuple[object, Topics] = (None, {})
+        self._surroundings = Surroundings(self._topics_now, self.settings_of, now_ms, settings.commit_timeout_ms)
 
     async def start(self) -> None:
         self._view.subscribe(self._on_image)
         self._each(self.settings.retention_check_interval_ms, self.expire)
 
     def _make_shard(self, partition: Partition) -> ActiveShard:
-        return ActiveShard(partition, self.settings, self._rng, self._now_ms, self.memory)
+        return ActiveShard(partition, self.settings, self._rng, self._now_ms, self.memory, self._surroundings)
+
+    # What consumer groups know.
+
+    @property
+    def has_consumer_protocol(self) -> bool:
+        """Whether the cluster runs at a `group.version` that has consumer groups (KIP-848)."""
+        features = self._view.image.features
+        return features is None or features.get(GROUP_VERSION, 0) >= 1
+
+    def _topics_now(self) -> Topics:
+        """Return the topics; the same value as long as none has come, gone or grown."""
+        image, (seen, topics) = self._view.image, self._topics
+        if image.topics is not seen:
+            newest = {name: Topic(name, each.topic_id, len(each.partitions)) for name, each in image.topics.items()}
+            topics = topics if newest == topics else newest
+            self._topics = (image.topics, topics)
+        return topics
+
+    def settings_of(self, group_id: str) -> ConsumerSettings:
+        """Return what holds for a consumer group: the broker's keys, under the group's own configs."""
+        configs = self._view.image.group_configs.get(group_id)
+        return self.settings.consumer if configs is None else self.settings.consumer.of(configs)
+
+    async def decide(self, group_id: str, decide: Callable[[Decision, World], Told], visible: Visible) -> Told:
+        """Return the answer of a consumer group to a member; KafkaError as in `coordinator.roles`, and the group's."""
+        check_group_id(group_id)
+        active = self.shard_for(group_id)
+        group = active.shard.groups.get(group_id)
+        if group is not None and not (group.is_idle or group.state is GroupState.EMPTY):
+            message = f"group {group_id!r} has members of the classic protocol; they have to leave first"
+            raise KafkaError(ErrorCode.group_id_not_found, message)
+        return await active.consumers.ask(group_id, decide, visible)
 
     def transaction_ended(self, partition: TopicPartition, producer_id: int, *, is_committed: bool) -> None:
         """Its marker is committed in a partition that is led here."""
@@ -74,6 +116,10 @@ class GroupCoordinator(Coordinator[ActiveShard]):
         """The groups that are coordinated here."""
         return Counter(group.state for active in self.shards for group in active.shard.groups.values())
 
+    def count_consumers(self) -> Counter[ConsumerGroupState]:
+        """The consumer groups (KIP-848) that are coordinated here."""
+        return Counter(group.state for active in self.shards for group in active.shard.consumers.values())
+
     # What is done without being asked.
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
@@ -88,7 +134,7 @@ class GroupCoordinator(Coordinator[ActiveShard]):
 
     async def expire(self, active: ActiveShard) -> None:
         """Delete what is too old in one partition."""
-        for group_id in list(active.shard.groups):
+        for group_id in [*active.shard.groups, *active.shard.consumers]:
             error = await active.expire(group_id, self.settings.retention_ms)
             if error is not ErrorCode.none:
                 _log.warning("group %r: expired offsets could not be deleted, trying again: %s", group_id, error.name)

@@ -198,11 +198,11 @@ class ActiveShard(runtime.ActiveShard[TransactionRecord]):
                 case Reply():
                     self._answer(effect.token, effect)
                 case Store():
-                    self._spawn(self._store(transactional_id, effect))
+                    self.spawn(self._store(transactional_id, effect))
                 case SendMarkers(value):
-                    self._spawn(self._send_markers(transactional_id, value))
+                    self.spawn(self._send_markers(transactional_id, value))
                 case NeedProducerId(event):
-                    self._spawn(self._with_producer_id(transactional_id, event))
+                    self.spawn(self._with_producer_id(transactional_id, event))
 
     async def _store(self, transactional_id: str, store: Store) -> None:
         version = min(self._services.transaction_version(), 1)
