@@ -5,7 +5,9 @@ cluster/          is the broker's view of its cluster, and its reports to the co
 replicas/         makes the hosted replicas follow the cluster image: logs, roles, fetchers.
 handlers/         answers requests, one module for each family of APIs.
 quotas/           applies the quotas of clients to their requests and connections.
+coordinator/      is what all coordinators run on: roles, loading, writing, timers.
 groups/           coordinates consumer groups.
+transactions/     coordinates transactions.
 core/             holds the decisions that need only values.
 config/           reads the configuration file.
 peers             reaches other brokers: clients, and how a fetcher of one leader is made.

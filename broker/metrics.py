@@ -28,6 +28,7 @@ from ..protocol.net import Handler, RequestContext, Server
 from ..rlm import CopyLag, RemoteLogCounters
 from .environment import NodeDisk
 from .groups.coordinator import GroupCoordinator
+from .groups.core.consumer.state import ConsumerGroupState
 from .groups.core.group_state import GroupState
 from .pauses import PAUSES
 from .replicas.directory_moves import DirectoryMoves
@@ -280,6 +281,11 @@ def group_metrics(groups: GroupCoordinator) -> Iterator[Metric]:
     family = GaugeMetricFamily("tierfetch_groups", "Coordinated groups by their state.", labels=["state"])
     for state in GroupState:
         family.add_metric([state.value], states[state])
+    yield family
+    consumers = groups.count_consumers()
+    family = GaugeMetricFamily("tierfetch_consumer_groups", "Coordinated groups of KIP-848 by state.", labels=["state"])
+    for each in ConsumerGroupState:
+        family.add_metric([each.value], consumers[each])
     yield family
 
 

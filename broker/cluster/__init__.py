@@ -6,7 +6,6 @@ lifecycle              registers the broker, sends heartbeats, and leaves in ord
 controller_channel     finds the active controller and repeats a request until it is answered.
 isr_changes            gathers the ISR changes of all led partitions into one AlterPartition at a time.
 directory_assignments  reports in which log directory each replica is stored (AssignReplicasToDirs, KIP-858).
-state_topic            makes the topic that a coordinator keeps its state in, and finds its leaders.
 producer_ids           hands out the producer ids that the controller gave to this broker.
 topic_config           derives a topic's default configuration from the broker's `log.*` keys.
 """

@@ -13,7 +13,14 @@ from dataclasses import replace
 from ...log.core import DEFAULTS_WITHOUT_EFFECT, INT64_MAX, TOPIC_CONFIG_TYPES, UNLIMITED, LogConfig
 from ...protocol import REMOTE_LOG_METADATA_TOPIC
 from ...protocol.records import TimestampType
-from ...protocol.wire import ConfigSource, ConfigSynonym, ConfigType, DescribedConfig
+from ...protocol.wire import (
+    GROUP_HEARTBEAT_INTERVAL,
+    GROUP_SESSION_TIMEOUT,
+    ConfigSource,
+    ConfigSynonym,
+    ConfigType,
+    DescribedConfig,
+)
 from ...security.core import is_dynamic_key, is_secret
 from ..config.broker_config import CONFIG_TYPES, DEFAULT_PROPERTIES, DYNAMIC_KEYS, BrokerConfig, ConfigError
 from ..config.dynamic_configs import OF_CONTROLLERS
@@ -214,6 +221,21 @@ def _described_security(config: BrokerConfig, image: ClusterImage) -> list[Descr
         for key, value in sorted(shown.items())
         if not is_secret(key)
     ]
+
+
+def describe_group(group_id: str, config: BrokerConfig, image: ClusterImage) -> list[DescribedConfig]:
+    """Every config of a group: its own over what this broker would have for it."""
+    own = image.group_configs.get(group_id, {})
+    defaults = {
+        GROUP_SESSION_TIMEOUT: str(config.group_consumer_session_timeout_ms),
+        GROUP_HEARTBEAT_INTERVAL: str(config.group_consumer_heartbeat_interval_ms),
+    }
+    places = [(own, ConfigSource.DYNAMIC_GROUP_CONFIG), (defaults, ConfigSource.DEFAULT_CONFIG)]
+    described = []
+    for key in sorted(defaults):
+        synonyms = tuple(ConfigSynonym(key, values[key], source) for values, source in places if key in values)
+        described.append(DescribedConfig(key, synonyms[0].value, ConfigType.INT, is_read_only=False, synonyms=synonyms))
+    return described
 
 
 def describe_all_brokers(image: ClusterImage) -> list[DescribedConfig]:

@@ -300,6 +300,17 @@ class GroupKeys(PropertyKeys):
     group_max_session_timeout_ms: PositiveInt = 1_800_000
     group_max_size: PositiveInt = INT32_MAX
     group_initial_rebalance_delay_ms: NaturalInt = 3_000
+    group_consumer_session_timeout_ms: PositiveInt = 45_000
+    group_consumer_min_session_timeout_ms: PositiveInt = 45_000
+    group_consumer_max_session_timeout_ms: PositiveInt = 60_000
+    group_consumer_heartbeat_interval_ms: PositiveInt = 5_000
+    group_consumer_min_heartbeat_interval_ms: PositiveInt = 5_000
+    group_consumer_max_heartbeat_interval_ms: PositiveInt = 15_000
+    group_consumer_max_size: PositiveInt = INT32_MAX
+    group_consumer_assignors: Annotated[
+        tuple[Literal["uniform", "range"], ...], BeforeValidator(comma_list), Field(min_length=1)
+    ] = ("uniform", "range")
+    group_consumer_regex_refresh_interval_ms: Annotated[int, Field(ge=10_000, le=INT32_MAX)] = 600_000
     offsets_topic_num_partitions: PositiveInt = 50
     offsets_topic_replication_factor: Annotated[int, Field(ge=1, le=32767)] = 3
     offsets_topic_segment_bytes: Annotated[int, Field(ge=1024 * 1024, le=INT32_MAX)] = 100 * 1024 * 1024
@@ -309,6 +320,23 @@ class GroupKeys(PropertyKeys):
     offset_metadata_max_bytes: NaturalInt = 4_096
     offsets_retention_minutes: PositiveInt = 7 * 24 * 60
     offsets_retention_check_interval_ms: PositiveLong = 600_000
+
+    @model_validator(mode="after")
+    def _check_consumer_groups(self) -> Self:
+        for what in ("session_timeout", "heartbeat_interval"):
+            least, value, most = (getattr(self, f"group_consumer_{each}{what}_ms") for each in ("min_", "", "max_"))
+            if not least <= value <= most:
+                key = what.replace("_", ".")
+                raise ValueError(
+                    f"group.consumer.{key}.ms ({value}) must be from group.consumer.min.{key}.ms ({least})"
+                    f" to group.consumer.max.{key}.ms ({most})"
+                )
+        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
+            raise ValueError(
+                f"group.consumer.heartbeat.interval.ms ({self.group_consumer_heartbeat_interval_ms}) must be below "
+                f"group.consumer.session.timeout.ms ({self.group_consumer_session_timeout_ms})"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_session_timeouts(self) -> Self:

@@ -99,6 +99,8 @@ class ClusterImage:
     topics: Mapping[str, TopicImage]
     broker_configs: Mapping[str, Mapping[str, str]]
     features: Mapping[str, int] | None = None
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The configs of groups that have any, by group id."""
     scram: ScramCredentials = field(default_factory=ScramCredentials, compare=False)
     """The users' SCRAM credentials, always the newest: one value for all images of a log."""
     acls: Acls = field(default_factory=Acls, compare=False)

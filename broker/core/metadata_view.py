@@ -30,7 +30,7 @@ from ...controller import BrokerRegistration as RegisteredBroker
 from ...controller import PartitionRegistration as RegisteredPartition
 from ...controller.records import decode_record
 from ...protocol import interned_id
-from ...protocol.wire import Steps, run_to_end
+from ...protocol.wire import ResourceType, Steps, run_to_end
 from ...security import SecurityProtocol
 from .cluster_image import BrokerRegistration, ClusterImage, EndPoint, PartitionRegistration, TopicImage
 
@@ -87,6 +87,7 @@ class MetadataView:
             brokers=self._brokers(metadata, before.brokers, delta.brokers),
             topics=topics,
             broker_configs=_broker_configs(metadata, before.broker_configs, delta.configs),
+            group_configs=_group_configs(metadata, before.group_configs, delta.configs),
             features=dict(metadata.features) if delta.features else before.features,
             scram=metadata.scram,
             acls=metadata.acls,
@@ -163,6 +164,16 @@ def _broker_configs(
     for name in sorted(names):
         configs[name or DEFAULT_BROKER] = dict(metadata.config(BROKER_RESOURCE, name))
     return configs
+
+
+def _group_configs(
+    metadata: MetadataImage, before: Mapping[str, Mapping[str, str]], changed: set[ConfigResource]
+) -> Mapping[str, Mapping[str, str]]:
+    names = {resource.name for resource in changed if resource.resource_type == ResourceType.GROUP}
+    if not names:
+        return before
+    configs = {**before, **{name: dict(metadata.config(ResourceType.GROUP, name)) for name in sorted(names)}}
+    return {name: values for name, values in configs.items() if values}
 
 
 def _broker(registered: RegisteredBroker, listener_name: str) -> BrokerRegistration:

@@ -1,9 +1,8 @@
-"""The coordinator of consumer groups (classic protocol): their members, and the offsets they committed.
+"""The coordinator of consumer groups, classic and of KIP-848: their members, and the offsets they committed.
 
 coordinator   routes a group's requests to the partition of `__consumer_offsets` that holds it.
 core/         decides: one group as a state machine, and the groups of one partition.
-active_shard  runs one led partition from the beginning of a leader epoch to its end.
-loader        replays a partition from its start when leadership begins.
-writer        appends a partition's records and wakes the callers once they are committed.
+active_shard  performs what the groups of one led partition decide, on the runtime of `broker.coordinator`.
+consumer_groups performs the decisions of its groups of KIP-848.
 settings      reads the coordinator's keys from the broker's configuration.
 """

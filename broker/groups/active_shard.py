@@ -1,42 +1,57 @@
-"""One led partition of `__consumer_offsets` at work: from the beginning of a leader epoch to its end.
+"""One led partition of `__consumer_offsets` at work (`coordinator.shard` has its life): its groups perform their steps.
 
-    loading --read to its end--> active --leadership ends--> closed
-
-| state | requests |
-|---|---|
-| loading | COORDINATOR_LOAD_IN_PROGRESS; a read that failed begins again, after a back-off |
-| active | served; requests that wait for a rebalance are parked here |
-| closed | NOT_COORDINATOR, also to every parked request |
-
-It performs what a group wants done: answers go to the futures that are the tokens, records to the writer, the one
-timer of each group is a timer of the event loop.
+Answers go to the futures that are the tokens, records to the writer, the one timer of each group is a timer of the
+event loop.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Final
 
-from ...protocol import OUTSIDE, ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.net import monotonic_ms
-from ...protocol.records import Compression, decompressed_bytes_max
+from ...protocol.records import (
+    BatchHeader,
+    Compression,
+    ControlType,
+    SkimmedRecord,
+    control_type,
+    decompressed_bytes_max,
+)
+from ..coordinator import shard as runtime
+from ..coordinator.log_writer import InTransaction
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
-from .core.events import Answer, Effect, Event, Heartbeat, Join, Now, Reply, SetTimer, Store, Stored, TimerFired, Token
+from .consumer_groups import ConsumerGroups, Surroundings
+from .core.consumer.records import ConsumerKey
+from .core.events import (
+    Answer,
+    Effect,
+    Event,
+    Heartbeat,
+    Join,
+    Leave,
+    Left,
+    Now,
+    Reply,
+    SetTimer,
+    Store,
+    Stored,
+    Sync,
+    Synced,
+    TimerFired,
+    Token,
+)
 from .core.group import Group
 from .core.group_state import GroupState, refused
 from .core.memory import GroupMemory, bytes_of
-from .core.records import GroupKey, GroupRecord
+from .core.records import GroupKey, GroupRecord, decode_record
 from .core.shard import Shard
-from .loader import load
 from .settings import CoordinatorSettings
-from .writer import InTransaction, ShardWriter
-
-LOAD_RETRY_MIN_S: Final = 0.1
-LOAD_RETRY_MAX_S: Final = 10.0
 
 _CLIENT_CODES: Final = {
     ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
@@ -51,8 +66,10 @@ _CLIENT_CODES: Final = {
 _log = logging.getLogger(__name__)
 
 
-class ActiveShard:
+class ActiveShard(runtime.ActiveShard[GroupRecord]):
     """See the module's docstring."""
+
+    kind = "groups"
 
     def __init__(
         self,
@@ -61,27 +78,18 @@ class ActiveShard:
         rng: Random,
         now_ms: WallClock,
         memory: GroupMemory,
+        surroundings: Surroundings,
     ) -> None:
         """`memory` is that of all shards of the broker."""
+        super().__init__(partition, rng, now_ms, settings.compression)
         self._memory = memory
-        self.partition = partition
         self.shard = Shard(settings.group)
-        self.is_loaded = False
         self._settings = settings
-        self._rng = rng
-        self._now_ms = now_ms
-        self._writer: ShardWriter[GroupRecord] = ShardWriter(
-            partition, partition.leader().leader_epoch, now_ms, self._apply, compression=settings.compression
-        )
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._parked: set[asyncio.Future[Answer]] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.consumers = ConsumerGroups(self, self.shard, memory, surroundings)
         self._accounted: set[str] = set()
         """The groups that `_memory` knows."""
         self._ended_early: list[tuple[int, bool]] = []
         """Transactions that ended while the partition was read: (producer id, whether it was committed)."""
-        self._end: KafkaError | None = None
-        self._spawn(self._load())
 
     @property
     def now(self) -> Now:
@@ -91,17 +99,36 @@ class ActiveShard:
 
     async def ask(self, group_id: str, event_of: Callable[[Token], Event]) -> Answer:
         """Step the group with an event and wait for its answer; a group that does not exist may begin with it."""
-        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._parked.add(answered)
-        try:
+        with self._parking() as answered:
             event = event_of(answered)
             error = self._judge_size(group_id, event) if isinstance(event, Join) else ErrorCode.none
             if isinstance(event, Join) and error is not ErrorCode.none:
                 return refused(error, event.who.member_id)
+            if group_id in self.shard.consumers:
+                refusal = self._refuse_classic(group_id, event)
+                if refusal is not None:
+                    return refusal
             self._step(group_id, event)
-            return await answered
-        finally:
-            self._parked.discard(answered)
+            answer: Answer = await answered
+            return answer
+
+    def _refuse_classic(self, group_id: str, event: Event) -> Answer | None:
+        """Refuse a member of the classic protocol in a group of the other one; one without members becomes classic."""
+        group = self.shard.consumers[group_id]
+        match event:
+            case Join(who=who) if group.members:
+                return refused(ErrorCode.inconsistent_group_protocol, who.member_id)
+            case Join():
+                # The group's first classic record comes after these in the log.
+                tombstones = group.tombstones()
+                self.consumers.forget(group_id)
+                self.write_tombstones_later(group_id, tombstones)
+                return None
+            case Sync():
+                return Synced(error=ErrorCode.unknown_member_id)
+            case Leave(members=members):
+                return Left(members=tuple((who, ErrorCode.unknown_member_id) for who in members))
+        return ErrorCode.unknown_member_id
 
     def _judge_size(self, group_id: str, join: Join) -> ErrorCode:
         """Return whether a member may join with what it brings (`core.memory`)."""
@@ -154,7 +181,7 @@ class ActiveShard:
         """Delete what is too old of a group as it is now; nothing while a record of it is on its way into the log: that
         may be a newer offset.
         """
-        if group_id not in self.shard.groups:
+        if group_id not in self.shard.groups and group_id not in self.shard.consumers:
             return ErrorCode.none
         tombstones = self.shard.expired(group_id, retention_ms, self._now_ms())
         # A commit in the queue would come before the tombstone in the log, and be deleted with it.
@@ -169,12 +196,19 @@ class ActiveShard:
         if dies and group is not None:
             # Before the write: a member that joined now would vanish with the tombstone.
             group.die()
-            self._stop_timer(group_id)
+            self.stop_timer(group_id)
+        consumers = self.shard.consumers.get(group_id)
+        if any(isinstance(record.key, ConsumerKey) for record in tombstones):
+            self.consumers.forget(group_id)
+        else:
+            consumers = None
         try:
             await self.write(tombstones)
         except KafkaError as error:
             if dies and group is not None and self.shard.groups.get(group_id) is group:
                 self.shard.groups[group_id] = Group.restored(group_id, self._settings.group, group.as_value())
+            if consumers is not None and group_id not in self.shard.groups:
+                self.shard.consumers.setdefault(group_id, consumers)
             return error.code
         if self._end is None:
             self._account_for(group_id)
@@ -187,12 +221,12 @@ class ActiveShard:
             error = await self.write_tombstones(group_id, tombstones)
             if error is not ErrorCode.none:
                 _log.warning(
-                    "group %r: the offsets of a deleted topic could not be deleted and stay until they expire: %s",
+                    "group %r: tombstones could not be written, what they would delete stays until it expires: %s",
                     group_id,
                     error.name,
                 )
 
-        self._spawn(write())
+        self.spawn(write())
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
         """Count the offsets that were committed in it, or drop them."""
@@ -212,47 +246,31 @@ class ActiveShard:
         else:
             self.shard.replay_undecided(transaction.producer_id, record)
 
-    # The end.
+    # Life.
 
-    async def close(self, reason: KafkaError) -> None:
-        """The leadership is over."""
-        self._end = reason
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
-        for answered in [each for each in self._parked if not each.done()]:
-            answered.set_exception(reason)
-        for group_id in self._accounted:
-            self._memory.hold((self, group_id), 0)
-        self._accounted.clear()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._writer.close(reason)
+    def _clear(self) -> None:
+        self.shard.clear()
 
-    # Loading.
+    def _replay(self, header: BatchHeader, record: SkimmedRecord) -> None:
+        replay(self.shard, header, record)
 
-    async def _load(self) -> None:
-        name, retry_s = self.partition.partition.topic_partition, LOAD_RETRY_MIN_S
-        while (records := await self._try_to_load()) is None:
-            self.shard.clear()
-            await asyncio.sleep(retry_s * self._rng.uniform(0.5, 1.0))
-            retry_s = min(2 * retry_s, LOAD_RETRY_MAX_S)
-        self.is_loaded = True
+    async def _resume(self, records: int) -> None:
         # Their markers may lie after the end that was read, so the replay has not seen them.
         for producer_id, is_committed in self._ended_early:
             self.shard.end_transaction(producer_id, is_committed=is_committed)
-        _log.info("%s: %d groups from %d records", name, len(self.shard.groups), records)
+        name = self.partition.partition.topic_partition
+        groups = len(self.shard.groups) + len(self.shard.consumers)
+        _log.info("%s: %d groups from %d records", name, groups, records)
+        self.consumers.resume()
         for group_id, group in list(self.shard.groups.items()):
             self._perform(group_id, group, group.resume(self.now))
             self._account_for(group_id)
 
-    async def _try_to_load(self) -> int | None:
-        try:
-            return await load(self.partition, self.shard)
-        except OUTSIDE as error:
-            _log.warning("%s: the groups could not be read, trying again: %s", self.partition.partition, error)
-            return None
+    def _release(self) -> None:
+        self.consumers.release()
+        for group_id in self._accounted:
+            self._memory.hold((self, group_id), 0)
+        self._accounted.clear()
 
     # Groups.
 
@@ -277,25 +295,15 @@ class ActiveShard:
         for effect in effects:
             match effect:
                 case Reply(token, answer):
-                    assert isinstance(token, asyncio.Future), token
-                    if not token.done():
-                        token.set_result(answer)
+                    self._answer(token, answer)
                 case Store():
-                    self._spawn(self._store(group_id, group, effect))
+                    self.spawn(self._store(group_id, group, effect))
                 case SetTimer(deadline_ms):
-                    self._stop_timer(group_id)
-                    loop = asyncio.get_running_loop()
-                    self._timers[group_id] = loop.call_at(deadline_ms / 1000, self._fire, group_id, group)
+                    self.set_timer(group_id, deadline_ms, partial(self._fire, group_id, group))
 
     def _fire(self, group_id: str, group: Group) -> None:
-        self._timers.pop(group_id, None)
         if self.shard.groups.get(group_id) is group and group.state is not GroupState.DEAD:
             self._step(group_id, TimerFired())
-
-    def _stop_timer(self, group_id: str) -> None:
-        timer = self._timers.pop(group_id, None)
-        if timer is not None:
-            timer.cancel()
 
     async def _store(self, group_id: str, group: Group, store: Store) -> None:
         error = ErrorCode.none
@@ -308,12 +316,18 @@ class ActiveShard:
         if self._end is None and self.shard.groups.get(group_id) is group:
             self._step(group_id, Stored(store.store_id, error))
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work, name=f"groups-{self.partition.partition.topic_partition}")
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            _log.error("internal error in the groups of %s", self.partition.partition, exc_info=task.exception())
+def replay(shard: Shard, header: BatchHeader, record: SkimmedRecord) -> None:
+    """Take in a record of the log; raise CorruptRecordError for one that no coordinator wrote."""
+    if header.is_control:
+        kind = control_type(record)
+        if kind in (ControlType.COMMIT, ControlType.ABORT):
+            shard.end_transaction(header.producer_id, is_committed=kind is ControlType.COMMIT)
+        return
+    decoded = None if record.key is None else decode_record(record.key, record.value)
+    if decoded is None:
+        return
+    if header.is_transactional:
+        shard.replay_undecided(header.producer_id, decoded)
+    else:
+        shard.replay(decoded)

@@ -1,53 +1,36 @@
-"""The group coordinator of one broker: which groups are its own, and what becomes of their requests.
+"""The group coordinator of one broker: the requests of its groups (`coordinator.roles` says which are its own).
 
-A group belongs to partition `hash(group id) % partitions` of `__consumer_offsets`; the leader of that partition is its
-coordinator. The replica manager reports roles (`led`, `resigned`), the cluster view deleted topics.
-
-| request for a group | when | answer |
-|---|---|---|
-| whose partition is led elsewhere, or just given up | | NOT_COORDINATOR |
-| | it is being read | COORDINATOR_LOAD_IN_PROGRESS |
-| without a name | where one is needed | INVALID_GROUP_ID |
-
-The topic is made by the first who looks for a coordinator. Deleting expired offsets is the one thing that is done
-without being asked, each `offsets.retention.check.interval.ms`.
+A request without a group's name, where one is needed, is answered INVALID_GROUP_ID. Deleting expired offsets is done
+without being asked, each `offsets.retention.check.interval.ms`; offsets in topics that are deleted go with these.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
+from typing import Final
 
 from ...protocol import GROUP_METADATA_TOPIC, ErrorCode, KafkaError, TopicPartition
-from ..cluster.state_topic import StateTopic
-from ..cluster.view import BrokerRegistration, ClusterImage, ClusterView, NewTopic
+from ..cluster.view import ClusterImage, ClusterView, NewTopic
+from ..coordinator.roles import Coordinator
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
 from .active_shard import ActiveShard
+from .consumer_groups import Surroundings, Visible
+from .core.consumer.decision import ConsumerSettings, Decision, World
+from .core.consumer.heartbeat import Told
+from .core.consumer.state import ConsumerGroupState
+from .core.consumer.topics import Topic, Topics
 from .core.events import Answer, Event, Token
 from .core.group_state import GroupState
 from .core.memory import GroupMemory
 from .settings import CoordinatorSettings
 
+GROUP_VERSION: Final = "group.version"
+
 _log = logging.getLogger(__name__)
-
-
-def java_hash(text: str) -> int:
-    """Java's `String.hashCode`, a signed 32-bit number."""
-    value = 0
-    encoded = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    return value - (1 << 32) if value >> 31 else value
-
-
-def partition_for(group_id: str, partitions: int) -> int:
-    """The partition that holds a group."""
-    value = java_hash(group_id)
-    return (0 if value == -(1 << 31) else abs(value)) % partitions
 
 
 def _new_topic(settings: CoordinatorSettings) -> NewTopic:
@@ -63,51 +46,60 @@ def _new_topic(settings: CoordinatorSettings) -> NewTopic:
     )
 
 
-class GroupCoordinator:
+class GroupCoordinator(Coordinator[ActiveShard]):
     """See the module's docstring."""
 
+    topic_name = GROUP_METADATA_TOPIC
+    noun = "group"
+    replication_key = "offsets.topic.replication.factor"
+
     def __init__(self, view: ClusterView, settings: CoordinatorSettings, rng: Random, now_ms: WallClock) -> None:
+        super().__init__(view, _new_topic(settings))
         self.settings = settings
-        self._view = view
         self._rng = rng
         self._now_ms = now_ms
         self.memory = GroupMemory()
-        self._shards: dict[int, ActiveShard] = {}
-        self._closing: set[asyncio.Task[None]] = set()
-        self._topic = StateTopic(view, _new_topic(settings), "offsets.topic.replication.factor", "no group")
-        self._upkeep: asyncio.Task[None] | None = None
-
-    @property
-    def view(self) -> ClusterView:
-        return self._view
+        self._topics: tuple[object, Topics] = (None, {})
+        self._surroundings = Surroundings(self._topics_now, self.settings_of, now_ms, settings.commit_timeout_ms)
 
     async def start(self) -> None:
         self._view.subscribe(self._on_image)
-        self._upkeep = asyncio.create_task(self._expire_offsets(), name="offset-expiration")
+        self._each(self.settings.retention_check_interval_ms, self.expire)
 
-    async def close(self) -> None:
-        """Fail every waiting request with NOT_COORDINATOR, so that its client looks for another."""
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.gather(self._upkeep, return_exceptions=True)
-        for number in list(self._shards):
-            self._close(number)
-        await asyncio.gather(*self._closing)
+    def _make_shard(self, partition: Partition) -> ActiveShard:
+        return ActiveShard(partition, self.settings, self._rng, self._now_ms, self.memory, self._surroundings)
 
-    # Roles.
+    # What consumer groups know.
 
-    def led(self, partition: Partition) -> None:
-        """This broker leads a partition under a new epoch; its groups are read again."""
-        if partition.partition.topic == GROUP_METADATA_TOPIC:
-            number = partition.partition.partition
-            # Always rebuilt from the log: what this process held was of another epoch, and may not be committed.
-            self._close(number)
-            self._shards[number] = ActiveShard(partition, self.settings, self._rng, self._now_ms, self.memory)
+    @property
+    def has_consumer_protocol(self) -> bool:
+        """Whether the cluster runs at a `group.version` that has consumer groups (KIP-848)."""
+        features = self._view.image.features
+        return features is None or features.get(GROUP_VERSION, 0) >= 1
 
-    def resigned(self, partition: TopicPartition) -> None:
-        """This broker no longer leads it."""
-        if partition.topic == GROUP_METADATA_TOPIC:
-            self._close(partition.partition)
+    def _topics_now(self) -> Topics:
+        """Return the topics; the same value as long as none has come, gone or grown."""
+        image, (seen, topics) = self._view.image, self._topics
+        if image.topics is not seen:
+            newest = {name: Topic(name, each.topic_id, len(each.partitions)) for name, each in image.topics.items()}
+            topics = topics if newest == topics else newest
+            self._topics = (image.topics, topics)
+        return topics
+
+    def settings_of(self, group_id: str) -> ConsumerSettings:
+        """Return what holds for a consumer group: the broker's keys, under the group's own configs."""
+        configs = self._view.image.group_configs.get(group_id)
+        return self.settings.consumer if configs is None else self.settings.consumer.of(configs)
+
+    async def decide(self, group_id: str, decide: Callable[[Decision, World], Told], visible: Visible) -> Told:
+        """Return the answer of a consumer group to a member; KafkaError as in `coordinator.roles`, and the group's."""
+        check_group_id(group_id)
+        active = self.shard_for(group_id)
+        group = active.shard.groups.get(group_id)
+        if group is not None and not (group.is_idle or group.state is GroupState.EMPTY):
+            message = f"group {group_id!r} has members of the classic protocol; they have to leave first"
+            raise KafkaError(ErrorCode.group_id_not_found, message)
+        return await active.consumers.ask(group_id, decide, visible)
 
     def transaction_ended(self, partition: TopicPartition, producer_id: int, *, is_committed: bool) -> None:
         """Its marker is committed in a partition that is led here."""
@@ -115,50 +107,18 @@ class GroupCoordinator:
         if active is not None:
             active.end_transaction(producer_id, is_committed=is_committed)
 
-    def _close(self, number: int) -> None:
-        active = self._shards.pop(number, None)
-        if active is not None:
-            reason = KafkaError(ErrorCode.not_coordinator, f"{active.partition.partition} is no longer led here")
-            task = asyncio.create_task(active.close(reason), name=f"close-groups-{number}")
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
-
-    # Where a group is.
-
-    async def find(self, group_id: str) -> BrokerRegistration:
-        """Its coordinator. COORDINATOR_NOT_AVAILABLE while there is none."""
-        return self._topic.leader(await self._number_of(group_id))
-
-    async def partition_of(self, group_id: str) -> TopicPartition:
-        """Return the partition that holds a group's offsets. Raise COORDINATOR_NOT_AVAILABLE if there is none."""
-        return TopicPartition(GROUP_METADATA_TOPIC, await self._number_of(group_id))
-
-    async def _number_of(self, group_id: str) -> int:
-        return partition_for(group_id, await self._topic.ensure())
-
-    def shard_for(self, group_id: str) -> ActiveShard:
-        """KafkaError as in the module's table."""
-        partitions = self._topic.partitions
-        active = None if partitions is None else self._shards.get(partition_for(group_id, partitions))
-        if active is None:
-            raise KafkaError(ErrorCode.not_coordinator, f"group {group_id!r} is coordinated elsewhere")
-        if not active.is_loaded:
-            raise KafkaError(ErrorCode.coordinator_load_in_progress, f"group {group_id!r} is being loaded")
-        return active
-
     async def ask(self, group_id: str, event_of: Callable[[Token], Event]) -> Answer:
-        """The answer of a group to a member; KafkaError as in the module's table."""
+        """The answer of a group to a member; KafkaError as in `coordinator.roles`."""
         check_group_id(group_id)
         return await self.shard_for(group_id).ask(group_id, event_of)
-
-    @property
-    def shards(self) -> Iterator[ActiveShard]:
-        """The shards of all partitions that are led here, loaded or not, by number."""
-        return (self._shards[number] for number in sorted(self._shards))
 
     def count_by_state(self) -> Counter[GroupState]:
         """The groups that are coordinated here."""
         return Counter(group.state for active in self.shards for group in active.shard.groups.values())
+
+    def count_consumers(self) -> Counter[ConsumerGroupState]:
+        """The consumer groups (KIP-848) that are coordinated here."""
+        return Counter(group.state for active in self.shards for group in active.shard.consumers.values())
 
     # What is done without being asked.
 
@@ -172,16 +132,9 @@ class GroupCoordinator:
                 for group_id, tombstones in active.shard.tombstones_of_topics(deleted):
                     active.write_tombstones_later(group_id, tombstones)
 
-    async def _expire_offsets(self) -> None:
-        while True:
-            await asyncio.sleep(self.settings.retention_check_interval_ms / 1000)
-            for active in list(self.shards):
-                if active.is_loaded:
-                    await self.expire(active)
-
     async def expire(self, active: ActiveShard) -> None:
         """Delete what is too old in one partition."""
-        for group_id in list(active.shard.groups):
+        for group_id in [*active.shard.groups, *active.shard.consumers]:
             error = await active.expire(group_id, self.settings.retention_ms)
             if error is not ErrorCode.none:
                 _log.warning("group %r: expired offsets could not be deleted, trying again: %s", group_id, error.name)

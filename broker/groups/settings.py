@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ...protocol.records import Compression
 from ..config.broker_config import BrokerConfig
+from .core.consumer.decision import ConsumerSettings
 from .core.group_state import GroupSettings
 
 
@@ -14,6 +15,7 @@ class CoordinatorSettings:
     """`group.*` and `offsets.*`."""
 
     group: GroupSettings = field(default_factory=GroupSettings)
+    consumer: ConsumerSettings = field(default_factory=ConsumerSettings)
     topic_partitions: int = 50
     topic_replication_factor: int = 3
     topic_segment_bytes: int = 100 * 1024 * 1024
@@ -31,6 +33,17 @@ def coordinator_settings(config: BrokerConfig) -> CoordinatorSettings:
             session_timeout_max_ms=config.group_max_session_timeout_ms,
             size_max=config.group_max_size,
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        ),
+        consumer=ConsumerSettings(
+            session_timeout_ms=config.group_consumer_session_timeout_ms,
+            session_timeout_min_ms=config.group_consumer_min_session_timeout_ms,
+            session_timeout_max_ms=config.group_consumer_max_session_timeout_ms,
+            heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+            heartbeat_interval_min_ms=config.group_consumer_min_heartbeat_interval_ms,
+            heartbeat_interval_max_ms=config.group_consumer_max_heartbeat_interval_ms,
+            size_max=config.group_consumer_max_size,
+            assignors=config.group_consumer_assignors,
+            regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         ),
         topic_partitions=config.offsets_topic_num_partitions,
         topic_replication_factor=config.offsets_topic_replication_factor,

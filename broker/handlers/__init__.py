@@ -20,6 +20,7 @@ log_dirs        answers DescribeLogDirs.
 coordinators    finds the coordinator of a group, or of a transactional id.
 groups          answers JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 group_offsets   answers OffsetCommit, OffsetFetch and OffsetDelete.
+consumer_groups answers ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848).
 group_admin     answers ListGroups, DescribeGroups and DeleteGroups.
 users           answers about the SCRAM credentials of users.
 transactions    answers InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn and EndTxn.

@@ -6,7 +6,7 @@ from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from ...protocol.net import RequestContext
 from ...protocol.wire import DescribedConfig, ResourceType, describe_configs_response
-from ..cluster.topic_config import describe_all_brokers, describe_broker, describe_topic
+from ..cluster.topic_config import describe_all_brokers, describe_broker, describe_group, describe_topic
 from ..cluster.view import ClusterView
 from ..config.broker_config import BrokerConfig
 
@@ -27,6 +27,8 @@ class ConfigHandlers:
             if name not in image.topics:
                 raise KafkaError(ErrorCode.unknown_topic_or_partition, f"topic {name!r} does not exist")
             return describe_topic(image.topics[name].configs, self._config, image)
+        if resource_type == ResourceType.GROUP:
+            return describe_group(name, self._config, image)
         if resource_type != ResourceType.BROKER:
             raise KafkaError(ErrorCode.invalid_request, f"resource type {resource_type} has no configs here")
         if name == "":

@@ -7,6 +7,7 @@ a partition is being read would miss groups: it is refused with COORDINATOR_LOAD
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -15,10 +16,10 @@ from ...protocol.messages.groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
-    DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    DescribeGroupsResponseDescribedGroup,
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
@@ -26,10 +27,12 @@ from ...protocol.messages.groups import (
 from ...protocol.net import RequestContext
 from ..groups.coordinator import GroupCoordinator
 from ..groups.core.group import Group
-from ..groups.core.group_state import GroupState
+from ..groups.core.group_state import CONSUMER_PROTOCOL, GroupState
+from ..groups.core.shard import Shard
 
 NOT_FOUND_SINCE: Final = 6
 CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
 
 
 class GroupAdminHandlers:
@@ -43,18 +46,13 @@ class GroupAdminHandlers:
         types = {kind.lower() for kind in request.types_filter}
         if any(not active.is_loaded for active in self._coordinator.shards):
             return ListGroupsResponse(error_code=ErrorCode.coordinator_load_in_progress, groups=())
-        groups = [
-            ListedGroup(
-                group_id=group_id,
-                protocol_type=group.protocol_type or "",
-                group_state=group.state.value,
-                group_type=CLASSIC,
-            )
+        listed = [
+            group
             for active in self._coordinator.shards
-            for group_id, group in sorted(active.shard.groups.items())
-            if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
+            for group in sorted(_listed(active.shard), key=lambda each: each.group_id)
+            if (not states or group.group_state.lower() in states) and (not types or group.group_type in types)
         ]
-        return ListGroupsResponse(groups=tuple(groups))
+        return ListGroupsResponse(groups=tuple(listed))
 
     async def describe_groups(self, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
         described = [self._describe(group_id, context.api_version) for group_id in request.groups]
@@ -65,7 +63,7 @@ class GroupAdminHandlers:
             ]
         return DescribeGroupsResponse(groups=tuple(described))
 
-    def _describe(self, group_id: str, version: int) -> DescribedGroup:
+    def _describe(self, group_id: str, version: int) -> DescribeGroupsResponseDescribedGroup:
         """Describe any group; the group "" is not there either."""
         try:
             group = self._coordinator.shard_for(group_id).shard.groups.get(group_id)
@@ -91,12 +89,29 @@ class GroupAdminHandlers:
             return error.code
 
 
+def _listed(shard: Shard) -> Iterator[ListedGroup]:
+    for group_id, group in shard.groups.items():
+        yield ListedGroup(
+            group_id=group_id,
+            protocol_type=group.protocol_type or "",
+            group_state=group.state.value,
+            group_type=CLASSIC,
+        )
+    for group_id, consumers in shard.consumers.items():
+        yield ListedGroup(
+            group_id=group_id,
+            protocol_type=CONSUMER_PROTOCOL,
+            group_state=consumers.state.value,
+            group_type=CONSUMER,
+        )
+
+
 def _without_members(
     group_id: str, error: ErrorCode = ErrorCode.none, error_message: str | None = None
-) -> DescribedGroup:
+) -> DescribeGroupsResponseDescribedGroup:
     """Describe a group that is not there (Dead), or of which nothing is known here."""
     is_absent = error in (ErrorCode.none, ErrorCode.group_id_not_found)
-    return DescribedGroup(
+    return DescribeGroupsResponseDescribedGroup(
         error_code=error,
         error_message=error_message,
         group_id=group_id,
@@ -107,10 +122,10 @@ def _without_members(
     )
 
 
-def _contents(group_id: str, group: Group) -> DescribedGroup:
+def _contents(group_id: str, group: Group) -> DescribeGroupsResponseDescribedGroup:
     """Describe a group, with metadata and assignments if it is stable: otherwise they are not agreed on."""
     is_stable = group.state is GroupState.STABLE
-    return DescribedGroup(
+    return DescribeGroupsResponseDescribedGroup(
         group_id=group_id,
         group_state=group.state.value,
         protocol_type=group.protocol_type or "",

@@ -50,6 +50,8 @@ from ..replicas.leadership import WallClock
 
 TOPIC_IDS_SINCE: Final = 10
 """OffsetCommit and OffsetFetch give topics by id from this version on (KIP-848)."""
+EPOCHS_SINCE: Final = 9
+"""OffsetCommit and OffsetFetch know epochs of members from this version on (KIP-848)."""
 TOP_ERROR_SINCE: Final = 2
 """OffsetFetch before this version has no error but those of partitions."""
 INVALID_OFFSET: Final = -1
@@ -100,7 +102,7 @@ class OffsetCommitHandlers:
                 if each.error is ErrorCode.none:
                     records.append(self._record(request, each, partition))
         if records:
-            error = await self._commit(request, records)
+            error = await self._commit(request, records, context.api_version)
             for each in asked:
                 each.error = each.error or error
         answers = [
@@ -135,12 +137,14 @@ class OffsetCommitHandlers:
         )
         return GroupRecord(OffsetKey(request.group_id, asked.topic_partition.topic, asked.partition), value)
 
-    async def _commit(self, request: OffsetCommitRequest, records: list[GroupRecord]) -> ErrorCode:
+    async def _commit(self, request: OffsetCommitRequest, records: list[GroupRecord], version: int) -> ErrorCode:
         who = MemberIdentity(request.member_id, request.group_instance_id)
         try:
             active = self._coordinator.shard_for(request.group_id)
             generation_id = request.generation_id_or_member_epoch
-            error = active.shard.judge_commit(request.group_id, who, generation_id, active.now)
+            error = active.shard.judge_commit(
+                request.group_id, who, generation_id, active.now, knows_epochs=version >= EPOCHS_SINCE
+            )
             if error is ErrorCode.none:
                 await active.write(records)
         except KafkaError as refusal:
@@ -172,6 +176,10 @@ class OffsetCommitHandlers:
         ]
         try:
             active = self._coordinator.shard_for(wanted.group_id)
+            if version >= EPOCHS_SINCE:
+                fenced = active.shard.judge_fetch(wanted.group_id, wanted.member_id, wanted.member_epoch)
+                if fenced is not ErrorCode.none:
+                    raise KafkaError(fenced, f"group {wanted.group_id!r} has no such member in this epoch")
         except KafkaError as error:
             refused = asked if version < TOP_ERROR_SINCE else []
             answers = [(each, _fetched(each.partition, None, error.code)) for each in refused]
@@ -226,7 +234,7 @@ class OffsetCommitHandlers:
 
     async def _delete(self, active: ActiveShard, group_id: str, asked: list[_Asked]) -> None:
         image, offsets = self._coordinator.view.image, active.shard.offsets.get(group_id, {})
-        subscribed = active.shard.groups[group_id].subscribed_topics() or frozenset()
+        subscribed = active.shard.subscribed_topics(group_id)
         tombstones = []
         for each in asked:
             if image.partition(each.topic_partition) is None:

@@ -18,6 +18,7 @@ from ..replicas.leadership import WallClock
 from ..replicas.replication_throttles import ReplicationThrottles
 from ..transactions.parts import Transactions
 from .configs import ConfigHandlers
+from .consumer_groups import ConsumerGroupHandlers
 from .coordinators import CoordinatorHandler
 from .delete_records import DeleteRecordsHandler
 from .fetch import FetchHandler, FetchQuota
@@ -124,6 +125,7 @@ def _group_handlers(services: HandlerServices) -> dict[int, Handler]:
     members = GroupHandlers(services.groups, services.rng)
     offsets = OffsetCommitHandlers(services.groups, services.now_ms)
     admin = GroupAdminHandlers(services.groups)
+    consumers = ConsumerGroupHandlers(services.groups, services.rng)
     return {
         ApiKey.FIND_COORDINATOR: CoordinatorHandler(
             services.groups, services.transactions.coordinator
@@ -138,6 +140,8 @@ def _group_handlers(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.LIST_GROUPS: admin.list_groups,
         ApiKey.DESCRIBE_GROUPS: admin.describe_groups,
         ApiKey.DELETE_GROUPS: admin.delete_groups,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: consumers.heartbeat,
+        ApiKey.CONSUMER_GROUP_DESCRIBE: consumers.describe,
     }
 
 

@@ -24,11 +24,11 @@ from ...protocol.messages.transactions import (
     TxnOffsetCommitResponseTopic,
 )
 from ...protocol.net import RequestContext
+from ..coordinator.log_writer import InTransaction
 from ..groups.active_shard import ActiveShard
 from ..groups.coordinator import GroupCoordinator, check_group_id
 from ..groups.core.events import MemberIdentity
 from ..groups.core.records import GroupRecord, OffsetKey, OffsetValue
-from ..groups.writer import InTransaction
 from ..replicas.leadership import WallClock
 from ..transactions.core.events import Producer
 from ..transactions.verifier import Question, TransactionVerifier

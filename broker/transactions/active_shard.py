@@ -1,12 +1,4 @@
-"""One led partition of `__transaction_state` at work: from the beginning of a leader epoch to its end.
-
-    loading --read to its end--> active --leadership ends--> closed
-
-| state | requests |
-|---|---|
-| loading | COORDINATOR_LOAD_IN_PROGRESS; a read that failed begins again, after a back-off |
-| active | served |
-| closed | NOT_COORDINATOR, also to every request that waits |
+"""One led partition of `__transaction_state` at work (`coordinator.shard` has its life).
 
 It performs what the machine of a transactional id decides: records go to the writer, markers to the sender, answers to
 the futures that are the tokens. The leader epoch is the coordinator epoch that markers carry.
@@ -26,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
@@ -34,8 +26,8 @@ from typing import Final
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.net import Slices
 from ...protocol.records import BatchHeader, SkimmedRecord
-from ..groups.loader import read_log
-from ..groups.writer import InTransaction, ShardWriter
+from ..coordinator import shard as runtime
+from ..coordinator.shard import RETRY_MAX_S, RETRY_MIN_S
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
 from .core.events import (
@@ -65,8 +57,6 @@ from .settings import TransactionSettings
 PARK_S: Final = 0.1
 PARKED_MAX: Final = 10_000
 """The number of requests that wait for an end; what exceeds it is answered CONCURRENT_TRANSACTIONS at once."""
-RETRY_MIN_S: Final = 0.1
-RETRY_MAX_S: Final = 10.0
 
 _UNKNOWN_FATE: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.kafka_storage_error})
 """The errors after which a record may be in the log; the leadership ends with each of them."""
@@ -87,24 +77,17 @@ class ShardServices:
     markers: MarkerSender
 
 
-class ActiveShard:
+class ActiveShard(runtime.ActiveShard[TransactionRecord]):
     """See the module's docstring."""
 
+    kind = "transactions"
+
     def __init__(self, partition: Partition, services: ShardServices) -> None:
-        self.partition = partition
+        super().__init__(partition, services.rng, services.now_ms)
         self.shard = Shard()
-        self.is_loaded = False
         self._services = services
-        self._coordinator_epoch = partition.leader().leader_epoch
-        self._writer: ShardWriter[TransactionRecord] = ShardWriter(
-            partition, self._coordinator_epoch, services.now_ms, _ignore
-        )
-        self._parked: set[asyncio.Future[Reply]] = set()
         self._ends: dict[str, asyncio.Future[None]] = {}
         """The ends that requests wait for, by transactional id."""
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._end: KafkaError | None = None
-        self._spawn(self._load())
 
     # Requests.
 
@@ -118,17 +101,15 @@ class ActiveShard:
         return reply
 
     async def _ask(self, transactional_id: str, event_of: Callable[[Token], Event]) -> Reply:
-        answered: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._parked.add(answered)
         try:
-            self._step(transactional_id, event_of(answered))
-            async with asyncio.timeout(self._services.settings.append_timeout_ms / 1000):
-                return await answered
+            with self._parking() as answered:
+                self._step(transactional_id, event_of(answered))
+                async with asyncio.timeout(self._services.settings.append_timeout_ms / 1000):
+                    reply: Reply = await answered
+                    return reply
         except TimeoutError:
             message = f"transactional id {transactional_id!r}: its record is not committed yet"
             raise KafkaError(ErrorCode.coordinator_not_available, message) from None
-        finally:
-            self._parked.discard(answered)
 
     async def _has_ended(self, transactional_id: str) -> bool:
         """Wait for the end of what the transactional id has under way; return whether it came in time."""
@@ -158,52 +139,34 @@ class ActiveShard:
 
     # Upkeep.
 
-    def abort_timed_out(self) -> None:
+    async def abort_timed_out(self) -> None:
         """Abort the transactions that are open for longer than their timeout."""
         version = self._services.transaction_version()
         for transactional_id in self.shard.timed_out(self._services.now_ms()):
             _log.info("transactional id %r: its transaction has timed out and is aborted", transactional_id)
             self._step(transactional_id, TimedOut(version))
 
-    def expire(self) -> None:
+    async def expire(self) -> None:
         """Forget the transactional ids that were not used for `transactional.id.expiration.ms`."""
         retention_ms = self._services.settings.retention_ms
         for transactional_id in self.shard.unused(self._services.now_ms(), retention_ms):
             self._step(transactional_id, Expire(retention_ms))
 
-    async def close(self, reason: KafkaError) -> None:
-        """End with the leadership."""
-        self._end = reason
-        for answered in [each for each in self._parked if not each.done()]:
-            answered.set_exception(reason)
+    # Life.
+
+    def _clear(self) -> None:
+        self.shard.clear()
+
+    def _release(self) -> None:
         for transactional_id in list(self._ends):
             self._report_end(transactional_id)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._writer.close(reason)
 
-    # Loading.
-
-    async def _load(self) -> None:
-        name, retry_s = self.partition.partition.topic_partition, RETRY_MIN_S
-        while (records := await self._try_to_load()) is None:
-            self.shard.clear()
-            await asyncio.sleep(retry_s * self._services.rng.uniform(0.5, 1.0))
-            retry_s = min(2 * retry_s, RETRY_MAX_S)
-        self.is_loaded = True
+    async def _resume(self, records: int) -> None:
+        name = self.partition.partition.topic_partition
         _log.info("%s: %d transactional ids from %d records", name, len(self.shard.transactions), records)
         async for some in Slices(list(self.shard.in_states(PREPARED))):
             for transaction in some:
                 self._step(transaction.transactional_id, Resume())
-
-    async def _try_to_load(self) -> int | None:
-        try:
-            return await read_log(self.partition, self._replay)
-        except OUTSIDE as error:
-            message = "%s: the transactions could not be read, trying again: %s"
-            _log.warning(message, self.partition.partition, error)
-            return None
 
     def _replay(self, header: BatchHeader, record: SkimmedRecord) -> None:
         if header.is_control or record.key is None:
@@ -233,13 +196,13 @@ class ActiveShard:
         for effect in effects:
             match effect:
                 case Reply():
-                    _answer(effect)
+                    self._answer(effect.token, effect)
                 case Store():
-                    self._spawn(self._store(transactional_id, effect))
+                    self.spawn(self._store(transactional_id, effect))
                 case SendMarkers(value):
-                    self._spawn(self._send_markers(transactional_id, value))
+                    self.spawn(self._send_markers(transactional_id, value))
                 case NeedProducerId(event):
-                    self._spawn(self._with_producer_id(transactional_id, event))
+                    self.spawn(self._with_producer_id(transactional_id, event))
 
     async def _store(self, transactional_id: str, store: Store) -> None:
         version = min(self._services.transaction_version(), 1)
@@ -266,7 +229,7 @@ class ActiveShard:
 
     async def _send_markers(self, transactional_id: str, value: TransactionValue) -> None:
         try:
-            await self._services.markers.send(value, self._coordinator_epoch)
+            await self._services.markers.send(value, self.leader_epoch)
         except KafkaError as error:
             _log.error(
                 "transactional id %r, producer %d in epoch %d: its transaction cannot be ended by this coordinator, %s;"
@@ -281,27 +244,6 @@ class ActiveShard:
             producer_id = await self._services.next_producer_id()
         except OUTSIDE as error:
             _log.warning("transactional id %r: there is no producer id now: %s", transactional_id, error)
-            _answer(Reply(event.token, ErrorCode.coordinator_not_available))
+            self._answer(event.token, Reply(event.token, ErrorCode.coordinator_not_available))
             return
         self._step(transactional_id, replace(event, new_producer_id=producer_id))
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work, name=f"transactions-{self.partition.partition.topic_partition}")
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        failure = None if task.cancelled() else task.exception()
-        if failure is not None and failure is not self._end:
-            _log.error("internal error in the transactions of %s", self.partition.partition, exc_info=failure)
-
-
-def _answer(reply: Reply) -> None:
-    assert isinstance(reply.token, asyncio.Future), reply
-    if not reply.token.done():
-        reply.token.set_result(reply)
-
-
-def _ignore(_: TransactionRecord, __: InTransaction | None) -> None:
-    """Do nothing: machines take their records in by `Stored`."""

@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 
 from ...protocol import ErrorCode
-from ...protocol.messages.topics import ElectLeadersRequest, TopicPartitions
+from ...protocol.messages.topics import ElectLeadersRequest, ElectLeadersRequestTopicPartitions
 from ..cluster_session import Admin, bootstrap_option, run
 from ..options import json_option, table_console
 from .leaders import partitions_of
@@ -77,7 +77,9 @@ async def _elect(admin: Admin, names: tuple[str, ...], numbers: tuple[int, ...],
         by_topic: dict[str, list[int]] = {}
         for partition in partitions_of(await admin.cluster(names), numbers):
             by_topic.setdefault(partition.topic, []).append(partition.partition)
-        asked = tuple(TopicPartitions(topic=name, partitions=tuple(found)) for name, found in by_topic.items())
+        asked = tuple(
+            ElectLeadersRequestTopicPartitions(topic=name, partitions=tuple(found)) for name, found in by_topic.items()
+        )
     response = await admin.send(
         ElectLeadersRequest(topic_partitions=asked, timeout_ms=TIMEOUT_MS, election_type=election_type)
     )

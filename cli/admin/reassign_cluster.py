@@ -30,10 +30,10 @@ from ...protocol.messages.configs import (
 from ...protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
     ListPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
-    TopicPartitions,
 )
 from ...protocol.net import Address
 from ...protocol.wire import ConfigSource, ResourceType
@@ -271,7 +271,9 @@ class PlanCluster:
         topics: dict[str, list[int]] = {}
         for topic, partition in keys:
             topics.setdefault(topic, []).append(partition)
-        asked = tuple(TopicPartitions(topic=name, partitions=tuple(parts)) for name, parts in topics.items())
+        asked = tuple(
+            ElectLeadersRequestTopicPartitions(topic=name, partitions=tuple(parts)) for name, parts in topics.items()
+        )
         await self._admin.send(
             ElectLeadersRequest(election_type=PREFERRED, topic_partitions=asked, timeout_ms=TIMEOUT_MS)
         )

@@ -11,7 +11,7 @@ import click
 from rich.table import Table
 
 from ...protocol import ErrorCode, KafkaError, TopicPartition
-from ...protocol.messages.groups import DeleteGroupsRequest, DescribedGroup
+from ...protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsResponseDescribedGroup
 from ...protocol.messages.offsets import ListOffsetsPartitionResponse
 from ..admin.leaders import list_offsets, partitions_of
 from ..admin.partition_offsets import QUESTIONS
@@ -277,7 +277,9 @@ async def _described(admin: Admin, cluster: Cluster, name: str) -> dict[str, obj
     }
 
 
-async def group_lag(admin: Admin, cluster: Cluster, name: str) -> tuple[DescribedGroup, list[LagRow]]:
+async def group_lag(
+    admin: Admin, cluster: Cluster, name: str
+) -> tuple[DescribeGroupsResponseDescribedGroup, list[LagRow]]:
     """Return the group with its rows. ClickException if it is unknown: no members, nothing committed."""
     group = await describe_group(admin, name)
     committed = await committed_offsets(admin, cluster, name)

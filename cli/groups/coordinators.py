@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.groups import (
-    DescribedGroup,
     DescribeGroupsRequest,
+    DescribeGroupsResponseDescribedGroup,
     FindCoordinatorRequest,
     ListedGroup,
     ListGroupsRequest,
@@ -59,10 +59,10 @@ async def coordinator_of(admin: Admin, group: str) -> Address:
     return Address(response.host, response.port)
 
 
-async def describe_group(admin: Admin, group: str) -> DescribedGroup:
+async def describe_group(admin: Admin, group: str) -> DescribeGroupsResponseDescribedGroup:
     """Return state and members of a group; an unknown one is DEAD, without members."""
 
-    async def ask() -> DescribedGroup:
+    async def ask() -> DescribeGroupsResponseDescribedGroup:
         response = await admin.send_to(await coordinator_of(admin, group), DescribeGroupsRequest(groups=(group,)))
         check(response.groups[0], f"group {group}")
         return response.groups[0]
@@ -72,7 +72,7 @@ async def describe_group(admin: Admin, group: str) -> DescribedGroup:
     except KafkaError as error:
         if error.code is not ErrorCode.group_id_not_found:  # from version 6 on, in place of a dead group
             raise
-        return DescribedGroup(
+        return DescribeGroupsResponseDescribedGroup(
             group_id=group, group_state="Dead", protocol_type="", protocol_data="", members=(), error_message=None
         )
 

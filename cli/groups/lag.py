@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from ...protocol import ErrorCode, TopicPartition
-from ...protocol.messages.groups import DescribedGroup, DescribedGroupMember
+from ...protocol.messages.groups import DescribedGroupMember, DescribeGroupsResponseDescribedGroup
 from ...protocol.messages.offsets import ListOffsetsPartitionResponse
 from ...protocol.wire import MalformedMessageError, Reader
 
@@ -25,7 +25,7 @@ class LagRow(TypedDict):
 
 
 def lag_rows(
-    group: DescribedGroup,
+    group: DescribeGroupsResponseDescribedGroup,
     committed: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, ListOffsetsPartitionResponse],
 ) -> list[LagRow]:

@@ -25,6 +25,7 @@ from ...protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 )
+from ...protocol.wire import GROUP_CONFIGS, ResourceType
 from ..image.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from ..records import ConfigRecord, MetadataRecord
 from .config import check_topic_configs
@@ -117,6 +118,8 @@ def _alter_one(
         raise KafkaError(ErrorCode.invalid_config, f"values of {too_long} have more than {VALUE_LENGTH_MAX} characters")
     if resource_type == TOPIC_RESOURCE:
         check_topic_configs(state.config, after, before)
+    elif resource_type == ResourceType.GROUP:
+        _check_group_configs(after)
     else:
         state.config.check_broker_configs(after)
     return [
@@ -139,12 +142,25 @@ def _check_resource(state: ControllerState, resource_type: int, name: str) -> No
             raise KafkaError(
                 ErrorCode.invalid_request, f"{name!r} is no broker: its id is needed, or an empty name for all brokers"
             )
+    elif resource_type == ResourceType.GROUP:
+        if not name:
+            raise KafkaError(ErrorCode.invalid_request, "a group needs a name")
     else:
         raise KafkaError(
             ErrorCode.invalid_request,
-            f"configs of resource type {resource_type} cannot be altered here, only of topics ({TOPIC_RESOURCE}) and"
-            f" brokers ({BROKER_RESOURCE})",
+            f"configs of resource type {resource_type} cannot be altered here, only of topics ({TOPIC_RESOURCE}),"
+            f" brokers ({BROKER_RESOURCE}) and groups ({ResourceType.GROUP:d})",
         )
+
+
+def _check_group_configs(configs: Mapping[str, str]) -> None:
+    """Groups have the configs of KIP-848; the coordinator keeps them within its broker's limits."""
+    for key, value in configs.items():
+        if key not in GROUP_CONFIGS:
+            known = ", ".join(sorted(GROUP_CONFIGS))
+            raise KafkaError(ErrorCode.invalid_config, f"a group has no config {key!r}; it has {known}")
+        if not (value.isascii() and value.isdigit() and 0 < int(value) < 1 << 31):
+            raise KafkaError(ErrorCode.invalid_config, f"{key}={value}: a positive number of milliseconds is needed")
 
 
 def _incremental_changes(

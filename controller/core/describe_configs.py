@@ -5,6 +5,7 @@
 | a topic | its own configs over Kafka's defaults; what brokers' files say besides, a controller does not know |
 | the broker "" | the cluster-wide dynamic defaults |
 | this node | its own keys, which only a restart changes |
+| a group | what is its own |
 | another broker | INVALID_REQUEST: only that broker knows its file |
 """
 
@@ -51,6 +52,9 @@ def describe_configs(
 def _described(state: ControllerState, node: NodeConfigs, resource_type: int, name: str) -> Iterator[DescribedConfig]:
     if resource_type == ResourceType.TOPIC:
         return _of_topic(state, name)
+    if resource_type == ResourceType.GROUP:
+        own = state.image.config(ResourceType.GROUP, name)
+        return (_config(key, [(value, ConfigSource.DYNAMIC_GROUP_CONFIG)]) for key, value in sorted(own.items()))
     if resource_type != ResourceType.BROKER:
         raise KafkaError(ErrorCode.invalid_request, f"resource type {resource_type} has no configs here")
     if name == "":

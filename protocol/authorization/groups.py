@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from uuid import UUID
 
 from ...security import AclOperation, ResourceType
 from ..errors import ErrorCode
-from ..messages import groups, offsets
+from ..messages import consumer_groups, groups, offsets
 from .access import Access, Next, split
 
 GROUP_FAILED = ErrorCode.group_authorization_failed
@@ -48,12 +49,86 @@ async def describe_groups(
             for group in described
         )
     denied = tuple(
-        groups.DescribedGroup(
+        groups.DescribeGroupsResponseDescribedGroup(
             error_code=GROUP_FAILED, group_id=name, group_state="", protocol_type="", protocol_data="", members=()
         )
         for name in others
     )
     return replace(response, groups=(*described, *denied))
+
+
+@dataclass(frozen=True, slots=True)
+class _Describable:
+    """What the members of a consumer group may be told of: topics that may be described."""
+
+    access: Access
+
+    @property
+    def version(self) -> object:
+        return self.access.context.principal
+
+    def may_read(self, topic: str | UUID) -> bool:
+        name = topic if isinstance(topic, str) else self.access.topic_name(topic)
+        return name is None or self.access.may_topic(AclOperation.DESCRIBE, name, is_logged=False)
+
+
+async def consumer_group_heartbeat(
+    access: Access,
+    handler: Next[consumer_groups.ConsumerGroupHeartbeatRequest, consumer_groups.ConsumerGroupHeartbeatResponse],
+    request: consumer_groups.ConsumerGroupHeartbeatRequest,
+) -> consumer_groups.ConsumerGroupHeartbeatResponse:
+    """Read on the group, and Describe on each topic that is named; expressions match what may be described."""
+    denied = None
+    if not access.may_group(AclOperation.READ, request.group_id):
+        denied = GROUP_FAILED
+    elif not all(access.may_topic(AclOperation.DESCRIBE, name) for name in request.subscribed_topic_names or ()):
+        denied = TOPIC_FAILED
+    if denied is not None:
+        return consumer_groups.ConsumerGroupHeartbeatResponse(
+            error_code=denied, member_id=None, member_epoch=0, heartbeat_interval_ms=0
+        )
+    return await handler(replace(access.context, rights=_Describable(access)), request)
+
+
+async def consumer_group_describe(
+    access: Access,
+    handler: Next[consumer_groups.ConsumerGroupDescribeRequest, consumer_groups.ConsumerGroupDescribeResponse],
+    request: consumer_groups.ConsumerGroupDescribeRequest,
+) -> consumer_groups.ConsumerGroupDescribeResponse:
+    """Describe on each group, and on every topic of it: a group with another one is not shown."""
+    allowed, others = split(request.group_ids, lambda name: access.may_group(AclOperation.DESCRIBE, name))
+    response = await handler(access.context, replace(request, group_ids=allowed))
+    described = []
+    for group in response.groups:
+        shown = group
+        if not all(access.may_topic(AclOperation.DESCRIBE, name, is_logged=False) for name in _topics_of(group)):
+            shown = _undescribed(group.group_id, TOPIC_FAILED)
+        elif request.include_authorized_operations and group.error_code is ErrorCode.none:
+            shown = replace(group, authorized_operations=access.operations(ResourceType.GROUP, group.group_id))
+        described.append(shown)
+    denied = tuple(_undescribed(name, GROUP_FAILED) for name in others)
+    return replace(response, groups=(*described, *denied))
+
+
+def _topics_of(group: consumer_groups.ConsumerGroupDescribeResponseDescribedGroup) -> set[str]:
+    return {
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    } | {name for member in group.members for name in member.subscribed_topic_names}
+
+
+def _undescribed(group_id: str, code: ErrorCode) -> consumer_groups.ConsumerGroupDescribeResponseDescribedGroup:
+    return consumer_groups.ConsumerGroupDescribeResponseDescribedGroup(
+        error_code=code,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=(),
+    )
 
 
 async def list_groups(

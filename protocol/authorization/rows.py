@@ -100,6 +100,16 @@ ROWS: Final[Mapping[ApiKey, Row]] = {
     ApiKey.LIST_GROUPS: _row(
         "Describe on the cluster, or on each group", "the group is absent from the list", groups.list_groups
     ),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _row(
+        "Read on the group, Describe on each topic that is named; expressions match what may be described",
+        "GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED",
+        groups.consumer_group_heartbeat,
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _row(
+        "Describe on each group, and on all its topics",
+        "GROUP_AUTHORIZATION_FAILED or TOPIC_AUTHORIZATION_FAILED for the group",
+        groups.consumer_group_describe,
+    ),
     ApiKey.SASL_HANDSHAKE: NOTHING,
     ApiKey.SASL_AUTHENTICATE: NOTHING,
     ApiKey.API_VERSIONS: NOTHING,

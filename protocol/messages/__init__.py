@@ -12,6 +12,7 @@ cluster        holds what clients ask about the cluster as a whole.
 brokers        holds what brokers report to the controllers.
 quorum         holds the messages of the KRaft quorum.
 groups         holds the messages of consumer groups.
+consumer_groups holds the messages of consumer groups of KIP-848.
 offsets        holds the messages about offsets of logs and of groups.
 quotas         holds the messages about quotas of clients.
 security       holds the messages of authentication, and about users' credentials.

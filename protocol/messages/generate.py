@@ -76,6 +76,10 @@ FAMILIES: Final[Mapping[str, tuple[str, tuple[ApiKey, ...]]]] = {
             ApiKey.DELETE_GROUPS,
         ),
     ),
+    "consumer_groups": (
+        "Consumer groups of KIP-848.",
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE),
+    ),
     "offsets": (
         "Offsets of logs, and offsets that groups have committed.",
         (

@@ -221,7 +221,7 @@ class DescribedGroupMember(Message):
 
 
 @message
-class DescribedGroup(WithErrorMessage):
+class DescribeGroupsResponseDescribedGroup(WithErrorMessage):
     """Versions 0 to 6."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -238,7 +238,7 @@ class DescribedGroup(WithErrorMessage):
 class DescribeGroupsResponse(Message):
     """Versions 0 to 6."""
 
-    groups: tuple[DescribedGroup, ...]
+    groups: tuple[DescribeGroupsResponseDescribedGroup, ...]
     throttle_time_ms: int = 0  # Versions 1 to 6.
 
 

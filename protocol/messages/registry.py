@@ -85,6 +85,16 @@ MESSAGES: Final[Mapping[ApiKey, tuple[str, str, str]]] = {
     ApiKey.DESCRIBE_TRANSACTIONS: ("transactions", "DescribeTransactionsRequest", "DescribeTransactionsResponse"),
     ApiKey.LIST_TRANSACTIONS: ("transactions", "ListTransactionsRequest", "ListTransactionsResponse"),
     ApiKey.ALLOCATE_PRODUCER_IDS: ("brokers", "AllocateProducerIdsRequest", "AllocateProducerIdsResponse"),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (
+        "consumer_groups",
+        "ConsumerGroupHeartbeatRequest",
+        "ConsumerGroupHeartbeatResponse",
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (
+        "consumer_groups",
+        "ConsumerGroupDescribeRequest",
+        "ConsumerGroupDescribeResponse",
+    ),
     ApiKey.CONTROLLER_REGISTRATION: ("brokers", "ControllerRegistrationRequest", "ControllerRegistrationResponse"),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: ("brokers", "AssignReplicasToDirsRequest", "AssignReplicasToDirsResponse"),
     ApiKey.ADD_RAFT_VOTER: ("quorum", "AddRaftVoterRequest", "AddRaftVoterResponse"),

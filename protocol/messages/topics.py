@@ -187,7 +187,7 @@ class ElectLeadersResponse(WithError):
 
 
 @message
-class TopicPartitions(Message):
+class ElectLeadersRequestTopicPartitions(Message):
     """Versions 0 to 2."""
 
     topic: str
@@ -199,7 +199,7 @@ class ElectLeadersRequest(Request[ElectLeadersResponse]):
     """Versions 0 to 2."""
 
     api_key: ClassVar[int] = 43
-    topic_partitions: tuple[TopicPartitions, ...] | None
+    topic_partitions: tuple[ElectLeadersRequestTopicPartitions, ...] | None
     timeout_ms: int = 60000
     election_type: int = 0  # Versions 1 to 2.
 

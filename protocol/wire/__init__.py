@@ -22,6 +22,9 @@ from ...doors import lazy_door
 
 if TYPE_CHECKING:
     from .config_resources import (
+        GROUP_CONFIGS,
+        GROUP_HEARTBEAT_INTERVAL,
+        GROUP_SESSION_TIMEOUT,
         ConfigSource,
         ConfigSynonym,
         ConfigType,
@@ -51,6 +54,9 @@ __all__ = [
     "ACKS_LEADER",
     "ACKS_NONE",
     "BUFFER_TYPES",
+    "GROUP_CONFIGS",
+    "GROUP_HEARTBEAT_INTERVAL",
+    "GROUP_SESSION_TIMEOUT",
     "SIZE_BYTES",
     "ZERO_UUID",
     "ConfigSource",
@@ -102,6 +108,9 @@ if not TYPE_CHECKING:
             "ProduceTopic": "produce",
             "ProduceTopicResponse": "produce",
             "Reader": "primitives",
+            "GROUP_CONFIGS": "config_resources",
+            "GROUP_HEARTBEAT_INTERVAL": "config_resources",
+            "GROUP_SESSION_TIMEOUT": "config_resources",
             "ResourceType": "config_resources",
             "SIZE_BYTES": "framing",
             "Steps": "stepping",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 from ..errors import ErrorCode, KafkaError
 from ..messages.configs import (
@@ -22,6 +23,13 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
+
+
+GROUP_SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
+GROUP_HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
+GROUP_CONFIGS: Final = frozenset({GROUP_SESSION_TIMEOUT, GROUP_HEARTBEAT_INTERVAL})
+"""The configs that a group may have of its own (KIP-848)."""
 
 
 class ConfigSource(IntEnum):
@@ -32,6 +40,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    DYNAMIC_GROUP_CONFIG = 8
 
 
 class ConfigType(IntEnum):

@@ -48,9 +48,9 @@ from ...protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
     ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
     ReassignablePartition,
     ReassignableTopic,
-    TopicPartitions,
 )
 from ...protocol.net import Address, KafkaClient
 from ...protocol.records import Record, build_batch
@@ -358,7 +358,7 @@ class Administrator:
 
     async def _elect(self, partition: TopicPartition, election: int) -> bool:
         """Whether it is known to be over, one way or the other."""
-        asked = (TopicPartitions(topic=partition.topic, partitions=(partition.partition,)),)
+        asked = (ElectLeadersRequestTopicPartitions(topic=partition.topic, partitions=(partition.partition,)),)
         answer = await self._ask(
             ElectLeadersRequest(election_type=election, topic_partitions=asked, timeout_ms=TIMEOUT_MS)
         )

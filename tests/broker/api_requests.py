@@ -15,6 +15,7 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, write_request
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
+from tierfetch.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from tierfetch.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -487,6 +488,26 @@ async def leave_group(scene: Scene, ask: Ask) -> None:
 @question(ApiKey.DESCRIBE_GROUPS)
 async def describe_groups(_: Scene, ask: Ask) -> None:
     await ask(DescribeGroupsRequest(groups=(LIVE, COMMITTED, UNKNOWN, ""), include_authorized_operations=True))
+
+
+@question(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+async def consumer_group_heartbeat(scene: Scene, ask: Ask) -> None:
+    for epoch, topics in ((0, ("live",)), (0, ()), (7, None)):
+        await ask(
+            ConsumerGroupHeartbeatRequest(
+                group_id=scene.unique("consumers"),
+                member_id="m",
+                member_epoch=epoch,
+                rebalance_timeout_ms=1000,
+                subscribed_topic_names=topics,
+                topic_partitions=(),
+            )
+        )
+
+
+@question(ApiKey.CONSUMER_GROUP_DESCRIBE)
+async def consumer_group_describe(_: Scene, ask: Ask) -> None:
+    await ask(ConsumerGroupDescribeRequest(group_ids=(LIVE, UNKNOWN, ""), include_authorized_operations=True))
 
 
 @question(ApiKey.LIST_GROUPS)

@@ -114,6 +114,7 @@ EMPTY = {
         "PRODUCE topics.partitions.record_errors": "3-13",  # a batch is refused as a whole
         "PRODUCE node_endpoints": "3-13",  # nobody else leads
         "FETCH node_endpoints": "4-18",
+        "CONSUMER_GROUP_DESCRIBE groups.members": "0-1",  # the cluster runs at group.version 0
         "DESCRIBE_USER_SCRAM_CREDENTIALS results.credential_infos": "0-0",  # a user without any
         "DESCRIBE_ACLS resources": "1-3",  # there is no authorizer
         "DELETE_ACLS filter_results.matching_acls": "1-3",
@@ -258,6 +259,7 @@ async def test_A4_no_feature_level_is_offered_whose_apis_are_missing(scene: Scen
     served = {
         "metadata.version": (25, 30),
         "kraft.version": (0, 1),
+        "group.version": (0, 1),
         "transaction.version": (0, 2),
         "tierfetch.version": (0, 1),
     }

@@ -76,6 +76,8 @@ CASES: Mapping[ApiKey, Case] = {
     ApiKey.LEAVE_GROUP: group(AclOperation.READ),
     ApiKey.SYNC_GROUP: group(AclOperation.READ),
     ApiKey.DESCRIBE_GROUPS: group(AclOperation.DESCRIBE),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: case((AclOperation.READ, ResourceType.GROUP), TOPIC_DESCRIBE, denied="group"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: group(AclOperation.DESCRIBE),
     ApiKey.LIST_GROUPS: case((AclOperation.DESCRIBE, ResourceType.GROUP)),
     ApiKey.ADD_PARTITIONS_TO_TXN: case(
         WRITE_ID,

@@ -8,7 +8,7 @@ import pytest
 
 from tierfetch.cli.groups.lag import assigned, lag_rows, total_lag
 from tierfetch.protocol.errors import ErrorCode
-from tierfetch.protocol.messages.groups import DescribedGroup, DescribedGroupMember
+from tierfetch.protocol.messages.groups import DescribedGroupMember, DescribeGroupsResponseDescribedGroup
 from tierfetch.protocol.messages.offsets import ListOffsetsPartitionResponse
 from tierfetch.protocol.topics import TopicPartition
 
@@ -17,11 +17,11 @@ ASSIGNMENT = struct.pack(">hih6siiii", 3, 1, 6, b"orders", 2, 0, 1, -1)
 A, B, C = (TopicPartition("orders", number) for number in range(3))
 
 
-def group(assignment: bytes = ASSIGNMENT) -> DescribedGroup:
+def group(assignment: bytes = ASSIGNMENT) -> DescribeGroupsResponseDescribedGroup:
     member = DescribedGroupMember(
         member_id="m-1", client_id="app", client_host="/10.0.0.1", member_metadata=b"", member_assignment=assignment
     )
-    return DescribedGroup(
+    return DescribeGroupsResponseDescribedGroup(
         group_id="billing", group_state="Stable", protocol_type="consumer", protocol_data="range", members=(member,)
     )
 

@@ -315,7 +315,8 @@ def test_F12_all_or_nothing() -> None:
     )
 
 
-LEVELS_WITHOUT_APIS = {"group.version": 1, "share.version": 1, "streams.version": 1}
+OURS = {"metadata.version", "kraft.version", "group.version", "transaction.version", "tierfetch.version"}
+LEVELS_WITHOUT_APIS = {"share.version": 1, "streams.version": 1}
 
 
 @pytest.mark.parametrize("our_brokers", [(), (1,), (1, 2)])
@@ -323,7 +324,7 @@ def test_A4_a_level_whose_apis_are_missing_is_neither_offered_nor_taken(our_brok
     cluster = Harness()
     cluster.start(*our_brokers, features=registered_features({}))
     offered = offered_features(cluster.core.state)
-    assert offered.keys() == {"metadata.version", "kraft.version", "transaction.version", "tierfetch.version"}
+    assert offered.keys() == OURS
     for name, level in LEVELS_WITHOUT_APIS.items():
         refused = cluster.set_feature(name, level)
         assert refused["error_code"] is ErrorCode.invalid_update_version
@@ -334,24 +335,19 @@ def test_A4_a_level_whose_apis_are_missing_is_neither_offered_nor_taken(our_brok
 def test_A4_brokers_that_serve_a_level_may_have_it_and_ours_may_join_them() -> None:
     cluster = Harness()
     cluster.start(1, features=SUPPORTED_FEATURES)
-    assert offered_features(cluster.core.state)["group.version"] == (0, 1)
-    assert cluster.set_feature("group.version", 1)["error_code"] is ErrorCode.none
+    assert offered_features(cluster.core.state)["share.version"] == (0, 1)
+    assert cluster.set_feature("share.version", 1)["error_code"] is ErrorCode.none
     assert cluster.register(2, features=registered_features({}))["error_code"] is ErrorCode.unsupported_version
     assert cluster.register(2, features=registered_features(cluster.image.features))["error_code"] is ErrorCode.none
-    assert "group.version" in offered_features(cluster.core.state)
-    assert cluster.set_feature("share.version", 1)["error_code"] is ErrorCode.invalid_update_version
+    assert "share.version" in offered_features(cluster.core.state)
+    assert cluster.set_feature("streams.version", 1)["error_code"] is ErrorCode.invalid_update_version
     assert cluster.set_feature("transaction.version", 2)["error_code"] is ErrorCode.none
 
 
 def test_A4_a_level_is_served_with_the_apis_that_it_stands_for() -> None:
     apis = {int(api) for api in ApiKey}
-    assert served_features(apis).keys() == {
-        "metadata.version",
-        "kraft.version",
-        "transaction.version",
-        "tierfetch.version",
-    }
-    assert served_features(apis | {68, 69})["group.version"] == (0, 1)
-    assert "group.version" not in served_features(apis | {68})
+    assert served_features(apis).keys() == OURS
+    assert served_features(apis)["group.version"] == (0, 1)
+    assert "group.version" not in served_features(apis - {69})
     assert served_features(apis)["transaction.version"] == (0, 2)
     assert "transaction.version" not in served_features(apis - {26})

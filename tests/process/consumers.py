@@ -149,3 +149,23 @@ def doomed_member(servers: str, group: str, topic: str) -> subprocess.Popen[byte
         "        print(sorted(member.partitions), flush=True)\n"
     )
     return subprocess.Popen([sys.executable, "-c", script, servers, group, topic], stdout=subprocess.PIPE)
+
+
+class NewMember(Member):
+    """The same with the consumer protocol (KIP-848): the coordinator says how long a session is, and assigns."""
+
+    def __init__(self, servers: str, group: str, topic: str, **configs: Any) -> None:
+        # A dict of its own: librdkafka refuses what the protocol has no use for.
+        self.consumer = confluent_kafka.Consumer(
+            {
+                **connecting.librdkafka(servers),
+                "group.id": group,
+                "group.protocol": "consumer",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "topic.metadata.refresh.interval.ms": 500,
+                "log_level": 0,
+                **{key.replace("_", "."): value for key, value in configs.items()},
+            }
+        )
+        self.consumer.subscribe([topic])

@@ -144,7 +144,9 @@ FILTER: dict[str, Any] = {
         ),
         (
             ApiKey.ELECT_LEADERS,
-            topics.ElectLeadersRequest(topic_partitions=(topics.TopicPartitions(topic="t", partitions=(0,)),)),
+            topics.ElectLeadersRequest(
+                topic_partitions=(topics.ElectLeadersRequestTopicPartitions(topic="t", partitions=(0,)),)
+            ),
             Op.ALTER,
             lambda response: [response.error_code],
         ),
@@ -269,7 +271,9 @@ async def test_authorized_operations_are_reported_where_asked_for() -> None:
     plain = cluster.DescribeClusterResponse(cluster_id="c", brokers=())
     described = await listener.ask(ApiKey.DESCRIBE_CLUSTER, asked, plain)
     assert described.cluster_authorized_operations == 1 << Op.CREATE
-    group = groups.DescribedGroup(group_id="g", group_state="", protocol_type="", protocol_data="", members=())
+    group = groups.DescribeGroupsResponseDescribedGroup(
+        group_id="g", group_state="", protocol_type="", protocol_data="", members=()
+    )
     wanted = groups.DescribeGroupsRequest(groups=("g", "h"), include_authorized_operations=True)
     answer = await listener.ask(ApiKey.DESCRIBE_GROUPS, wanted, groups.DescribeGroupsResponse(groups=(group,)))
     all_of_group = sum(1 << item for item in (Op.READ, Op.DELETE, Op.DESCRIBE, Op.DESCRIBE_CONFIGS, Op.ALTER_CONFIGS))

@@ -31,7 +31,7 @@ from .membership import Member, Membership
 from .records import NO_TIMESTAMP, GroupValue
 
 CONSUMER_PROTOCOL: Final = "consumer"
-"""The protocol type whose subscriptions name topics."""
+"""The protocol type whose subscriptions name topics; also the type of every group of KIP-848."""
 
 
 class GroupState(Enum):

@@ -42,6 +42,10 @@ class GroupMemory:
         if size:
             self._held[group] = size
 
+    def held_by(self, group: Hashable) -> int:
+        """Return what is accounted for a group."""
+        return self._held.get(group, 0)
+
     def judge(self, group: Group, join: Join, record_bytes_max: int) -> ErrorCode:
         """Return whether a member may join with what it brings: NONE, or the code that refuses it."""
         known = group.members.find(join.who.member_id)

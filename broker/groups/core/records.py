@@ -8,8 +8,9 @@
 | offset | 0-4 | 3; 1 where the client gave an expiry of its own (OffsetCommit before version 5); 4 with a topic id |
 | group | 0-4 | 3 |
 
-Values from version 4 on are flexible (KIP-482, KIP-915). Keys of other versions belong to other kinds of groups and to
-later Kafkas: `decode_record` gives None, and readers of the topic skip them.
+Values from version 4 on are flexible (KIP-482, KIP-915). Records of consumer groups (KIP-848) are `consumer.records`.
+Keys of other versions belong to other kinds of groups and to later Kafkas: `decode_record` gives None, and readers of
+the topic skip them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,14 @@ from uuid import UUID
 
 from ....protocol import CorruptRecordError
 from ....protocol.wire import MalformedMessageError, Reader, Writer
+from .consumer.records import (
+    ConsumerKey,
+    ConsumerValue,
+    decode_consumer_key,
+    decode_consumer_value,
+    encode_consumer_key,
+    encode_consumer_value,
+)
 
 NO_TIMESTAMP: Final = -1
 NO_LEADER_EPOCH: Final = -1
@@ -52,7 +61,7 @@ class GroupKey:
     group_id: str
 
 
-Key = OffsetKey | GroupKey
+Key = OffsetKey | GroupKey | ConsumerKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +102,7 @@ class GroupValue:
     members: tuple[MemberValue, ...] = ()
 
 
-Value = OffsetValue | GroupValue
+Value = OffsetValue | GroupValue | ConsumerValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +118,8 @@ class GroupRecord:
 
 
 def encode_key(key: Key) -> bytes:
+    if isinstance(key, ConsumerKey):
+        return encode_consumer_key(key)
     writer = Writer(flexible=False)
     if isinstance(key, OffsetKey):
         writer.int16(_OFFSET_KEY)
@@ -122,7 +133,12 @@ def encode_key(key: Key) -> bytes:
 
 
 def encode_value(value: Value) -> bytes:
-    return _encode_offset(value) if isinstance(value, OffsetValue) else _encode_group(value)
+    match value:
+        case OffsetValue():
+            return _encode_offset(value)
+        case GroupValue():
+            return _encode_group(value)
+    return encode_consumer_value(value)
 
 
 def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
@@ -134,6 +150,9 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
         if value is None:
             return GroupRecord(decoded, None)
         reader = _reader(value)
+        if isinstance(decoded, ConsumerKey):
+            consumer_value = decode_consumer_value(decoded.kind, reader)
+            return None if consumer_value is None else GroupRecord(decoded, consumer_value)
         version = reader.int16()
         if not 0 <= version <= _VALUE_VERSION_MAX:
             raise MalformedMessageError(f"value version {version}, known are 0 to {_VALUE_VERSION_MAX}")
@@ -152,7 +171,9 @@ def _decode_key(reader: Reader) -> Key | None:
     version = reader.int16()
     if version in _OFFSET_KEY_VERSIONS:
         return OffsetKey(reader.string(), reader.string(), reader.int32())
-    return GroupKey(reader.string()) if version == _GROUP_KEY else None
+    if version == _GROUP_KEY:
+        return GroupKey(reader.string())
+    return decode_consumer_key(version, reader)
 
 
 def _encode_offset(value: OffsetValue) -> bytes:

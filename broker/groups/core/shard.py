@@ -7,6 +7,7 @@ its end gives.
 * Offsets are what is committed: a commit counts once its record is, not before.
 * Offsets that were committed in a transaction (by a broker that coordinates them) wait, by producer id, for its marker.
 * A group without members and without offsets is nothing to remember.
+* A group is of one protocol at a time: it is in `groups` (classic) or in `consumers` (KIP-848), or has no members.
 
 It knows no log and no time but the one it is given.
 """
@@ -16,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ....protocol import ErrorCode, TopicPartition
+from ....protocol import ErrorCode, KafkaError, TopicPartition
+from .consumer.records import ConsumerKey
+from .consumer.state import ConsumerGroup
 from .events import MemberIdentity, Now
 from .group import Group
 from .group_state import GroupSettings, GroupState
@@ -31,6 +34,7 @@ class Shard:
 
     settings: GroupSettings
     groups: dict[str, Group] = field(default_factory=dict)
+    consumers: dict[str, ConsumerGroup] = field(default_factory=dict)
     offsets: dict[str, Offsets] = field(default_factory=dict)
     undecided: dict[int, dict[OffsetKey, OffsetValue]] = field(default_factory=dict)
     """Offsets in open transactions, by producer id."""
@@ -38,6 +42,7 @@ class Shard:
     def clear(self) -> None:
         """Begin again, empty."""
         self.groups.clear()
+        self.consumers.clear()
         self.offsets.clear()
         self.undecided.clear()
 
@@ -48,9 +53,25 @@ class Shard:
         key, value = record.key, record.value
         if isinstance(key, OffsetKey):
             self.apply(record)
+        elif isinstance(key, ConsumerKey):
+            self._replay_consumer(key, record)
         elif isinstance(value, GroupValue):
+            self.consumers.pop(key.group_id, None)
             self.groups[key.group_id] = Group.restored(key.group_id, self.settings, value)
         else:
+            self._forget(key.group_id)
+
+    def _replay_consumer(self, key: ConsumerKey, record: GroupRecord) -> None:
+        group = self.consumers.get(key.group_id)
+        if group is None:
+            # What is left of a group that became a classic one: its tombstones may come after it.
+            if record.value is None:
+                return
+            group = self.consumers[key.group_id] = ConsumerGroup(key.group_id)
+            self.groups.pop(key.group_id, None)
+        group.apply(record)
+        if group.is_nothing:
+            del self.consumers[key.group_id]
             self._forget(key.group_id)
 
     def apply(self, record: GroupRecord) -> None:
@@ -58,7 +79,7 @@ class Shard:
         key, value = record.key, record.value
         if isinstance(key, OffsetKey):
             self._apply_offset(key, value if isinstance(value, OffsetValue) else None)
-        elif value is None:
+        elif isinstance(key, GroupKey) and value is None:
             self._forget(key.group_id)
 
     def replay_undecided(self, producer_id: int, record: GroupRecord) -> None:
@@ -76,7 +97,7 @@ class Shard:
         partition = TopicPartition(key.topic, key.partition)
         if value is not None:
             self.offsets.setdefault(key.group_id, {})[partition] = value
-            if key.group_id not in self.groups:
+            if key.group_id not in self.groups and key.group_id not in self.consumers:
                 self.groups[key.group_id] = Group(key.group_id, self.settings)
         elif key.group_id in self.offsets:
             self.offsets[key.group_id].pop(partition, None)
@@ -86,7 +107,7 @@ class Shard:
     def _forget(self, group_id: str) -> None:
         """Offsets that are there nevertheless keep it as a group without members."""
         self.groups.pop(group_id, None)
-        if group_id in self.offsets:
+        if group_id in self.offsets and group_id not in self.consumers:
             self.groups[group_id] = Group(group_id, self.settings)
 
     # Offsets.
@@ -96,15 +117,51 @@ class Shard:
         key = OffsetKey(group_id, partition.topic, partition.partition)
         return any(key in offsets for offsets in self.undecided.values())
 
-    def judge_commit(self, group_id: str, who: MemberIdentity, generation_id: int, now: Now) -> ErrorCode:
+    def judge_commit(
+        self, group_id: str, who: MemberIdentity, generation_id: int, now: Now, *, knows_epochs: bool = True
+    ) -> ErrorCode:
         """Whether offsets may be committed for the group; one that is not there begins as one without members."""
+        if group_id in self.consumers:
+            return self._judge_consumer(group_id, who, generation_id, knows_epochs=knows_epochs)
         group = self.groups.get(group_id)
         if group is None:
             return ErrorCode.none if generation_id < 0 else ErrorCode.illegal_generation
         return group.judge_commit(who, generation_id, now)
 
+    def _judge_consumer(self, group_id: str, who: MemberIdentity, epoch: int, *, knows_epochs: bool) -> ErrorCode:
+        group = self.consumers[group_id]
+        if epoch < 0 and not group.members:
+            return ErrorCode.none
+        member = group.members.get(who.member_id)
+        if member is not None and member.classic is None and not knows_epochs:
+            return ErrorCode.unsupported_version
+        try:
+            group.judge_offsets(who.member_id, epoch, who.group_instance_id)
+        except KafkaError as error:
+            return error.code
+        return ErrorCode.none
+
+    def judge_fetch(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode:
+        """Whether the offsets of a group may be fetched by one who claims to be a member of it, or claims nothing."""
+        group = self.consumers.get(group_id)
+        if group is None or (not member_id and epoch < 0):
+            return ErrorCode.none
+        try:
+            group.judge_offsets(member_id or "", epoch)
+        except KafkaError as error:
+            return error.code
+        return ErrorCode.none
+
+    def subscribed_topics(self, group_id: str) -> frozenset[str]:
+        """Return the topics that members of a group are subscribed to, as far as they are known."""
+        if group_id in self.consumers:
+            return self.consumers[group_id].subscribed_topics()
+        return self.groups[group_id].subscribed_topics() or frozenset()
+
     def judge_offset_delete(self, group_id: str) -> ErrorCode:
         """Whether offsets of the group may be deleted, but for the topics that it is subscribed to."""
+        if group_id in self.consumers:
+            return ErrorCode.none
         group = self.groups.get(group_id)
         if group is None or group.state is GroupState.DEAD:
             return ErrorCode.group_id_not_found
@@ -115,6 +172,8 @@ class Shard:
 
     def judge_delete(self, group_id: str) -> ErrorCode:
         """Whether the group may be deleted."""
+        if group_id in self.consumers:
+            return ErrorCode.non_empty_group if self.consumers[group_id].members else ErrorCode.none
         group = self.groups.get(group_id)
         if group is None or group.state is GroupState.DEAD:
             return ErrorCode.group_id_not_found
@@ -122,9 +181,10 @@ class Shard:
 
     def tombstones(self, group_id: str) -> list[GroupRecord]:
         """Return tombstones of everything the group has."""
+        group = self.consumers.get(group_id)
         return [
             *(_tombstone(group_id, partition) for partition in sorted(self.offsets.get(group_id, {}))),
-            GroupRecord(GroupKey(group_id), None),
+            *([GroupRecord(GroupKey(group_id), None)] if group is None else group.tombstones()),
         ]
 
     def tombstones_of_topics(self, topics: frozenset[str]) -> Iterator[tuple[str, list[GroupRecord]]]:
@@ -142,8 +202,11 @@ class Shard:
         | has no members, and had | when the last one left |
         | never had members | its commit |
         | consumers, stable | its commit, if no member is subscribed to its topic |
+        | consumers of KIP-848 | its commit, if no member is subscribed to its topic |
         | anything else | nothing expires |
         """
+        if group_id in self.consumers:
+            return self._expired_of_consumers(self.consumers[group_id], retention_ms, wall_ms)
         group, offsets = self.groups[group_id], self.offsets.get(group_id, {})
         old = [
             partition
@@ -153,6 +216,20 @@ class Shard:
         ]
         # With its last offset an empty group goes too; otherwise its metadata would stay for ever.
         if group.is_idle and len(old) == len(offsets):
+            return self.tombstones(group_id)
+        return [_tombstone(group_id, partition) for partition in old]
+
+    def _expired_of_consumers(self, group: ConsumerGroup, retention_ms: int, wall_ms: int) -> list[GroupRecord]:
+        group_id, topics = group.group_id, group.subscribed_topics()
+        offsets = self.offsets.get(group_id, {})
+        old = [
+            partition
+            for partition, value in sorted(offsets.items())
+            if wall_ms - value.commit_timestamp_ms >= retention_ms
+            and partition.topic not in topics
+            and not self.has_undecided(group_id, partition)
+        ]
+        if not group.members and len(old) == len(offsets):
             return self.tombstones(group_id)
         return [_tombstone(group_id, partition) for partition in old]
 

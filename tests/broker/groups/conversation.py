@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tierfetch.broker.environment import wall_clock_ms
+from tierfetch.broker.handlers.consumer_groups import ConsumerGroupHandlers
 from tierfetch.broker.handlers.coordinators import CoordinatorHandler
 from tierfetch.broker.handlers.group_admin import GroupAdminHandlers
 from tierfetch.broker.handlers.group_offsets import OffsetCommitHandlers
@@ -16,6 +17,10 @@ from tierfetch.broker.node import Broker
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.base import Request, ResponseT
+from tierfetch.protocol.messages.consumer_groups import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from tierfetch.protocol.messages.groups import (
     FindCoordinatorRequest,
     JoinGroupRequest,
@@ -42,6 +47,7 @@ class Coordinator:
         members = GroupHandlers(broker.groups, random.Random(1))
         offsets = OffsetCommitHandlers(broker.groups, wall_clock_ms)
         admin = GroupAdminHandlers(broker.groups)
+        consumers = ConsumerGroupHandlers(broker.groups, random.Random(2))
         self._handlers: dict[int, Callable[[RequestContext, Any], Awaitable[Any]]] = {
             ApiKey.FIND_COORDINATOR: CoordinatorHandler(
                 broker.groups, broker.transactions.coordinator
@@ -56,6 +62,8 @@ class Coordinator:
             ApiKey.LIST_GROUPS: admin.list_groups,
             ApiKey.DESCRIBE_GROUPS: admin.describe_groups,
             ApiKey.DELETE_GROUPS: admin.delete_groups,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: consumers.heartbeat,
+            ApiKey.CONSUMER_GROUP_DESCRIBE: consumers.describe,
         }
 
     async def ask(self, request: Request[ResponseT], version: int | None = None) -> ResponseT:
@@ -104,6 +112,19 @@ class Coordinator:
         )
         answer = await self.ask(request, version)
         return answer.topics[0].partitions[0].error_code
+
+    async def beat(
+        self, member: str = "m", epoch: int = 0, group: str = "c", *, version: int = 1, **fields: Any
+    ) -> ConsumerGroupHeartbeatResponse:
+        """A heartbeat of KIP-848; one that joins subscribes to "t"."""
+        joining = {"rebalance_timeout_ms": 10_000, "subscribed_topic_names": ("t",), "topic_partitions": ()}
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id=member,
+            member_epoch=epoch,
+            **{"topic_partitions": None, **(joining if epoch == 0 else {}), **fields},
+        )
+        return await self.ask(request, version)
 
     async def committed(self, group: str = "g") -> dict[str, int]:
         """All offsets of a group, by partition."""

@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import NewTopic, TopicImage
+from tierfetch.broker.coordinator.state_topic import java_hash, partition_for
 from tierfetch.broker.environment import wall_clock_ms
-from tierfetch.broker.groups.coordinator import java_hash, partition_for
 from tierfetch.broker.groups.core.group import Group
 from tierfetch.broker.groups.core.group_state import GroupState
 from tierfetch.broker.groups.core.records import GroupRecord, OffsetKey, OffsetValue, encode_key, encode_value
@@ -24,8 +24,8 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.messages.groups import (
     DeleteGroupsRequest,
-    DescribedGroup,
     DescribeGroupsRequest,
+    DescribeGroupsResponseDescribedGroup,
     FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
@@ -417,7 +417,7 @@ async def test_list_in_every_version(one: Coordinator, version: int) -> None:
 async def test_describe_in_every_version(one: Coordinator, version: int) -> None:
     member = (await one.enter()).member_id
 
-    async def described(group: str) -> DescribedGroup:
+    async def described(group: str) -> DescribeGroupsResponseDescribedGroup:
         answer = await one.ask(DescribeGroupsRequest(groups=(group,)), version)
         return answer.groups[0]
 

@@ -64,6 +64,7 @@ class _Write(Generic[RecordT]):
     size: int
     done: asyncio.Future[None]
     transaction: InTransaction | None = None
+    on_lost: Callable[[], None] | None = None
 
 
 class ShardWriter(Generic[RecordT]):
@@ -97,6 +98,25 @@ class ShardWriter(Generic[RecordT]):
 
         With a timeout of None it is always known afterwards whether they are committed, unless leadership ends.
         """
+        done = self.submit(records, transaction=transaction)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await done
+        except TimeoutError:
+            raise KafkaError(ErrorCode.request_timed_out, f"not committed within {timeout_s} s") from None
+
+    def submit(
+        self,
+        records: Sequence[RecordT],
+        *,
+        transaction: InTransaction | None = None,
+        on_lost: Callable[[], None] | None = None,
+    ) -> asyncio.Future[None]:
+        """Queue records; the future is done once they are committed and applied, or fails as in the table.
+
+        `on_lost` is called before anything else is appended, if they are not committed. A future that is done before
+        its records are appended takes them out of the queue. Raise KafkaError if nothing is queued.
+        """
         assert records, "a write without records"
         if self._end is not None:
             raise self._end
@@ -104,15 +124,11 @@ class ShardWriter(Generic[RecordT]):
             raise KafkaError(ErrorCode.request_timed_out, f"{QUEUED_MAX} requests wait for the log already")
         encoded = [record.encoded() for record in records]
         size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in encoded)
-        write = _Write(records, encoded, size, asyncio.get_running_loop().create_future(), transaction)
+        write = _Write(records, encoded, size, asyncio.get_running_loop().create_future(), transaction, on_lost)
         self._queue.append(write)
         if self._runner is None or self._runner.done():
             self._runner = asyncio.create_task(self._run(), name="coordinator-writer")
-        try:
-            async with asyncio.timeout(timeout_s):
-                await write.done
-        except TimeoutError:
-            raise KafkaError(ErrorCode.request_timed_out, f"not committed within {timeout_s} s") from None
+        return write.done
 
     def is_writing(self, is_wanted: Callable[[RecordT], bool]) -> bool:
         """Return whether such a record is queued, or not committed yet."""
@@ -206,6 +222,8 @@ class ShardWriter(Generic[RecordT]):
     def _settle(self, batch: list[_Write[RecordT]], error: KafkaError | None) -> None:
         self._under_way = []
         for write in batch:
+            if error is not None and write.on_lost is not None and not write.done.done():
+                write.on_lost()
             if write.done.done():
                 continue
             if error is None:

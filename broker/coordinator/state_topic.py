@@ -1,4 +1,4 @@
-"""The topic that a coordinator keeps its state in, made by the first broker that needs it.
+"""The topic that a coordinator keeps its state in, made by the first broker that needs it, and where a key is in it.
 
 | it cannot be made | answer |
 |---|---|
@@ -12,9 +12,24 @@ import asyncio
 import logging
 
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition
-from .view import BrokerRegistration, ClusterView, NewTopic
+from ..cluster.view import BrokerRegistration, ClusterView, NewTopic
 
 _log = logging.getLogger(__name__)
+
+
+def java_hash(text: str) -> int:
+    """Java's `String.hashCode`, a signed 32-bit number."""
+    value = 0
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def partition_for(key: str, partitions: int) -> int:
+    """The partition that holds a group, or a transactional id."""
+    value = java_hash(key)
+    return (0 if value == -(1 << 31) else abs(value)) % partitions
 
 
 class StateTopic:

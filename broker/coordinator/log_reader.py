@@ -3,7 +3,7 @@
 The end has to be committed first: what a leader took over and what it acknowledged to no client are the same to it.
 Then nothing below it can change, and what comes after it is this leader's own. Records are decoded on the event loop,
 in slices.
-A batch or a record that cannot be read is logged and skipped: no coordinator wrote it, and the groups must come back.
+A batch or a record that cannot be read is logged and skipped: no coordinator wrote it, and the rest must come back.
 """
 
 from __future__ import annotations
@@ -16,15 +16,11 @@ from ...protocol import CorruptRecordError
 from ...protocol.net import reading_batch
 from ...protocol.records import (
     BatchHeader,
-    ControlType,
     SkimmedRecord,
-    control_type,
     decompressed_bytes_max,
     iter_batches,
 )
 from ..replicas.partition import Partition
-from .core.records import decode_record
-from .core.shard import Shard
 
 READ_BYTES: Final = 64 * 1024
 
@@ -35,18 +31,11 @@ Replay = Callable[[BatchHeader, SkimmedRecord], None]
 """Takes in a record of the log; raises CorruptRecordError for one that no coordinator wrote."""
 
 
-async def load(partition: Partition, shard: Shard) -> int:
-    """Fill an empty shard; return the number of records. Raise KafkaError, OSError if leadership or the disk goes."""
-    return await read_log(partition, replaying(shard))
-
-
-def replaying(shard: Shard) -> Replay:
-    """Return what fills the shard, record by record."""
-    return lambda header, record: _replay(shard, header, record)
-
-
 async def read_log(partition: Partition, replay: Replay) -> int:
-    """Read a coordinator's partition to the end at which leadership began; return the number of records."""
+    """Replay to the end at which leadership began; return the number of records.
+
+    Raise KafkaError, OSError if leadership or the disk goes.
+    """
     log = partition.log
     end_offset = log.state.log_end_offset
     committed = partition.committed(end_offset, partition.leader().leader_epoch)
@@ -85,19 +74,3 @@ def _try_to_replay(replay: Replay, header: BatchHeader, record: SkimmedRecord) -
         replay(header, record)
     except CorruptRecordError as error:
         _log.error("offset %d of a coordinator's log is passed over: %s", record.offset, error)
-
-
-def _replay(shard: Shard, header: BatchHeader, record: SkimmedRecord) -> None:
-    if header.is_control:
-        kind = control_type(record)
-        if kind in (ControlType.COMMIT, ControlType.ABORT):
-            shard.end_transaction(header.producer_id, is_committed=kind is ControlType.COMMIT)
-        return
-    key = record.key
-    decoded = None if key is None else decode_record(key, record.value)
-    if decoded is None:
-        return
-    if header.is_transactional:
-        shard.replay_undecided(header.producer_id, decoded)
-    else:
-        shard.replay(decoded)

@@ -1,0 +1,250 @@
+"""The consumer groups (KIP-848) of one led partition at work: decisions, their records, timers, expressions.
+
+    request -> decision, applied -> records queued -> committed -> answer
+                                          | lost: this decision and all later ones of the group are undone
+
+Decisions follow each other without waiting for the log; an answer waits for everything that was decided of its group
+before it. So what a client is given is durable, and a group of a thousand members joins in few batches.
+
+| | bound |
+|---|---|
+| an answer waits for the log | `offsets.commit.timeout.ms`, then COORDINATOR_NOT_AVAILABLE; the decision goes its way |
+| all members of a broker's groups | `GROUPS_BYTES_MAX` (`core.memory`), then COORDINATOR_NOT_AVAILABLE to newcomers |
+| matching expressions with topics | in slices, once at a time for a group, at most each `REGEX_INTERVAL_MS` |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+
+from ...protocol import ErrorCode, KafkaError
+from ...protocol.net import Slices, monotonic_ms
+from ..coordinator.shard import ActiveShard
+from ..replicas.leadership import WallClock
+from .core.consumer.decision import ConsumerSettings, Decision, World, expire, resolve, unresolved
+from .core.consumer.records import Resolved
+from .core.consumer.state import ConsumerGroup
+from .core.consumer.topics import Topics, compiled
+from .core.memory import GroupMemory
+from .core.records import GroupRecord
+from .core.shard import Shard
+
+REGEX_INTERVAL_MS: Final = 1_000
+RETRY_MS: Final = 1_000
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Visible = Callable[[str], bool]
+"""Returns whether a client may know of the topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What consumer groups know besides themselves; `settings_of` a group by its id."""
+
+    topics: Callable[[], Topics]
+    settings_of: Callable[[str], ConsumerSettings]
+    now_ms: WallClock
+    commit_timeout_ms: int
+
+
+@dataclass(slots=True)
+class _Pending:
+    decision: Decision
+    committed: asyncio.Future[None]
+
+
+class ConsumerGroups:
+    """See the module's docstring."""
+
+    def __init__(
+        self, runtime: ActiveShard[GroupRecord], shard: Shard, memory: GroupMemory, surroundings: Surroundings
+    ) -> None:
+        self._runtime = runtime
+        self._shard = shard
+        self._memory = memory
+        self._surroundings = surroundings
+        self._pending: dict[str, deque[_Pending]] = {}
+        self._resolving: set[str] = set()
+        self._resolved: dict[str, tuple[Topics, int]] = {}
+        """The topics that a group's expressions were matched with, and when."""
+
+    def world(self, group_id: str) -> World:
+        """Return what a decision of the group may know now."""
+        return World(self._surroundings.topics(), self._surroundings.settings_of(group_id), monotonic_ms())
+
+    async def ask(self, group_id: str, decide: Callable[[Decision, World], T], visible: Visible = lambda _: True) -> T:
+        """Decide for a group, which may begin with it, and return the answer once it is durable. Raise KafkaError."""
+        group = self._shard.consumers.get(group_id) or ConsumerGroup(group_id)
+        decision, world = Decision(group), self.world(group_id)
+        try:
+            answer = decide(decision, world)
+            self._check_memory(decision)
+            self.submit(decision)
+        except KafkaError:
+            decision.undo()
+            raise
+        self._maybe_resolve(group, world, visible)
+        await self._settled(group_id)
+        return answer
+
+    def _check_memory(self, decision: Decision) -> None:
+        held = self._memory.held_by((self, decision.group.group_id))
+        if decision.group.bytes_held > held and self._memory.used + decision.group.bytes_held - held > (
+            self._memory.bytes_max
+        ):
+            message = f"the groups of this broker hold {self._memory.used} of {self._memory.bytes_max} bytes"
+            raise KafkaError(ErrorCode.coordinator_not_available, message)
+
+    def submit(self, decision: Decision) -> None:
+        """Let a decision be written, and the group be what it says. Raise KafkaError if it cannot be queued."""
+        group = decision.group
+        if decision.records:
+            self._queue(decision)
+            if not group.is_nothing:
+                self._shard.consumers[group.group_id] = group
+                self._shard.groups.pop(group.group_id, None)
+        self._account_for(group)
+        self.set_timer(group)
+
+    def _queue(self, decision: Decision) -> None:
+        group_id = decision.group.group_id
+        lost = partial(self._lost, group_id)
+        committed = self._runtime.submit(decision.records, on_lost=lost)
+        pending = self._pending.setdefault(group_id, deque())
+        pending.append(_Pending(decision, committed))
+        committed.add_done_callback(partial(self._done, group_id))
+
+    def _done(self, group_id: str, committed: asyncio.Future[None]) -> None:
+        if not committed.cancelled():
+            committed.exception()  # It is seen by those who wait; nothing waits for a timer's decision.
+        pending = self._pending.get(group_id)
+        while pending and pending[0].committed.done():
+            pending.popleft()
+        if not pending:
+            self._pending.pop(group_id, None)
+
+    def _lost(self, group_id: str) -> None:
+        """Undo what is not committed, newest first: later decisions were made on what was lost."""
+        error = KafkaError(ErrorCode.coordinator_not_available, f"group {group_id!r}: a record could not be written")
+        for each in reversed(self._pending.pop(group_id, ())):
+            if not each.committed.done():
+                each.decision.undo()
+                each.committed.set_exception(error)
+                group = each.decision.group
+                if group.is_nothing and self._shard.consumers.get(group_id) is group:
+                    del self._shard.consumers[group_id]
+                self._account_for(group)
+        _log.warning("group %r: decisions were undone: their records could not be written", group_id)
+
+    async def _settled(self, group_id: str) -> None:
+        pending = self._pending.get(group_id)
+        if not pending:
+            return
+        try:
+            async with asyncio.timeout(self._surroundings.commit_timeout_ms / 1000):
+                await asyncio.shield(pending[-1].committed)
+        except TimeoutError:
+            message = f"group {group_id!r}: its record is not committed yet"
+            raise KafkaError(ErrorCode.coordinator_not_available, message) from None
+
+    def _account_for(self, group: ConsumerGroup) -> None:
+        is_known = self._shard.consumers.get(group.group_id) is group
+        self._memory.hold((self, group.group_id), group.bytes_held if is_known else 0)
+
+    # Life.
+
+    def resume(self) -> None:
+        """The partition is read: every member has a whole session from now on."""
+        for group in self._shard.consumers.values():
+            world = self.world(group.group_id)
+            group.resume(world.now_ms, world.settings.session_timeout_ms)
+            self._account_for(group)
+            self.set_timer(group)
+
+    def release(self) -> None:
+        """Give back the memory."""
+        for group_id in self._shard.consumers:
+            self._memory.hold((self, group_id), 0)
+
+    def forget(self, group_id: str) -> None:
+        """Drop a group that was deleted, or that is another kind of group now."""
+        self._shard.consumers.pop(group_id, None)
+        self._memory.hold((self, group_id), 0)
+        self._runtime.stop_timer(_timer(group_id))
+
+    # Timers.
+
+    def set_timer(self, group: ConsumerGroup) -> None:
+        """Let the group be looked after when something is due."""
+        deadline_ms = group.deadline_ms()
+        if deadline_ms is None:
+            self._runtime.stop_timer(_timer(group.group_id))
+        else:
+            self._runtime.set_timer(_timer(group.group_id), deadline_ms, partial(self._fire, group))
+
+    def _fire(self, group: ConsumerGroup) -> None:
+        if self._shard.consumers.get(group.group_id) is not group:
+            return
+        decision = Decision(group)
+        lost = expire(decision, self.world(group.group_id))
+        if lost:
+            _log.info(
+                "group %r: members %s were silent for too long, or kept what they had to give up", group.group_id, lost
+            )
+        try:
+            self.submit(decision)
+        except KafkaError as error:
+            decision.undo()
+            _log.warning("group %r: lost members stay for now: %s", group.group_id, error)
+            self._runtime.set_timer(
+                _timer(group.group_id), monotonic_ms() + REGEX_INTERVAL_MS, partial(self._fire, group)
+            )
+
+    # Regular expressions.
+
+    def _maybe_resolve(self, group: ConsumerGroup, world: World, visible: Visible) -> None:
+        group_id = group.group_id
+        wanted = {member.regex for member in group.members.values() if member.regex}
+        if not wanted or group_id in self._resolving:
+            return
+        topics, at_ms = self._resolved.get(group_id, (None, 0))
+        is_old = world.now_ms - at_ms >= world.settings.regex_refresh_interval_ms
+        has_changed = topics is not world.topics and world.now_ms - at_ms >= REGEX_INTERVAL_MS
+        if unresolved(group) or is_old or has_changed:
+            self._resolving.add(group_id)
+            self._runtime.spawn(self._resolve(group, frozenset(each for each in wanted if each), visible))
+
+    async def _resolve(self, group: ConsumerGroup, regexes: frozenset[str], visible: Visible) -> None:
+        group_id = group.group_id
+        topics, now_ms = self._surroundings.topics(), monotonic_ms()
+        try:
+            patterns = {regex: compiled(regex) for regex in sorted(regexes)}
+            found: dict[str, list[str]] = {regex: [] for regex in patterns}
+            async for some in Slices([(name, regex) for name in sorted(topics) for regex in patterns]):
+                for name, regex in some:
+                    if patterns[regex].fullmatch(name) and visible(name):
+                        found[regex].append(name)
+            if self._shard.consumers.get(group_id) is group:
+                wall_ms = self._surroundings.now_ms()
+                decision = Decision(group)
+                resolved = {regex: Resolved(tuple(names), wall_ms, wall_ms) for regex, names in found.items()}
+                resolve(decision, resolved, self.world(group_id))
+                self.submit(decision)
+                self._resolved[group_id] = (topics, now_ms)
+        except KafkaError as error:
+            _log.warning("group %r: regular expressions are matched again later: %s", group_id, error)
+        finally:
+            self._resolving.discard(group_id)
+
+
+def _timer(group_id: str) -> str:
+    """The name of the timer; a classic group has its own name."""
+    return "\0" + group_id

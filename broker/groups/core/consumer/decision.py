@@ -1,0 +1,222 @@
+"""The parts of every decision of a consumer group: subscribe, assign, advance, remove, resolve.
+
+A `Decision` gathers records. Each is applied to the group as it is decided, so the next part sees it; a decision that
+could not be written is undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+from .....protocol.wire import GROUP_HEARTBEAT_INTERVAL, GROUP_SESSION_TIMEOUT
+from ..records import GroupRecord
+from .assignors import ASSIGNORS, Subscription
+from .reconcile import reconciled
+from .records import (
+    NOTHING,
+    Assignment,
+    ConsumerValue,
+    Current,
+    GroupEpoch,
+    Kind,
+    MemberState,
+    Resolved,
+    Subscriber,
+    Target,
+    TargetEpoch,
+)
+from .state import ConsumerGroup
+from .topics import Topics, metadata_hash
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings:
+    """`group.consumer.*` of the broker, with Kafka's defaults; a group may have timeouts of its own."""
+
+    session_timeout_ms: int = 45_000
+    session_timeout_min_ms: int = 45_000
+    session_timeout_max_ms: int = 60_000
+    heartbeat_interval_ms: int = 5_000
+    heartbeat_interval_min_ms: int = 5_000
+    heartbeat_interval_max_ms: int = 15_000
+    size_max: int = 2**31 - 1
+    assignors: tuple[str, ...] = ("uniform", "range")
+    regex_refresh_interval_ms: int = 600_000
+
+    def of(self, configs: Mapping[str, str]) -> ConsumerSettings:
+        """Return what holds for a group that has these configs; limits of the broker hold nevertheless."""
+        session_ms = int(configs.get(GROUP_SESSION_TIMEOUT, self.session_timeout_ms))
+        interval_ms = int(configs.get(GROUP_HEARTBEAT_INTERVAL, self.heartbeat_interval_ms))
+        return replace(
+            self,
+            session_timeout_ms=min(max(session_ms, self.session_timeout_min_ms), self.session_timeout_max_ms),
+            heartbeat_interval_ms=min(max(interval_ms, self.heartbeat_interval_min_ms), self.heartbeat_interval_max_ms),
+        )
+
+
+@dataclass(slots=True)
+class Decision:
+    """Records that are applied, to be written."""
+
+    group: ConsumerGroup
+    records: list[GroupRecord] = field(default_factory=list)
+    _undo: list[GroupRecord] = field(default_factory=list)
+
+    def put(self, kind: Kind, name: str, value: ConsumerValue | None) -> None:
+        """Decide and apply a record."""
+        record = self.group.record(kind, name, value)
+        self._undo.append(self.group.apply(record))
+        self.records.append(record)
+
+    def undo(self) -> None:
+        """Take everything back, newest first."""
+        for record in reversed(self._undo):
+            self.group.apply(record)
+        self._undo.clear()
+        self.group.seen_topics = None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a decision may know besides the group."""
+
+    topics: Topics
+    settings: ConsumerSettings
+    now_ms: int
+
+
+def subscribe(decision: Decision, member_id: str, member: Subscriber) -> bool:
+    """Put a member's subscription; return whether the target may change with it."""
+    group = decision.group
+    old = group.members.get(member_id)
+    if old == member:
+        return False
+    decision.put(Kind.MEMBER, member_id, member)
+    if old is None:
+        return True
+    if old.regex != member.regex:
+        _forget_regex(decision, old.regex)
+    names = (old.topics, old.regex, old.assignor, old.instance_id)
+    return names != (member.topics, member.regex, member.assignor, member.instance_id)
+
+
+def catch_up(decision: Decision, world: World, *, is_news: bool) -> None:
+    """Bump the group epoch if members or topics have changed, and assign again."""
+    group = decision.group
+    if is_news or group.seen_topics is not world.topics:
+        newest = metadata_hash(group.subscribed_topics(), world.topics)
+        if is_news or newest != group.metadata_hash:
+            decision.put(Kind.GROUP, "", GroupEpoch(group.epoch + 1, newest))
+        group.seen_topics = world.topics
+    if group.target_epoch < group.epoch:
+        _assign(decision, world)
+
+
+def _assign(decision: Decision, world: World) -> None:
+    group = decision.group
+    ids = {name: topic.topic_id for name, topic in world.topics.items()}
+    subscribed: dict[frozenset[str], frozenset[UUID]] = {}
+    members = {}
+    for member_id, member in group.members.items():
+        names = group.names_of(member)
+        if names not in subscribed:
+            subscribed[names] = frozenset(ids[name] for name in names if name in ids)
+        members[member_id] = Subscription(
+            subscribed[names], member.instance_id, group.targets.get(member_id) or group.current(member_id).assigned
+        )
+    wanted = {world.topics[name].topic_id: world.topics[name].partitions for name in _names(group, world.topics)}
+    targets = ASSIGNORS[group.assignor_name(world.settings.assignors)].assign(members, wanted)
+    for member_id in group.members:
+        target = targets.get(member_id, NOTHING)
+        if member_id not in group.targets or group.targets[member_id] != target:
+            decision.put(Kind.TARGET_MEMBER, member_id, Target(target))
+    decision.put(Kind.TARGET, "", TargetEpoch(group.epoch))
+
+
+def _names(group: ConsumerGroup, topics: Topics) -> list[str]:
+    return [name for name in sorted(group.subscribed_topics()) if name in topics]
+
+
+def advance(decision: Decision, member_id: str, owned: Assignment | None, world: World) -> Current:
+    """Move a member one step towards its target, and set its deadlines."""
+    group, now_ms = decision.group, world.now_ms
+    before = group.currents.get(member_id)
+    current = reconciled(group, member_id, owned)
+    if current != before:
+        decision.put(Kind.CURRENT, member_id, current)
+    member = group.members[member_id]
+    group.sessions[member_id] = now_ms + session_timeout_ms(member, world.settings)
+    if current.state is not MemberState.UNREVOKED_PARTITIONS:
+        group.revocations.pop(member_id, None)
+    elif before is None or before.state is not MemberState.UNREVOKED_PARTITIONS:
+        group.revocations[member_id] = now_ms + max(member.rebalance_timeout_ms, 0)
+    return current
+
+
+def session_timeout_ms(member: Subscriber, settings: ConsumerSettings) -> int:
+    """Return how long a member may be silent."""
+    return settings.session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
+
+
+# Leaving, being lost.
+
+
+def expire(decision: Decision, world: World) -> list[str]:
+    """Remove members that were silent for too long, or that have not given up in time what they must; return them."""
+    group = decision.group
+    late = [*group.sessions.items(), *group.revocations.items()]
+    lost = sorted({member_id for member_id, deadline_ms in late if deadline_ms <= world.now_ms})
+    if lost:
+        remove(decision, lost, world)
+    return lost
+
+
+def remove(decision: Decision, member_ids: list[str], world: World) -> None:
+    """Remove members; the others share what they had at their next heartbeats."""
+    group = decision.group
+    for member_id in member_ids:
+        regex = group.members[member_id].regex
+        remove_records(decision, member_id)
+        _forget_regex(decision, regex)
+    newest = metadata_hash(group.subscribed_topics(), world.topics)
+    decision.put(Kind.GROUP, "", GroupEpoch(group.epoch + 1, newest))
+    group.seen_topics = world.topics
+
+
+def remove_records(decision: Decision, member_id: str) -> None:
+    decision.put(Kind.CURRENT, member_id, None)
+    decision.put(Kind.TARGET_MEMBER, member_id, None)
+    decision.put(Kind.MEMBER, member_id, None)
+
+
+def _forget_regex(decision: Decision, regex: str | None) -> None:
+    group = decision.group
+    is_used = any(member.regex == regex for member in group.members.values())
+    if regex is not None and regex in group.regexes and not is_used:
+        decision.put(Kind.REGEX, regex, None)
+
+
+# Regular expressions.
+
+
+def unresolved(group: ConsumerGroup) -> frozenset[str]:
+    """Return the expressions of members whose topics are not known yet."""
+    return frozenset(member.regex for member in group.members.values() if member.regex) - frozenset(group.regexes)
+
+
+def resolve(decision: Decision, resolved: Mapping[str, Resolved], world: World) -> None:
+    """Take in what expressions match; the next heartbeat of any member assigns it."""
+    group = decision.group
+    has_changed = False
+    for regex, topics in resolved.items():
+        known = group.regexes.get(regex)
+        is_used = any(member.regex == regex for member in group.members.values())
+        if is_used and (known is None or known.topics != topics.topics):
+            decision.put(Kind.REGEX, regex, topics)
+            has_changed = True
+    if has_changed:
+        newest = metadata_hash(group.subscribed_topics(), world.topics)
+        decision.put(Kind.GROUP, "", GroupEpoch(group.epoch + 1, newest))
+        group.seen_topics = world.topics

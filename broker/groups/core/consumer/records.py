@@ -1,0 +1,341 @@
+"""The records of a consumer group (KIP-848): bytes <-> values, Kafka's `ConsumerGroup*Key` and `*Value`.
+
+    key   := kind int16, group string [, member id or regular expression string]
+    value := version int16 = 0, fields, all flexible          null is a tombstone
+
+| kind | of | value |
+|---|---|---|
+| 3 | a group | its epoch, and a hash of the topics that it reads |
+| 4 | a group | its topics, before Kafka 4.1: only tombstones are written, anything else is passed over |
+| 5 | a member | what it subscribes to, and who it is |
+| 6 | a group | the epoch of the target assignment |
+| 7 | a member | its target assignment |
+| 8 | a member | its epoch, and what it owns now |
+| 16 | a regular expression | the topics that it matches |
+
+A member comes before its assignments, a tombstone of it after theirs, as Kafka's coordinator writes and expects them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+from uuid import UUID
+
+from .....protocol.wire import MalformedMessageError, Reader, Writer
+
+Assignment = Mapping[UUID, frozenset[int]]
+"""Partitions by topic id; no topic without partitions."""
+NOTHING: Final[Assignment] = {}
+PARTITIONS_MAX: Final = 1_000_000
+"""Partitions in one assignment that is read."""
+_VERSION: Final = 0
+
+
+class Kind(IntEnum):
+    """The value is the version of the key."""
+
+    GROUP = 3
+    PARTITION_METADATA = 4
+    MEMBER = 5
+    TARGET = 6
+    TARGET_MEMBER = 7
+    CURRENT = 8
+    REGEX = 16
+
+
+class MemberState(IntEnum):
+    """Where a member is on its way to its target; the value is that of Kafka's records."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerKey:
+    """`name` is a member id, or a regular expression."""
+
+    kind: Kind
+    group_id: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEpoch:
+    """Bumped with every change of members, subscriptions and topics."""
+
+    epoch: int
+    metadata_hash: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMetadata:
+    """What a member of the classic protocol brought: its protocols by preference, with metadata."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """A member and its subscription. `topics` is sorted."""
+
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...] = ()
+    regex: str | None = None
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+    classic: ClassicMetadata | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetEpoch:
+    """The group epoch that the target assignment was made for."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a member shall own."""
+
+    assignment: Assignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Current:
+    """What a member owns, and what it has still to give up."""
+
+    epoch: int
+    previous_epoch: int
+    state: MemberState
+    assigned: Assignment = field(default_factory=dict)
+    revoking: Assignment = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The topics that a regular expression matches, as of a version of the metadata; `topics` is sorted."""
+
+    topics: tuple[str, ...]
+    version: int
+    timestamp_ms: int
+
+
+ConsumerValue = GroupEpoch | Subscriber | TargetEpoch | Target | Current | Resolved
+_NAMED: Final = frozenset({Kind.MEMBER, Kind.TARGET_MEMBER, Kind.CURRENT, Kind.REGEX})
+
+
+def normalized(partitions: Iterable[tuple[UUID, Iterable[int]]]) -> Assignment:
+    """Return partitions as an assignment."""
+    assignment: dict[UUID, frozenset[int]] = {}
+    for topic_id, numbers in partitions:
+        merged = assignment.get(topic_id, frozenset()) | frozenset(numbers)
+        if merged:
+            assignment[topic_id] = merged
+    return assignment
+
+
+# Keys.
+
+
+def encode_consumer_key(key: ConsumerKey) -> bytes:
+    writer = Writer(flexible=False)
+    writer.int16(key.kind)
+    writer.string(key.group_id)
+    if key.kind in _NAMED:
+        writer.string(key.name)
+    return bytes(writer.out)
+
+
+def decode_consumer_key(version: int, reader: Reader) -> ConsumerKey | None:
+    """Return a key of which the version is read; None if it is of another kind."""
+    try:
+        kind = Kind(version)
+    except ValueError:
+        return None
+    return ConsumerKey(kind, reader.string(), reader.string() if kind in _NAMED else "")
+
+
+# Values.
+
+
+def encode_consumer_value(value: ConsumerValue) -> bytes:
+    writer = Writer(flexible=True)
+    writer.int16(_VERSION)
+    match value:
+        case GroupEpoch():
+            writer.int32(value.epoch)
+            writer.end_structure({0: _int64(value.metadata_hash)} if value.metadata_hash else {})
+        case Subscriber():
+            _write_subscriber(writer, value)
+        case TargetEpoch():
+            writer.int32(value.epoch)
+            writer.end_structure()
+        case Target():
+            _write_assignment(writer, value.assignment)
+            writer.end_structure()
+        case Current():
+            writer.int32(value.epoch)
+            writer.int32(value.previous_epoch)
+            writer.out.append(value.state)
+            _write_assignment(writer, value.assigned)
+            _write_assignment(writer, value.revoking)
+            writer.end_structure()
+        case Resolved():
+            _write_strings(writer, value.topics)
+            writer.int64(value.version)
+            writer.int64(value.timestamp_ms)
+            writer.end_structure()
+    return bytes(writer.out)
+
+
+def decode_consumer_value(kind: Kind, reader: Reader) -> ConsumerValue | None:
+    """Return the value; None for a kind that has no meaning today. Raise MalformedMessageError."""
+    version = reader.int16()
+    if version != _VERSION:
+        raise MalformedMessageError(f"value version {version} of {kind.name}, known is {_VERSION}")
+    reader.flexible = True
+    read = _READERS.get(kind)
+    return None if read is None else read(reader)
+
+
+def _read_group(reader: Reader) -> GroupEpoch:
+    epoch, tagged = reader.int32(), reader.tagged_fields()
+    return GroupEpoch(epoch, tagged[0].int64() if 0 in tagged else 0)
+
+
+def _read_subscriber(reader: Reader) -> Subscriber:
+    instance_id, rack_id = reader.nullable_string(), reader.nullable_string()
+    client_id, client_host = reader.string(), reader.string()
+    topics = tuple(sorted(reader.string() for _ in range(reader.array_length())))
+    regex, rebalance_timeout_ms, assignor = reader.nullable_string(), reader.int32(), reader.nullable_string()
+    tagged = reader.tagged_fields()
+    return Subscriber(
+        instance_id=instance_id,
+        rack_id=rack_id,
+        client_id=client_id,
+        client_host=client_host,
+        topics=topics,
+        regex=regex,
+        rebalance_timeout_ms=rebalance_timeout_ms,
+        assignor=assignor,
+        classic=_read_classic(tagged[0]) if 0 in tagged else None,
+    )
+
+
+def _read_classic(reader: Reader) -> ClassicMetadata | None:
+    if reader.int8() < 0:  # A structure that may be null has a byte before it.
+        return None
+    session_timeout_ms = reader.int32()
+    protocols = tuple(_read_protocol(reader) for _ in range(reader.array_length()))
+    reader.tagged_fields()
+    return ClassicMetadata(session_timeout_ms, protocols)
+
+
+def _read_protocol(reader: Reader) -> tuple[str, bytes]:
+    name, metadata = reader.string(), reader.nullable_records()
+    if metadata is None:
+        raise MalformedMessageError("null where the metadata of a protocol is needed")
+    reader.tagged_fields()
+    return name, bytes(metadata)
+
+
+def _read_target_epoch(reader: Reader) -> TargetEpoch:
+    return TargetEpoch(reader.int32())
+
+
+def _read_target(reader: Reader) -> Target:
+    return Target(_read_assignment(reader))
+
+
+def _read_current(reader: Reader) -> Current:
+    epoch, previous_epoch, state = reader.int32(), reader.int32(), reader.int8()
+    known = state in {each.value for each in MemberState}
+    return Current(
+        epoch=epoch,
+        previous_epoch=previous_epoch,
+        state=MemberState(state) if known else MemberState.UNKNOWN,
+        assigned=_read_assignment(reader),
+        revoking=_read_assignment(reader),
+    )
+
+
+def _read_resolved(reader: Reader) -> Resolved:
+    topics = tuple(sorted(reader.string() for _ in range(reader.array_length())))
+    return Resolved(topics, reader.int64(), reader.int64())
+
+
+_READERS: Final[Mapping[Kind, Callable[[Reader], ConsumerValue]]] = {
+    Kind.GROUP: _read_group,
+    Kind.MEMBER: _read_subscriber,
+    Kind.TARGET: _read_target_epoch,
+    Kind.TARGET_MEMBER: _read_target,
+    Kind.CURRENT: _read_current,
+    Kind.REGEX: _read_resolved,
+}
+
+
+def _write_subscriber(writer: Writer, value: Subscriber) -> None:
+    writer.string(value.instance_id)
+    writer.string(value.rack_id)
+    writer.string(value.client_id)
+    writer.string(value.client_host)
+    _write_strings(writer, value.topics)
+    writer.string(value.regex)
+    writer.int32(value.rebalance_timeout_ms)
+    writer.string(value.assignor)
+    writer.end_structure({} if value.classic is None else {0: _classic(value.classic)})
+
+
+def _classic(value: ClassicMetadata) -> bytes:
+    writer = Writer(b"\x01", flexible=True)
+    writer.int32(value.session_timeout_ms)
+    writer.array_length(len(value.protocols))
+    for name, metadata in value.protocols:
+        writer.string(name)
+        writer.array_length(len(metadata))
+        writer.out += metadata
+        writer.end_structure()
+    writer.end_structure()
+    return bytes(writer.out)
+
+
+def _int64(value: int) -> bytes:
+    writer = Writer(flexible=True)
+    writer.int64(value)
+    return bytes(writer.out)
+
+
+def _write_strings(writer: Writer, texts: tuple[str, ...]) -> None:
+    writer.array_length(len(texts))
+    for text in texts:
+        writer.string(text)
+
+
+def _write_assignment(writer: Writer, assignment: Assignment) -> None:
+    writer.array_length(len(assignment))
+    for topic_id, numbers in sorted(assignment.items()):
+        writer.uuid(topic_id)
+        writer.array_length(len(numbers))
+        for number in sorted(numbers):
+            writer.int32(number)
+        writer.end_structure()
+
+
+def _read_assignment(reader: Reader) -> Assignment:
+    topics = []
+    for _ in range(reader.array_length()):
+        topic_id = reader.uuid()
+        numbers = [reader.int32() for _ in range(reader.array_length())]
+        reader.tagged_fields()
+        if topic_id is not None:
+            topics.append((topic_id, numbers))
+    return normalized(topics)

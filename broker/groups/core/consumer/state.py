@@ -1,0 +1,262 @@
+"""One consumer group (KIP-848): what its records add up to, and the deadlines of its members.
+
+    apply(record) -> the record that undoes it
+
+The state is a fold over records and nothing else: a coordinator that reads them is where the one that wrote them was. A
+decision is applied when it is made and written then; one that could not be written is undone, newest first.
+
+| state | when |
+|---|---|
+| Empty | no members |
+| Assigning | the group epoch is above that of the target assignment |
+| Reconciling | a member is not at its target |
+| Stable | all members are |
+
+Deadlines are not durable: a new coordinator gives every member a whole session.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final
+from uuid import UUID
+
+from .....protocol import ErrorCode, KafkaError
+from ..records import GroupRecord
+from .records import (
+    NOTHING,
+    Assignment,
+    ConsumerKey,
+    ConsumerValue,
+    Current,
+    GroupEpoch,
+    Kind,
+    MemberState,
+    Resolved,
+    Subscriber,
+    Target,
+    TargetEpoch,
+)
+from .topics import Topics
+
+JOINING: Final = 0
+LEAVING: Final = -1
+LEAVING_STATIC: Final = -2
+"""Epochs of a heartbeat that are none; the last is also that of a static member that is away."""
+OVERHEAD_BYTES: Final = 1024
+"""A member besides its texts and assignments, or the group itself."""
+PARTITION_BYTES: Final = 64
+
+
+class ConsumerGroupState(Enum):
+    """The value is Kafka's name."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class ConsumerGroup:
+    """See the module's docstring."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.target_epoch = 0
+        self.members: dict[str, Subscriber] = {}
+        self.targets: dict[str, Assignment] = {}
+        self.currents: dict[str, Current] = {}
+        self.regexes: dict[str, Resolved] = {}
+        self.static: dict[str, str] = {}
+        """Member id by instance id."""
+        self.owners: dict[tuple[UUID, int], str] = {}
+        """The member that owns a partition, or has still to give it up."""
+        self.sessions: dict[str, int] = {}
+        """When each member is lost, unless it sends a heartbeat before."""
+        self.revocations: dict[str, int] = {}
+        """When a member has to have given up what it must, or to have joined again."""
+        self.seen_topics: Topics | None = None
+        """The topics that `metadata_hash` was compared with."""
+        self.bytes_held = OVERHEAD_BYTES
+
+    # Records.
+
+    def apply(self, record: GroupRecord) -> GroupRecord:
+        """Take in a record; return the one that undoes it."""
+        key, value = record.key, record.value
+        assert isinstance(key, ConsumerKey), key
+        old = self._replace(key, value)
+        return GroupRecord(key, old)
+
+    def _replace(self, key: ConsumerKey, value: object) -> ConsumerValue | None:
+        name = key.name
+        old: ConsumerValue | None
+        match key.kind:
+            case Kind.GROUP:
+                old = GroupEpoch(self.epoch, self.metadata_hash) if self.epoch else None
+                group = value if isinstance(value, GroupEpoch) else GroupEpoch(0)
+                self.epoch, self.metadata_hash = group.epoch, group.metadata_hash
+            case Kind.TARGET:
+                old = TargetEpoch(self.target_epoch) if self.target_epoch else None
+                self.target_epoch = value.epoch if isinstance(value, TargetEpoch) else 0
+            case Kind.MEMBER:
+                old = self.members.get(name)
+                self._set_member(name, value if isinstance(value, Subscriber) else None)
+            case Kind.TARGET_MEMBER:
+                held = self.targets.pop(name, None)
+                old = None if held is None else Target(held)
+                self._count(held, -1)
+                if isinstance(value, Target):
+                    self.targets[name] = value.assignment
+                    self._count(value.assignment, 1)
+            case Kind.CURRENT:
+                old = self.currents.get(name)
+                self._set_current(name, value if isinstance(value, Current) else None)
+            case Kind.REGEX:
+                old = self.regexes.pop(name, None)
+                if isinstance(value, Resolved):
+                    self.regexes[name] = value
+            case Kind.PARTITION_METADATA:
+                old = None
+        return old
+
+    def _set_member(self, member_id: str, member: Subscriber | None) -> None:
+        old = self.members.pop(member_id, None)
+        if old is not None:
+            self.bytes_held -= _bytes_of(member_id, old)
+            if old.instance_id is not None and self.static.get(old.instance_id) == member_id:
+                del self.static[old.instance_id]
+        if member is None:
+            self.sessions.pop(member_id, None)
+            self.revocations.pop(member_id, None)
+            return
+        self.members[member_id] = member
+        self.bytes_held += _bytes_of(member_id, member)
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member_id
+
+    def _set_current(self, member_id: str, current: Current | None) -> None:
+        old = self.currents.pop(member_id, None)
+        if old is not None:
+            for partition in _partitions(old):
+                if self.owners.get(partition) == member_id:
+                    del self.owners[partition]
+            self._count(old.assigned, -1)
+        if current is not None:
+            self.currents[member_id] = current
+            self._count(current.assigned, 1)
+            for partition in _partitions(current):
+                self.owners[partition] = member_id
+
+    def _count(self, assignment: Assignment | None, sign: int) -> None:
+        for numbers in (assignment or NOTHING).values():
+            self.bytes_held += sign * (OVERHEAD_BYTES // 8 + PARTITION_BYTES * len(numbers))
+
+    def records(self) -> Iterator[GroupRecord]:
+        """Yield the records that make the group what it is, in the order in which they may be replayed."""
+        put = self.record
+        for member_id, member in self.members.items():
+            yield put(Kind.MEMBER, member_id, member)
+        if self.epoch:
+            yield put(Kind.GROUP, "", GroupEpoch(self.epoch, self.metadata_hash))
+        for regex, resolved in self.regexes.items():
+            yield put(Kind.REGEX, regex, resolved)
+        for member_id, target in self.targets.items():
+            yield put(Kind.TARGET_MEMBER, member_id, Target(target))
+        if self.target_epoch:
+            yield put(Kind.TARGET, "", TargetEpoch(self.target_epoch))
+        for member_id, current in self.currents.items():
+            yield put(Kind.CURRENT, member_id, current)
+
+    def tombstones(self) -> list[GroupRecord]:
+        """Return tombstones of everything, in the order in which Kafka's coordinator takes them."""
+        held = {record.key: None for record in self.records()}
+        held[ConsumerKey(Kind.GROUP, self.group_id)] = None
+        rank = [Kind.CURRENT, Kind.TARGET_MEMBER, Kind.TARGET, Kind.MEMBER, Kind.REGEX, Kind.GROUP]
+        keys = [key for key in held if isinstance(key, ConsumerKey)]
+        return [GroupRecord(key, None) for key in sorted(keys, key=lambda key: rank.index(key.kind))]
+
+    def record(self, kind: Kind, name: str, value: ConsumerValue | None) -> GroupRecord:
+        return GroupRecord(ConsumerKey(kind, self.group_id, name), value)
+
+    def resume(self, now_ms: int, session_timeout_ms: int) -> None:
+        """Give every member a whole session: the coordinator has changed."""
+        for member_id, member in self.members.items():
+            timeout_ms = session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
+            self.sessions[member_id] = now_ms + timeout_ms
+            if self.current(member_id).state is MemberState.UNREVOKED_PARTITIONS:
+                self.revocations[member_id] = now_ms + max(member.rebalance_timeout_ms, 0)
+
+    # What others ask.
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no record made it, so that it need not be remembered."""
+        return not self.epoch and not self.members
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.target_epoch:
+            return ConsumerGroupState.ASSIGNING
+        is_reconciled = all(
+            current.state is MemberState.STABLE and current.epoch == self.target_epoch
+            for current in self.currents.values()
+        )
+        return ConsumerGroupState.STABLE if is_reconciled else ConsumerGroupState.RECONCILING
+
+    def current(self, member_id: str) -> Current:
+        """Return what a member owns; nothing in epoch 0 for one that has just come."""
+        return self.currents.get(member_id) or Current(epoch=0, previous_epoch=0, state=MemberState.STABLE)
+
+    def names_of(self, member: Subscriber) -> frozenset[str]:
+        """Return the topics that a member is subscribed to, by name or by what its expression matches."""
+        resolved = self.regexes.get(member.regex) if member.regex else None
+        return frozenset(member.topics) | frozenset(resolved.topics if resolved else ())
+
+    def subscribed_topics(self) -> frozenset[str]:
+        """Return the topics of all members."""
+        names: set[str] = set()
+        for member in self.members.values():
+            names |= self.names_of(member)
+        return frozenset(names)
+
+    def assignor_name(self, offered: tuple[str, ...]) -> str:
+        """Return the assignor that most members ask for; the first on offer if none does."""
+        asked = Counter(member.assignor for member in self.members.values() if member.assignor in offered)
+        best = max(asked.values(), default=0)
+        return next((name for name in offered if best and asked[name] == best), offered[0])
+
+    def deadline_ms(self) -> int | None:
+        """Return when something is due at the earliest."""
+        return min([*self.sessions.values(), *self.revocations.values()], default=None)
+
+    def judge_offsets(self, member_id: str, epoch: int, instance_id: str | None = None) -> None:
+        """Raise the KafkaError that fences a commit, or a fetch of offsets, by one who claims to be a member."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(ErrorCode.unknown_member_id, f"{member_id!r} is not a member of {self.group_id!r}")
+        if instance_id is not None and self.static.get(instance_id) != member_id:
+            raise KafkaError(ErrorCode.fenced_instance_id, f"{instance_id!r} has another member now")
+        current = self.current(member_id).epoch
+        if epoch != current:
+            code = ErrorCode.stale_member_epoch if member.classic is None else ErrorCode.illegal_generation
+            raise KafkaError(code, f"member {member_id!r} is in epoch {current}, not {epoch}")
+
+
+def _partitions(current: Current) -> Iterator[tuple[UUID, int]]:
+    for assignment in (current.assigned, current.revoking):
+        for topic_id, numbers in assignment.items():
+            for number in numbers:
+                yield topic_id, number
+
+
+def _bytes_of(member_id: str, member: Subscriber) -> int:
+    texts = (member_id, member.instance_id, member.rack_id, member.client_id, member.client_host, member.regex)
+    protocols = 0 if member.classic is None else sum(len(metadata) for _, metadata in member.classic.protocols)
+    return OVERHEAD_BYTES + sum(len(text or "") for text in (*texts, *member.topics)) + protocols

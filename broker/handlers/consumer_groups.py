@@ -1,0 +1,187 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848): from the wire to a group's decisions, and back.
+
+| | answer |
+|---|---|
+| the cluster runs at `group.version` 0 | UNSUPPORTED_VERSION: clients fall back, or say what to do |
+| version 0, without a member id | the coordinator draws one |
+| describe of a group that is not there, or of the classic protocol | GROUP_ID_NOT_FOUND, as Kafka: ask DescribeGroups |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+from typing import Final
+from uuid import UUID
+
+from ...protocol import GROUP_OPERATIONS, ErrorCode, KafkaError
+from ...protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupDescribeResponseAssignment,
+    ConsumerGroupDescribeResponseDescribedGroup,
+    ConsumerGroupDescribeResponseTopicPartitions,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ConsumerGroupHeartbeatResponseAssignment,
+    ConsumerGroupHeartbeatResponseTopicPartitions,
+    Member,
+)
+from ...protocol.net import RequestContext
+from ..groups.coordinator import GroupCoordinator, check_group_id
+from ..groups.core.consumer.heartbeat import Beat, Told, heartbeat
+from ..groups.core.consumer.records import NOTHING, Assignment, Subscriber, normalized
+from ..groups.core.consumer.state import ConsumerGroup
+
+OWN_MEMBER_IDS_SINCE: Final = 1
+CLASSIC_MEMBER: Final = 0
+CONSUMER_MEMBER: Final = 1
+
+
+class ConsumerGroupHandlers:
+    """Answers for the groups that this broker coordinates; member ids of old clients come from `rng`."""
+
+    def __init__(self, coordinator: GroupCoordinator, rng: Random) -> None:
+        self._coordinator = coordinator
+        self._rng = rng
+
+    # Heartbeats.
+
+    async def heartbeat(
+        self, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+    ) -> ConsumerGroupHeartbeatResponse:
+        try:
+            beat = self._beat(context, request)
+            told = await self._decide(context, request.group_id, beat)
+        except KafkaError as error:
+            code = ErrorCode.invalid_request if error.code is ErrorCode.invalid_group_id else error.code
+            return ConsumerGroupHeartbeatResponse(
+                error_code=code,
+                error_message=error.message,
+                member_id=request.member_id or None,
+                member_epoch=0,
+                heartbeat_interval_ms=0,
+            )
+        return ConsumerGroupHeartbeatResponse(
+            member_id=told.member_id,
+            member_epoch=told.epoch,
+            heartbeat_interval_ms=told.heartbeat_interval_ms,
+            assignment=None if told.assignment is None else _told(told.assignment),
+        )
+
+    async def _decide(self, context: RequestContext, group_id: str, beat: Beat) -> Told:
+        if not self._coordinator.has_consumer_protocol:
+            message = "the cluster runs at group.version 0, which has no consumer groups of KIP-848; raise the feature"
+            raise KafkaError(ErrorCode.unsupported_version, message)
+        rights = context.rights
+        return await self._coordinator.decide(
+            group_id,
+            lambda decision, world: heartbeat(decision, beat, world),
+            (lambda _: True) if rights is None else rights.may_read,
+        )
+
+    def _beat(self, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Beat:
+        member_id, owned = request.member_id, request.topic_partitions
+        if not member_id and context.api_version < OWN_MEMBER_IDS_SINCE and request.member_epoch == 0:
+            member_id = str(UUID(int=self._rng.getrandbits(128), version=4))
+        topics = request.subscribed_topic_names
+        return Beat(
+            member_id=member_id,
+            epoch=request.member_epoch,
+            instance_id=request.instance_id,
+            rack_id=request.rack_id,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            topics=None if topics is None else tuple(topics),
+            regex=request.subscribed_topic_regex,
+            assignor=request.server_assignor,
+            owned=None
+            if owned is None
+            else normalized((each.topic_id, each.partitions) for each in owned if each.topic_id is not None),
+            client_id=context.client_id or "",
+            client_host="/" + context.client_host,
+        )
+
+    # Describe.
+
+    async def describe(self, _: RequestContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+        described = [self._describe(group_id) for group_id in request.group_ids]
+        if request.include_authorized_operations:
+            described = [
+                replace(group, authorized_operations=GROUP_OPERATIONS) if group.error_code is ErrorCode.none else group
+                for group in described
+            ]
+        return ConsumerGroupDescribeResponse(groups=tuple(described))
+
+    def _describe(self, group_id: str) -> ConsumerGroupDescribeResponseDescribedGroup:
+        try:
+            check_group_id(group_id)
+            group = self._coordinator.shard_for(group_id).shard.consumers.get(group_id)
+            if group is None:
+                raise KafkaError(ErrorCode.group_id_not_found, f"there is no consumer group {group_id!r} of KIP-848")
+        except KafkaError as error:
+            return not_described(group_id, error.code, error.message)
+        names = self._coordinator.view.image.topic_names
+        return ConsumerGroupDescribeResponseDescribedGroup(
+            group_id=group_id,
+            group_state=group.state.value,
+            group_epoch=group.epoch,
+            assignment_epoch=group.target_epoch,
+            assignor_name=group.assignor_name(self._coordinator.settings_of(group_id).assignors),
+            members=tuple(_member(group, member_id, member, names) for member_id, member in group.members.items()),
+        )
+
+
+def not_described(
+    group_id: str, error: ErrorCode, message: str | None = None
+) -> ConsumerGroupDescribeResponseDescribedGroup:
+    """Describe a group of which nothing may be said, or is known."""
+    return ConsumerGroupDescribeResponseDescribedGroup(
+        error_code=error,
+        error_message=message,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=(),
+    )
+
+
+def _told(assignment: Assignment) -> ConsumerGroupHeartbeatResponseAssignment:
+    return ConsumerGroupHeartbeatResponseAssignment(
+        topic_partitions=tuple(
+            ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=topic_id, partitions=tuple(sorted(numbers)))
+            for topic_id, numbers in sorted(assignment.items())
+        )
+    )
+
+
+def _member(group: ConsumerGroup, member_id: str, member: Subscriber, names: Mapping[UUID, str]) -> Member:
+    current = group.current(member_id)
+    return Member(
+        member_id=member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=current.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.topics,
+        subscribed_topic_regex=member.regex,
+        assignment=_described(current.assigned, names),
+        target_assignment=_described(group.targets.get(member_id, NOTHING), names),
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _described(assignment: Assignment, names: Mapping[UUID, str]) -> ConsumerGroupDescribeResponseAssignment:
+    """Describe an assignment; a topic that is deleted has no name."""
+    return ConsumerGroupDescribeResponseAssignment(
+        topic_partitions=tuple(
+            ConsumerGroupDescribeResponseTopicPartitions(
+                topic_id=topic_id, topic_name=names[topic_id], partitions=tuple(sorted(numbers))
+            )
+            for topic_id, numbers in sorted(assignment.items())
+            if topic_id in names
+        )
+    )

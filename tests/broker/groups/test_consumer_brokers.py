@@ -1,0 +1,207 @@
+"""G1: consumer groups of KIP-848 in whole brokers: what is asked about them, what fences, and what survives."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tierfetch.broker.groups.core.consumer.records import (
+    ClassicMetadata,
+    ConsumerKey,
+    Current,
+    GroupEpoch,
+    Kind,
+    MemberState,
+    Resolved,
+    Subscriber,
+    Target,
+    TargetEpoch,
+)
+from tierfetch.broker.groups.core.records import GroupRecord, decode_record
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
+from tierfetch.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    ListGroupsRequest,
+)
+from tierfetch.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
+from tierfetch.tests.broker.groups.conversation import Coordinator
+from tierfetch.tests.broker.groups.test_coordinator import CONFIGS, ready
+from tierfetch.tests.broker.nodes import Nodes
+from tierfetch.tests.broker.waiting import until
+
+NONE = ErrorCode.none
+
+
+@pytest.fixture
+async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
+    nodes = Nodes(tmp_path, CONFIGS)
+    yield nodes
+    await nodes.close()
+
+
+@pytest.fixture
+async def one(nodes: Nodes) -> Coordinator:
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    return await ready(nodes, 1)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_member_joins_stays_and_leaves(one: Coordinator, version: int) -> None:
+    joined = await one.beat("m" if version else "", version=version)
+    assert (joined.error_code, joined.member_epoch, joined.heartbeat_interval_ms) == (NONE, 1, 5000)
+    assert joined.assignment is not None
+    assert [each.partitions for each in joined.assignment.topic_partitions] == [(0,)]
+    assert joined.member_id
+    stayed = await one.beat(joined.member_id, 1, version=version)
+    assert (stayed.error_code, stayed.member_epoch, stayed.assignment) == (NONE, 1, None)
+    left = await one.beat(joined.member_id, -1, version=version)
+    assert (left.error_code, left.member_epoch) == (NONE, -1)
+    assert (await one.beat(joined.member_id, 1, version=version)).error_code is ErrorCode.unknown_member_id
+
+
+async def test_offsets_are_fenced_by_the_member_epoch(one: Coordinator) -> None:
+    await one.beat()
+    assert await one.commit(5, "c", member="m", generation=1) is NONE
+    assert await one.commit(6, "c", member="m", generation=2) is ErrorCode.stale_member_epoch
+    assert await one.commit(6, "c", member="x", generation=1) is ErrorCode.unknown_member_id
+    assert await one.commit(6, "c") is ErrorCode.unknown_member_id
+    assert await one.commit(6, "c", member="m", generation=1, version=8) is ErrorCode.unsupported_version
+    for member, epoch, error in [
+        ("m", 1, NONE),
+        ("m", 2, ErrorCode.stale_member_epoch),
+        ("x", 1, ErrorCode.unknown_member_id),
+        (None, -1, NONE),
+    ]:
+        group = OffsetFetchRequestGroup(group_id="c", topics=None, member_id=member, member_epoch=epoch)
+        answer = await one.ask(OffsetFetchRequest(groups=(group,)), 9)
+        assert answer.groups[0].error_code is error
+    assert await one.committed("c") == {"t-0": 5}
+
+
+async def test_what_an_operator_sees(one: Coordinator) -> None:
+    await one.beat(instance_id="i", rack_id="r")
+    await one.commit(1, "simple")
+    listed = (await one.ask(ListGroupsRequest())).groups
+    assert {(each.group_id, each.group_type, each.group_state) for each in listed} == {
+        ("c", "consumer", "Stable"),
+        ("simple", "classic", "Empty"),
+    }
+    assert [each.group_id for each in (await one.ask(ListGroupsRequest(types_filter=("Consumer",)))).groups] == ["c"]
+    asked = ConsumerGroupDescribeRequest(group_ids=("c", "simple"), include_authorized_operations=True)
+    group, other = (await one.ask(asked)).groups
+    assert (group.group_state, group.group_epoch, group.assignment_epoch, group.assignor_name) == (
+        "Stable",
+        1,
+        1,
+        "uniform",
+    )
+    (member,) = group.members
+    assert (member.instance_id, member.rack_id, member.member_epoch, member.member_type) == ("i", "r", 1, 1)
+    assert member.subscribed_topic_names == ("t",)
+    assert member.assignment == member.target_assignment
+    assert member.assignment.topic_partitions[0].topic_name == "t"
+    assert other.error_code is ErrorCode.group_id_not_found
+    described = (await one.ask(DescribeGroupsRequest(groups=("c",)))).groups[0]
+    assert described.error_code is ErrorCode.group_id_not_found
+    for error in (ErrorCode.non_empty_group, NONE, ErrorCode.group_id_not_found):
+        assert (await one.ask(DeleteGroupsRequest(groups_names=("c",)))).results[0].error_code is error
+        await one.beat("m", -1)
+
+
+async def test_a_group_is_of_one_protocol_until_it_is_empty(one: Coordinator) -> None:
+    await one.beat()
+    assert (await one.join("c")).error_code is ErrorCode.inconsistent_group_protocol
+    heartbeat = await one.ask(HeartbeatRequest(group_id="c", generation_id=1, member_id="m"))
+    assert heartbeat.error_code is ErrorCode.unknown_member_id
+    assert await one.commit(3, "c", member="m", generation=1) is NONE
+    await one.beat("m", -1)
+    member = (await one.enter("c")).member_id
+    assert (await one.beat("n")).error_code is ErrorCode.group_id_not_found
+    assert await one.committed("c") == {"t-0": 3}
+    assert member
+
+
+async def test_another_coordinator_goes_on_with_the_group(nodes: Nodes, one: Coordinator) -> None:
+    await one.beat()
+    await one.commit(4, "c", member="m", generation=1)
+    (active,) = nodes[1].groups.shards
+    before = list(active.shard.consumers["c"].records())
+    await nodes.stop(1)
+    await nodes.start(1)
+    again = await ready(nodes, 1)
+    (active,) = nodes[1].groups.shards
+    assert list(active.shard.consumers["c"].records()) == before
+    assert active.shard.consumers["c"].deadline_ms() is not None
+    assert (await again.beat("m", 1)).error_code is NONE
+    assert await again.commit(5, "c", member="m", generation=1) is NONE
+
+
+async def test_an_expression_is_matched_after_the_join(nodes: Nodes, one: Coordinator) -> None:
+    await nodes.topic("other", 1)
+    joined = await one.beat(subscribed_topic_names=None, subscribed_topic_regex="oth.*")
+    assert joined.assignment is not None
+    assert joined.assignment.topic_partitions == ()
+    (active,) = nodes[1].groups.shards
+    await until(lambda: bool(active.shard.consumers["c"].regexes))
+    found = await one.beat("m", 1)
+    assert found.assignment is not None
+    assert len(found.assignment.topic_partitions) == 1
+
+
+async def test_a_decision_that_cannot_be_written_is_undone(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.beat()
+    (active,) = nodes[1].groups.shards
+    group = active.shard.consumers["c"]
+    before = list(group.records())
+
+    async def refuse(*_: Any, **__: Any) -> Any:
+        raise KafkaError(ErrorCode.not_enough_replicas, "no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(active.partition), "append", refuse)
+        assert (await one.beat("n")).error_code is ErrorCode.coordinator_not_available
+        assert (await one.beat("n", group="new")).error_code is ErrorCode.coordinator_not_available
+    assert list(group.records()) == before
+    assert "new" not in active.shard.consumers
+    assert (await one.beat("n")).error_code is NONE
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        (Kind.GROUP, "", GroupEpoch(7, -5)),
+        (Kind.GROUP, "", GroupEpoch(7)),
+        (Kind.MEMBER, "m", Subscriber(client_id="c", client_host="/h", topics=("a", "b"), rebalance_timeout_ms=5)),
+        (
+            Kind.MEMBER,
+            "m",
+            Subscriber(
+                instance_id="i",
+                rack_id="r",
+                client_id="c",
+                client_host="/h",
+                regex="a.*",
+                assignor="range",
+                classic=ClassicMetadata(10, (("range", b"meta"),)),
+            ),
+        ),
+        (Kind.TARGET, "", TargetEpoch(3)),
+        (Kind.TARGET_MEMBER, "m", Target({})),
+        (Kind.REGEX, "a.*", Resolved(("a", "b"), 3, 4)),
+        (Kind.CURRENT, "m", Current(epoch=3, previous_epoch=2, state=MemberState.UNREVOKED_PARTITIONS)),
+    ],
+)
+def test_records_are_read_as_they_were_written(kind: Kind, name: str, value: Any) -> None:
+    record = GroupRecord(ConsumerKey(kind, "g", name), value)
+    key, data = record.encoded()
+    assert decode_record(key, data) == record
+    assert decode_record(key, None) == GroupRecord(record.key, None)

@@ -1,0 +1,367 @@
+"""G1: a consumer group of KIP-848, decision by decision, and what holds whatever its members do."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tierfetch.broker.groups.core.consumer.decision import ConsumerSettings, Decision, resolve, unresolved
+from tierfetch.broker.groups.core.consumer.heartbeat import heartbeat
+from tierfetch.broker.groups.core.consumer.records import MemberState, Resolved
+from tierfetch.broker.groups.core.consumer.state import ConsumerGroup, ConsumerGroupState
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.tests.broker.groups.consumers import REBALANCE_MS, Client, Stage, topics
+
+A = UUID(int=1000)
+
+
+def refusal(stage: Stage, client: Client, **changes: Any) -> ErrorCode:
+    beat = client.beat(changes.pop("epoch", None))
+    for name, value in changes.items():
+        object.__setattr__(beat, name, value)
+    with pytest.raises(KafkaError) as error:
+        stage.beat(beat)
+    return error.value.code
+
+
+def test_the_first_member_is_given_everything_at_once() -> None:
+    stage, client = Stage(topics(a=3)), Client("x")
+    told = stage.hear(client)
+    assert (told.epoch, told.assignment) == (1, {A: frozenset({0, 1, 2})})
+    assert stage.group.state is ConsumerGroupState.STABLE
+    assert stage.hear(client).assignment is None  # Nothing has changed.
+
+
+def test_a_partition_is_given_up_before_another_member_gets_it() -> None:
+    stage, x, y = Stage(topics(a=2)), Client("x"), Client("y")
+    stage.hear(x)
+    told = stage.hear(y)
+    assert (told.epoch, told.assignment) == (2, {})
+    assert stage.group.current("y").state is MemberState.UNRELEASED_PARTITIONS
+    told = stage.beat(x.beat())
+    assert told.epoch == 1, "the epoch stays until it is revoked: commits of what is given up are taken"
+    assert told.assignment == {A: frozenset({0})}
+    assert stage.hear(y).assignment is None  # x has not said yet that it has revoked it.
+    x.told = told
+    x.take_in()
+    assert stage.hear(x).epoch == 2
+    assert stage.hear(y).assignment == {A: frozenset({1})}
+    assert stage.group.state is ConsumerGroupState.STABLE
+
+
+def test_a_lost_answer_is_given_again() -> None:
+    stage, x = Stage(topics(a=2)), Client("x")
+    stage.beat(x.beat())
+    assert stage.hear(x).assignment == {A: frozenset({0, 1})}
+    stage.topics = topics(a=3)
+    stage.beat(x.beat())  # The answer, with epoch 2, is lost.
+    x.is_unsure = True
+    told = stage.hear(x)
+    assert (told.epoch, told.assignment) == (2, {A: frozenset({0, 1, 2})})
+
+
+@pytest.mark.parametrize("epoch", [7, -3])
+def test_an_epoch_that_is_none_is_refused(epoch: int) -> None:
+    stage, x = Stage(topics(a=2)), Client("x")
+    stage.hear(x)
+    expected = ErrorCode.fenced_member_epoch if epoch > 0 else ErrorCode.invalid_request
+    assert refusal(stage, x, epoch=epoch) is expected
+
+
+def test_what_a_heartbeat_needs() -> None:
+    stage, x = Stage(topics(a=2)), Client("x")
+    assert refusal(stage, x, member_id="") is ErrorCode.invalid_request
+    assert refusal(stage, x, rebalance_timeout_ms=-1) is ErrorCode.invalid_request
+    assert refusal(stage, x, owned=None) is ErrorCode.invalid_request
+    assert refusal(stage, x, owned={A: frozenset({0})}) is ErrorCode.invalid_request
+    assert refusal(stage, x, topics=None) is ErrorCode.invalid_request
+    assert refusal(stage, x, instance_id="") is ErrorCode.invalid_request
+    assert refusal(stage, x, epoch=-2) is ErrorCode.invalid_request
+    assert refusal(stage, x, assignor="sticky") is ErrorCode.unsupported_assignor
+    assert refusal(stage, x, regex="(") is ErrorCode.invalid_regular_expression
+    assert refusal(stage, x, regex="(a{1000}){1000}") is ErrorCode.invalid_regular_expression
+    assert refusal(stage, x, epoch=1) is ErrorCode.unknown_member_id
+    assert refusal(stage, x, epoch=-1) is ErrorCode.unknown_member_id
+    assert stage.group.is_nothing
+
+
+def test_a_group_has_a_limit() -> None:
+    stage = Stage(topics(a=2), ConsumerSettings(size_max=1))
+    stage.hear(Client("x"))
+    assert refusal(stage, Client("y")) is ErrorCode.group_max_size_reached
+
+
+def test_a_member_that_leaves_gives_its_partitions_to_the_others() -> None:
+    stage, x, y = Stage(topics(a=2)), Client("x"), Client("y")
+    stage.settle(x, y)
+    assert stage.hear(y, epoch=-1).epoch == -1
+    assert stage.hear(x).assignment == {A: frozenset({0, 1})}
+
+
+def test_a_silent_member_is_lost_after_its_session() -> None:
+    stage, x, y = Stage(topics(a=2)), Client("x"), Client("y")
+    stage.settle(x, y)
+    stage.now_ms = 30_000
+    stage.hear(x)
+    assert stage.tick(14_999) == []
+    assert stage.tick(1) == ["y"]
+    assert stage.hear(x).assignment == {A: frozenset({0, 1})}
+    assert refusal(stage, y) is ErrorCode.unknown_member_id
+
+
+def test_a_member_that_does_not_revoke_in_time_is_lost() -> None:
+    stage, x, y = Stage(topics(a=2)), Client("x"), Client("y")
+    stage.hear(x)
+    stage.hear(y)
+    stage.beat(x.beat())
+    for _ in range(3):
+        assert stage.tick(REBALANCE_MS // 4) == []
+        stage.beat(x.beat())  # It lives, and keeps what it should give up.
+        stage.hear(y)
+    assert stage.tick(REBALANCE_MS // 4) == ["x"]
+    assert stage.hear(y).assignment == {A: frozenset({0, 1})}
+
+
+def test_a_static_member_comes_back_to_what_it_had() -> None:
+    stage, x, y = Stage(topics(a=4)), Client("x", instance="i"), Client("y")
+    stage.settle(x, y)
+    had = x.owned
+    assert refusal(stage, Client("z", instance="i")) is ErrorCode.unreleased_instance_id
+    assert stage.hear(x, epoch=-2).epoch == -2
+    epoch = stage.group.epoch
+    again = Client("z", instance="i")
+    assert stage.hear(again).assignment == had
+    assert stage.group.epoch == epoch, "nobody else notices"
+    assert refusal(stage, x, epoch=1) is ErrorCode.fenced_instance_id
+    assert stage.replayed().static == {"i": "z"}
+
+
+def test_a_static_member_that_stays_away_is_lost_after_its_session() -> None:
+    stage, x, y = Stage(topics(a=2)), Client("x", instance="i"), Client("y")
+    stage.settle(x, y)
+    stage.hear(x, epoch=-2)
+    stage.now_ms = 44_000
+    stage.hear(y)
+    assert stage.tick(1_000) == ["x"]
+    assert stage.hear(y).assignment == {A: frozenset({0, 1})}
+
+
+def test_changed_topics_are_noticed_at_the_next_heartbeat() -> None:
+    stage, x = Stage(topics(a=2)), Client("x", topics=("a", "b"))
+    stage.hear(x)
+    stage.topics = topics(a=2, b=1)
+    assert stage.hear(x).assignment == {A: frozenset({0, 1}), UUID(int=1001): frozenset({0})}
+    stage.topics = topics(a=2)
+    stage.hear(x)
+    assert stage.hear(x).epoch == stage.group.epoch == 3
+
+
+def test_an_expression_is_resolved_apart_from_the_heartbeat() -> None:
+    stage, x = Stage(topics(a=1, b=1, c=1)), Client("x", topics=(), regex="a|b")
+    assert stage.hear(x).assignment == {}
+    assert unresolved(stage.group) == {"a|b"}
+    decision = Decision(stage.group)
+    resolve(decision, {"a|b": Resolved(("a", "b"), 1, 2)}, stage.world)
+    stage.log += decision.records
+    assert stage.hear(x).assignment == {A: frozenset({0}), UUID(int=1001): frozenset({0})}
+    assert stage.replayed().regexes == {"a|b": Resolved(("a", "b"), 1, 2)}
+    stage.hear(x, epoch=-1)
+    assert not stage.group.regexes
+
+
+def test_most_members_choose_the_assignor() -> None:
+    stage = Stage(topics(a=4, b=4))
+    clients = [Client(name, topics=("a", "b"), assignor=how) for name, how in [("x", "range"), ("y", "range")]]
+    stage.settle(*clients, Client("z", topics=("a", "b"), assignor="uniform"))
+    assert stage.group.assignor_name(stage.settings.assignors) == "range"
+    assert stage.group.targets["x"] == {A: frozenset({0, 1}), UUID(int=1001): frozenset({0, 1})}
+
+
+def test_offsets_are_fenced_by_the_epoch_of_the_member() -> None:
+    stage, x = Stage(topics(a=2)), Client("x")
+    stage.hear(x)
+    stage.group.judge_offsets("x", 1)
+    for member, epoch, code in [
+        ("y", 1, ErrorCode.unknown_member_id),
+        ("x", 0, ErrorCode.stale_member_epoch),
+        ("x", 2, ErrorCode.stale_member_epoch),
+    ]:
+        with pytest.raises(KafkaError) as error:
+            stage.group.judge_offsets(member, epoch)
+        assert error.value.code is code
+
+
+def test_a_decision_that_is_not_written_is_undone() -> None:
+    stage, x, y = Stage(topics(a=2)), Client("x"), Client("y")
+    stage.hear(x)
+    before = described(stage.group)
+    decision = Decision(stage.group)
+    heartbeat(decision, y.beat(), stage.world)
+    assert described(stage.group) != before
+    decision.undo()
+    assert described(stage.group) == before
+    assert stage.group.bytes_held == stage.replayed().bytes_held
+
+
+def described(group: ConsumerGroup) -> object:
+    fields = ("epoch", "metadata_hash", "target_epoch", "members", "targets", "currents", "regexes", "static", "owners")
+    return {name: getattr(group, name) for name in fields}
+
+
+class GroupMachine(RuleBasedStateMachine):
+    """Members come, go, are lost, lose answers and take them in late; topics grow; decisions fail to be written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stage = Stage(topics(a=3, b=2))
+        self.clients: dict[str, Client] = {}
+        self.epochs: dict[str, int] = {}
+        self.group_epoch = 0
+        self.drawn = 0
+
+    @precondition(lambda self: len(self.clients) < 4)
+    @rule(
+        subscribed=st.sampled_from([("a",), ("b",), ("a", "b")]),
+        assignor=st.sampled_from([None, "uniform", "range"]),
+        instance=st.sampled_from([None, None, "i", "j"]),
+    )
+    def come(self, subscribed: tuple[str, ...], assignor: str | None, instance: str | None) -> None:
+        if instance is not None and instance in self.stage.group.static:
+            return
+        self.drawn += 1
+        client = Client(f"m{self.drawn}", subscribed, instance, assignor)
+        self.clients[client.name] = client
+        self.hear(client)
+
+    @precondition(lambda self: self.clients)
+    @rule(data=st.data(), is_lost=st.booleans(), is_late=st.booleans())
+    def beat(self, data: st.DataObject, is_lost: bool, is_late: bool) -> None:
+        client = self.draw(data)
+        if client.told is None:
+            self.hear(client, is_lost=is_lost, is_late=is_late)
+        else:
+            client.take_in()
+
+    @precondition(lambda self: self.clients)
+    @rule(data=st.data())
+    def fail(self, data: st.DataObject) -> None:
+        """A decision that is not written leaves no trace."""
+        client = self.draw(data)
+        if client.told is None:
+            before = described(self.stage.group)
+            decision = Decision(self.stage.group)
+            with suppress(KafkaError):
+                heartbeat(decision, client.beat(), self.stage.world)
+            decision.undo()
+            assert described(self.stage.group) == before
+
+    @precondition(lambda self: self.clients)
+    @rule(data=st.data(), stays=st.booleans())
+    def leave(self, data: st.DataObject, stays: bool) -> None:
+        client = self.draw(data)
+        del self.clients[client.name]
+        client.owned = {}
+        self.stage.beat(client.beat(-2 if stays and client.instance else -1))
+
+    @precondition(lambda self: self.clients)
+    @rule(data=st.data())
+    def start_anew(self, data: st.DataObject) -> None:
+        client = self.draw(data)
+        client.start_anew()
+        self.epochs.pop(client.name, None)
+        self.hear(client)
+
+    @precondition(lambda self: self.clients)
+    @rule(data=st.data())
+    def lose(self, data: st.DataObject) -> None:
+        """One is silent for a session; the others are heard meanwhile."""
+        silent = self.draw(data)
+        self.stage.now_ms += self.stage.settings.session_timeout_ms
+        for client in list(self.clients.values()):
+            if client is not silent:
+                client.take_in()
+                self.stage.group.revocations.pop(client.name, None)
+                self.hear(client)
+        del self.clients[silent.name]
+        self.stage.tick(0)
+
+    @rule(count=st.integers(1, 6))
+    def grow(self, count: int) -> None:
+        self.stage.topics = topics(a=max(count, self.stage.topics["a"].partitions), b=2)
+
+    def draw(self, data: st.DataObject) -> Client:
+        return self.clients[data.draw(st.sampled_from(sorted(self.clients)))]
+
+    def hear(self, client: Client, *, is_lost: bool = False, is_late: bool = False) -> None:
+        try:
+            told = self.stage.beat(client.beat())
+        except KafkaError as error:
+            # Two answers in a row were lost, each with an epoch of its own.
+            if error.code is not ErrorCode.fenced_member_epoch or not client.is_unsure:
+                raise
+            client.start_anew()
+            self.epochs.pop(client.name)
+            told = self.stage.beat(client.beat())
+        client.is_unsure = client.is_unsure or is_lost
+        assert told.epoch >= self.epochs.get(client.name, 0), "a member's epoch never goes back"
+        self.epochs[client.name] = told.epoch
+        if not is_lost:
+            client.told = told
+            if not is_late:
+                client.take_in()
+
+    @invariant()
+    def no_partition_is_owned_twice(self) -> None:
+        owned = [partition for client in self.clients.values() for partition in client.partitions]
+        assert len(owned) == len(set(owned))
+
+    @invariant()
+    def epochs_rise(self) -> None:
+        assert self.stage.group.epoch >= self.group_epoch
+        assert self.stage.group.target_epoch <= self.stage.group.epoch
+        self.group_epoch = self.stage.group.epoch
+
+    @invariant()
+    def another_coordinator_has_the_same(self) -> None:
+        again = ConsumerGroup("g")
+        for record in self.stage.log:
+            again.apply(record)
+        assert described(again) == described(self.stage.group)
+        assert again.bytes_held == self.stage.group.bytes_held
+        compacted = ConsumerGroup("g")
+        for record in self.stage.group.records():
+            compacted.apply(record)
+        assert described(compacted) == described(self.stage.group)
+
+    def teardown(self) -> None:
+        """Members that stay and are heard own everything within a bound of heartbeats."""
+        for client in self.clients.values():
+            client.take_in()
+        self.stage.now_ms += self.stage.settings.session_timeout_ms
+        for client in self.clients.values():
+            self.stage.group.revocations.pop(client.name, None)
+            self.hear(client)
+        self.stage.tick(0)  # Those who were away for too long.
+        for _ in range(2 * len(self.clients) + 2):
+            for client in self.clients.values():
+                self.hear(client)
+        owned = {partition for client in self.clients.values() for partition in client.partitions}
+        wanted = {
+            (topic.topic_id, number)
+            for topic in self.stage.topics.values()
+            if any(topic.name in client.topics for client in self.clients.values())
+            for number in range(topic.partitions)
+        }
+        assert owned == wanted
+        if self.clients:
+            assert self.stage.group.state is ConsumerGroupState.STABLE
+
+
+TestGroups = GroupMachine.TestCase
+TestGroups.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
