@@ -16,6 +16,8 @@ combined          runs a controller and a broker in one process.
 environment       names what a node takes from its machine, so that a simulation can replace it.
 shared_lock       shares the lock of a log directory between the logs and the metadata log.
 metrics           registers the metrics of docs/metrics.md.
+kafka_names       repeats totals under the names that Kafka's have.
+process_metrics   reports what every process has: memory, descriptors, pauses.
 pauses            bounds the pauses of the garbage collector, and measures those of the event loop.
 metrics_endpoint  answers /metrics, /health and /ready.
 http_endpoint     serves a node's own HTTP: connections, TLS, passwords, limits.
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from .metrics_endpoint import monitoring_endpoint
     from .node import Broker, StartError, open_broker
     from .pauses import PAUSES
+    from .process_metrics import process_metrics
     from .tier import Tier, manager_config
 
 __all__ = [
@@ -51,6 +54,7 @@ __all__ = [
     "open_broker",
     "open_combined",
     "parse_combined",
+    "process_metrics",
 ]
 
 if not TYPE_CHECKING:
@@ -69,5 +73,6 @@ if not TYPE_CHECKING:
             "open_broker": "node",
             "open_combined": "combined",
             "parse_combined": "combined",
+            "process_metrics": "process_metrics",
         },
     )
