@@ -17,7 +17,7 @@ environment       names what a node takes from its machine, so that a simulation
 shared_lock       shares the lock of a log directory between the logs and the metadata log.
 metrics           registers the metrics of docs/metrics.md.
 kafka_names       repeats totals under the names that Kafka's have.
-process_metrics   reports what every process has: memory, descriptors, pauses.
+node_process      reports what every process has: memory, descriptors, pauses.
 pauses            bounds the pauses of the garbage collector, and measures those of the event loop.
 metrics_endpoint  answers /metrics, /health and /ready.
 http_endpoint     serves a node's own HTTP: connections, TLS, passwords, limits.
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from .metadata_topic import MetadataTopicReader
     from .metrics_endpoint import monitoring_endpoint
     from .node import Broker, StartError, open_broker
+    from .node_process import process_metrics
     from .pauses import PAUSES
-    from .process_metrics import process_metrics
     from .tier import Tier, manager_config
 
 __all__ = [
@@ -73,6 +73,6 @@ if not TYPE_CHECKING:
             "open_broker": "node",
             "open_combined": "combined",
             "parse_combined": "combined",
-            "process_metrics": "process_metrics",
+            "process_metrics": "node_process",
         },
     )

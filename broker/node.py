@@ -70,8 +70,8 @@ from .metrics import (
     tier_metrics,
 )
 from .metrics_endpoint import monitoring_endpoint
+from .node_process import process_metrics
 from .peers import FetcherFactory, address_of, make_client
-from .process_metrics import process_metrics
 from .quotas.clients import BrokerQuotas
 from .quotas.metrics import quota_families
 from .replicas.directory_moves import DirectoryMoves

@@ -160,7 +160,7 @@ class _Order:
 
     @property
     def metrics_ports(self) -> range:
-        """Those of the brokers, then those of controllers that are processes of their own."""
+        """The ports of brokers, then those of controllers that are processes of their own."""
         first = self.controller_ports.stop
         return range(first, first + self.brokers + (0 if self.combined else self.controllers))
 

@@ -34,7 +34,7 @@ from .hanging import Described, Producer
 TRANSACTION: Final = 1
 """FindCoordinator's key type."""
 NO_COORDINATOR_EPOCH: Final = 0
-"""Of a marker for a producer whose partition has had no marker yet."""
+"""The epoch in a marker for a producer whose partition has had no marker yet."""
 FENCING_TIMEOUT_MS: Final = 1
 """The timeout of a transaction that will never be used."""
 

@@ -35,7 +35,7 @@ from tierfetch.broker.metrics import (
     thin_metrics,
     tier_metrics,
 )
-from tierfetch.broker.process_metrics import process_metrics
+from tierfetch.broker.node_process import process_metrics
 from tierfetch.broker.replicas.thin_replicas import ThinReplicas, WarmingLimits
 from tierfetch.broker.replicas.warmer import WarmingProgress
 from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
