@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-UV     := $(shell command -v uv 2>/dev/null)
+UV     := $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
 DEMO_ARGS ?=
 MUTANTS_ARGS ?= --jobs 2
 # What CI runs of the processes on secured clusters; all of them: make test-secure SECURE=tests/process
@@ -22,24 +22,28 @@ FUZZ_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbelow(10**9
 # Without bytecode every node that a test starts compiles all of tierfetch first: half a second of a core each.
 unexport PYTHONDONTWRITEBYTECODE
 
+COMMA := ,
+# Packages by uv from the index that pip is configured with, else by pip itself: both say what they are at.
+packages = UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2>/dev/null)}}"; \
+	$${UV_DEFAULT_INDEX:+env UV_DEFAULT_INDEX="$$UV_DEFAULT_INDEX"} $(UV) pip install --python $(BIN)/python -c constraints.txt $(1) || { \
+	echo "uv could not: pip does it, which takes minutes"; \
+	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1' && \
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on -c constraints.txt $(1); }
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo demo-secure demo-spark test ci check format lint types layers docs wheel test-faults test-commands test-secure test-abuse fuzz fuzz-parsers install-fuzz test-interop test-spark install-spark simulate test-planted test-exhaustive test-widest search-planted mutants bench release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-install: $(STAMP) ## Make .venv with everything in it (uv where present, else venv and pip)
+install: $(STAMP) ## Make .venv with everything in it (by uv, which pip brings, or by pip)
 
 $(STAMP): pyproject.toml constraints.txt __init__.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "tierfetch needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
-ifneq ($(UV),)
-	$(UV) venv -q --allow-existing --python $(PYTHON) $(VENV)
-	$(UV) pip install -q --python $(BIN)/python -c constraints.txt --group dev -e '.[demo,docs]'
-else
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
-	PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --group dev -e '.[demo,docs]'
-endif
+	@test -x $(BIN)/python || { echo "1/3 a virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@command -v $(UV) >/dev/null || { echo "2/3 uv, which installs faster than pip"; $(BIN)/python -m pip install -q --disable-pip-version-check uv || true; }
+	@echo "3/3 packages (a minute at most once they are in the cache of downloads)"
+	@$(call packages,--group dev -e '.[demo$(COMMA)docs]')
 	@mkdir -p .types && ln -sfn .. .types/tierfetch
 	@touch $(STAMP)
 
@@ -79,11 +83,7 @@ fuzz-parsers: install-fuzz ## What comes from clients, leaders, the tier and the
 install-fuzz: $(VENV)/.fuzz
 
 $(VENV)/.fuzz: $(STAMP)
-ifneq ($(UV),)
-	$(UV) pip install -q --python $(BIN)/python -c constraints.txt --group fuzz
-else
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --group fuzz
-endif
+	@$(call packages,--group fuzz)
 	@touch $@
 
 test-interop: install ## Against Apache Kafka 4.3.0 (needs Java 17+ and Maven, or says why it skips)
@@ -95,11 +95,7 @@ test-spark: install-spark ## The tier as a Spark table (installs PySpark; Java c
 install-spark: $(VENV)/.spark
 
 $(VENV)/.spark: $(STAMP)
-ifneq ($(UV),)
-	$(UV) pip install -q --python $(BIN)/python -c constraints.txt -e '.[spark]'
-else
-	PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[spark]'
-endif
+	@$(call packages,-e '.[spark]')
 	@touch $@
 
 simulate: install ## Fresh random seeds of the simulation (SIM_SEEDS, SIM_SECONDS, SIM_START)

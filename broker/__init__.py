@@ -19,6 +19,8 @@ embedded          runs a broker in a program of one's own: the public calls of d
 environment       names what a node takes from its machine, so that a simulation can replace it.
 shared_lock       shares the lock of a log directory between the logs and the metadata log.
 metrics           registers the metrics of docs/metrics.md.
+kafka_names       repeats totals under the names that Kafka's have.
+node_process      reports what every process has: memory, descriptors, pauses.
 pauses            bounds the pauses of the garbage collector, and measures those of the event loop.
 metrics_endpoint  answers /metrics, /health and /ready.
 http_endpoint     serves a node's own HTTP: connections, TLS, passwords, limits.
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from .metadata_topic import MetadataTopicReader
     from .metrics_endpoint import monitoring_endpoint
     from .node import Broker, StartError, open_broker
+    from .node_process import process_metrics
     from .pauses import PAUSES
     from .tier import Tier, manager_config
 
@@ -58,6 +61,7 @@ __all__ = [
     "open_combined",
     "open_server",
     "parse_combined",
+    "process_metrics",
 ]
 
 if not TYPE_CHECKING:
@@ -79,5 +83,6 @@ if not TYPE_CHECKING:
             "open_combined": "combined",
             "open_server": "embedded",
             "parse_combined": "combined",
+            "process_metrics": "node_process",
         },
     )

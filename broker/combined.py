@@ -19,8 +19,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from ..controller import ControllerService, open_controller
+from ..controller import ControllerService, controller_families, open_controller
 from ..plugin_registry import REPLICA_PLACEMENT
 from ..protocol import StartWaits
 from ..quorum import CONTROLLER_KEYS, ControllerConfig, QuorumListener, parse_controller_config
@@ -111,7 +112,9 @@ async def open_combined(
                 config.broker,
                 environment,
                 waits=waits,
-                more_metrics=lambda: metrics.families(controller.node),
+                more_metrics=lambda: chain(
+                    metrics.families(controller.node), controller_families(controller.controller)
+                ),
                 on_hosting=on_hosting,
             )
         )

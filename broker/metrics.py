@@ -17,12 +17,11 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from prometheus_client import Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.process_collector import ProcessCollector
 
 from ..fetcher import FollowedReplica, ReplicaProgress, ReplicaState
 from ..fetcher.core import LeaderReplicas
 from ..log.keeper import LogManager
-from ..protocol import ApiKey, TopicIdPartition
+from ..protocol import ApiKey, TopicIdPartition, TopicPartition
 from ..protocol.messages import Message
 from ..protocol.net import Handler, RequestContext, Server
 from ..rlm import CopyLag, RemoteLogCounters
@@ -30,10 +29,11 @@ from .environment import NodeDisk
 from .groups.coordinator import GroupCoordinator
 from .groups.core.consumer.state import ConsumerGroupState
 from .groups.core.group_state import GroupState
-from .pauses import PAUSES
 from .replicas.directory_moves import DirectoryMoves
 from .replicas.hosted_partitions import HostedPartitions
 from .replicas.partition import Partition
+from .replicas.thin_replicas import ThinReplicas
+from .replicas.warmer import WarmingProgress
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -211,6 +211,11 @@ def hosting_metrics(hosted: HostedPartitions) -> Iterator[Metric]:
     """Yield the totals of the hosted replicas, and the replicas whose logs failed."""
     yield from (_total(quantity, (of for _, of in _partitions(hosted))) for quantity in ALL_PARTITIONS)
     yield from (_total(quantity, (of for _, of in _led(hosted))) for quantity in ALL_LED)
+    traffic = hosted.traffic
+    yield _counter("tierfetch_produced_bytes", "Bytes of batches that clients produced.", traffic.produced_bytes)
+    yield _counter("tierfetch_produced_records", "Records of these batches.", traffic.produced_records)
+    yield _counter("tierfetch_consumed_bytes", "Bytes of records that consumers were sent.", traffic.consumed_bytes)
+    yield _counter("tierfetch_replicated_bytes", "The same of followers.", traffic.replicated_bytes)
     failed, totals = sorted(hosted.out_of_service()), hosted.log_failures
     yield _gauge("tierfetch_offline_replicas", "Replicas whose log does not let them serve.", len(failed))
     family = GaugeMetricFamily("tierfetch_log_failed", "1: its log does not let it serve.", labels=PARTITION)
@@ -219,6 +224,16 @@ def hosting_metrics(hosted: HostedPartitions) -> Iterator[Metric]:
     yield family
     yield _counter("tierfetch_log_failures", "Logs that failed while they were served.", totals.count)
     yield _counter("tierfetch_log_lost_records", "Records missing in logs opened again.", totals.lost_records)
+
+
+def thin_metrics(thin: ThinReplicas, warming: Mapping[TopicPartition, WarmingProgress]) -> Iterator[Metric]:
+    """Yield the families of the replicas here that the tier completes: thin ones, and what is still to come to them."""
+    longest_ms = max(thin.warm_in_ms().values(), default=0)
+    yield _gauge("tierfetch_thin_replicas", "Replicas here that are in sync and thin.", len(thin.partitions()))
+    yield _gauge("tierfetch_thin_seconds_left", "When the last one counts as full, at most.", longest_ms / 1000)
+    yield _gauge("tierfetch_warming_replicas", "Replicas that are filled from the tier.", len(warming))
+    left = sum(each.bytes_left for each in warming.values())
+    yield _gauge("tierfetch_warming_bytes_left", "What is still to come from the tier.", left)
 
 
 def move_metrics(moves: DirectoryMoves) -> Iterator[Metric]:
@@ -314,12 +329,6 @@ def server_metrics(server: Server) -> Iterator[Metric]:
     yield _gauge("tierfetch_request_memory_bytes", "Requests that have arrived and are not answered.", memory.used)
     yield _gauge("tierfetch_request_memory_waiting", "Connections that wait to send a request.", memory.waiting)
     yield _counter("tierfetch_request_memory_waits", "How often connections had to wait to send.", memory.waits)
-
-
-def process_metrics() -> Iterator[Metric]:
-    """Yield the families of the process: its pauses, and what the operating system counts of it."""
-    yield from PAUSES.families()
-    yield from ProcessCollector(registry=None).collect()
 
 
 def _partitions(hosted: HostedPartitions) -> Iterable[tuple[TopicIdPartition, Partition]]:

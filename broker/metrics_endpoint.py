@@ -2,7 +2,7 @@
 
 | path | answer |
 |---|---|
-| `/metrics` | everything that the node reports, in Prometheus's text format |
+| `/metrics` | everything that the node reports, in Prometheus's text format; totals under Kafka's names too |
 | `/health` | 200 while the event loop turns: without an answer, restart the process |
 | `/ready` | 200 once the node serves its part of the cluster; else 503 with what it waits for |
 
@@ -22,6 +22,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from .http_endpoint import Answer, HttpEndpoint, Route
+from .kafka_names import with_kafka_names
 
 METRICS: Final = "/metrics"
 HEALTH: Final = "/health"
@@ -37,7 +38,7 @@ def monitoring_endpoint(
     """
 
     async def metrics() -> Answer:
-        return Answer(HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, await _text(families()))
+        return Answer(HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, await _text(with_kafka_names(families())))
 
     async def health() -> Answer:
         return Answer(HTTPStatus.OK, _JSON, b'{"alive": true}\n')

@@ -65,11 +65,12 @@ from .metrics import (
     log_metrics,
     move_metrics,
     partition_metrics,
-    process_metrics,
     server_metrics,
+    thin_metrics,
     tier_metrics,
 )
 from .metrics_endpoint import monitoring_endpoint
+from .node_process import process_metrics
 from .peers import FetcherFactory, address_of, make_client
 from .quotas.clients import BrokerQuotas
 from .quotas.metrics import quota_families
@@ -277,7 +278,7 @@ class _Composition:
         )
         on_hosting(broker)
         if config.metrics_port is not None:
-            await self._serve_metrics(broker, requests, more_metrics, config.metrics_port)
+            await self._serve_metrics(broker, warmer, requests, more_metrics, config.metrics_port)
         await self._host_partitions(logs, fetchers, tier, RoleListeners(groups, transactions.coordinator))
         if warmer is not None:
             stack.push_async_callback(cancelled, asyncio.create_task(warmer.run(), name="warmer"))
@@ -454,12 +455,19 @@ class _Composition:
         return server
 
     async def _serve_metrics(
-        self, broker: Broker, requests: RequestTimes, more: Callable[[], Iterable[Metric]], port: int
+        self,
+        broker: Broker,
+        warmer: Warmer | None,
+        requests: RequestTimes,
+        more: Callable[[], Iterable[Metric]],
+        port: int,
     ) -> None:
         def families() -> Iterator[Metric]:
             tier = None if broker.tier is None else broker.tier.manager
             yield from hosting_metrics(broker.hosted)
             yield from fetcher_metrics(broker.fetchers)
+            if warmer is not None:
+                yield from thin_metrics(broker.thin, warmer.progress)
             if tier is not None:
                 yield from tier_metrics(tier, broker.hosted)
             if self._config.metrics_partitions == "all":

@@ -86,7 +86,8 @@ def up(
       tierfetch cluster up --tier local
       tierfetch topics create orders --partitions 6 --replication 3 --config remote.storage.enable=true
 
-    Brokers listen on PORT and the ports after it, controllers after those. With --dir the cluster is there again the
+    Brokers listen on PORT and the ports after it, controllers after those; metrics are on the ports after these, those
+    of brokers first. With --dir the cluster is there again the
     next time; without, its data is removed at the end. While it is the only local cluster, other commands find it by
     themselves.
     """
@@ -97,14 +98,15 @@ def up(
             brokers=brokers,
             first_port=port,
             tier=_tier(tier, options, base),
+            combined=combined,
             configs={
                 "follower.fetch.last.tiered.offset.enable": "true",
                 **({} if tier is None else {"rlmm.config.remote.log.metadata.topic.brokers.min": str(brokers)}),
                 **pairs(configs, "--config", "log.retention.ms=86400000"),
             },
         )
-        _check_controllers(order, combined=combined)
-        taken = taken_port([*order.broker_ports, *order.controller_ports])
+        _check_controllers(order)
+        taken = taken_port(range(port, order.metrics_ports.stop))
         if taken is not None:
             raise click.ClickException(f"port {taken} is taken: stop who listens there, or choose others with --port")
         _check_tier(order.tier)
@@ -112,7 +114,7 @@ def up(
         console = Console(stderr=as_json)
         try:
             with console.status(f"{order.controllers} controllers and {brokers} brokers start"):
-                running = (_start_combined if combined else _start)(order, stack)
+                running = (_start_combined if order.combined else _start)(order, stack)
         except (BrokerFailedError, ControllerFailedError, CorruptFileError, TimeoutError) as error:
             raise click.ClickException(str(error)) from None
         if as_json:
@@ -141,6 +143,7 @@ class _Order:
     brokers: int
     first_port: int
     tier: TierSettings | None
+    combined: bool
     configs: Mapping[str, str]
 
     @property
@@ -155,14 +158,20 @@ class _Order:
     def controller_ports(self) -> range:
         return range(self.broker_ports.stop, self.broker_ports.stop + self.controllers)
 
+    @property
+    def metrics_ports(self) -> range:
+        """The ports of brokers, then those of controllers that are processes of their own."""
+        first = self.controller_ports.stop
+        return range(first, first + self.brokers + (0 if self.combined else self.controllers))
 
-def _check_controllers(order: _Order, *, combined: bool) -> None:
+
+def _check_controllers(order: _Order) -> None:
     """ClickException if the directory holds a quorum of others: its voters are those that it began with.
 
     All are formatted before the first one starts. Where none has, there is no data yet: the others are formatted, too.
     """
-    first = 1 if combined else FIRST_CONTROLLER
-    kind = LocalServers.kind if combined else LocalQuorum.kind
+    first = 1 if order.combined else FIRST_CONTROLLER
+    kind = LocalServers.kind if order.combined else LocalQuorum.kind
     wanted = {f"{kind}-{node}" for node in range(first, first + order.controllers)}
     formatted = {path.parent.name for path in order.base.glob(f"*/{META_PROPERTIES}")}
     found = {name for name in formatted if not name.startswith(LocalCluster.kind)}
@@ -177,7 +186,13 @@ def _check_controllers(order: _Order, *, combined: bool) -> None:
 def _start(order: _Order, stack: ExitStack) -> list[LocalQuorum | LocalCluster]:
     """Controllers, then brokers."""
     quorum = stack.enter_context(
-        LocalQuorum(order.base, order.controllers, first_id=FIRST_CONTROLLER, ports=order.controller_ports)
+        LocalQuorum(
+            order.base,
+            order.controllers,
+            first_id=FIRST_CONTROLLER,
+            ports=order.controller_ports,
+            metrics_ports=order.metrics_ports[order.brokers :],
+        )
     )
     brokers = LocalCluster(
         order.base,
@@ -186,6 +201,7 @@ def _start(order: _Order, stack: ExitStack) -> list[LocalQuorum | LocalCluster]:
         configs=order.configs,
         controllers=quorum.bootstrap_controllers,
         ports=order.broker_ports,
+        metrics_ports=order.metrics_ports[: order.brokers],
     )
     return [quorum, stack.enter_context(brokers)]
 
@@ -198,6 +214,7 @@ def _start_combined(order: _Order, stack: ExitStack) -> list[LocalQuorum | Local
         configs=order.configs,
         ports=order.broker_ports,
         controller_ports=order.controller_ports,
+        metrics_ports=order.metrics_ports,
     )
     return [stack.enter_context(servers)]
 
@@ -261,7 +278,7 @@ def _next_steps(order: _Order, running: Sequence[LocalQuorum | LocalCluster]) ->
     if order.tier is not None:
         config = brokers.base / f"{brokers.kind}-{brokers.nodes[0]}.properties"
         steps += [f"tierfetch tier ls {bootstrap}", f"tierfetch tier verify --config {config}"]
-    return steps
+    return [*steps, f"tierfetch console {bootstrap}"]
 
 
 def _note(order: _Order) -> LocalClusterNote:
@@ -276,8 +293,7 @@ def _table(running: Sequence[LocalQuorum | LocalCluster]) -> Table:
     table = Table("node", "role", "address", "metrics")
     for nodes in reversed(running):
         for node in nodes.nodes:
-            metrics = nodes.metrics_url(node) if isinstance(nodes, LocalCluster) else ""
-            table.add_row(str(node), nodes.kind, f"127.0.0.1:{nodes.port(node)}", metrics)
+            table.add_row(str(node), nodes.kind, f"127.0.0.1:{nodes.port(node)}", nodes.metrics_url(node))
             if isinstance(nodes, LocalServers):
                 table.add_row(str(node), "controller", f"127.0.0.1:{nodes.controller_ports[node]}", "")
     return table

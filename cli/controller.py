@@ -48,9 +48,9 @@ async def run(config: ControllerConfig) -> int:
 
 
 async def _serve(config: ControllerConfig) -> int:
-    from ..broker import PAUSES, NodeEnvironment, monitoring_endpoint
+    from ..broker import NodeEnvironment, monitoring_endpoint, process_metrics
     from ..broker.config import check_dynamic_configs
-    from ..controller import open_controller
+    from ..controller import controller_families, open_controller
     from ..plugin_options import PluginError
     from ..quorum import QuorumStartError
 
@@ -70,7 +70,8 @@ async def _serve(config: ControllerConfig) -> int:
         node = service.node
         if config.metrics_port is not None:
             endpoint = monitoring_endpoint(
-                lambda: chain(node.metrics.families(node), PAUSES.families()), lambda: service.without_leader(0.0)
+                lambda: chain(node.metrics.families(node), controller_families(service.controller), process_metrics()),
+                lambda: service.without_leader(0.0),
             )
             stack.push_async_callback(endpoint.close)
             await endpoint.start(config.metrics_host, config.metrics_port, config.security.metrics)

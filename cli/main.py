@@ -33,6 +33,7 @@ _COMMANDS = {
     "produce": ("records.produce", "produce", "Write lines to a topic, as records."),
     "reassign": ("admin.reassign", "reassign", "Move replicas to other brokers, and watch them arrive."),
     "topics": ("admin.topics", "topics", "List, describe, create, alter, grow, shrink and delete topics."),
+    "transactions": ("transactions", "transactions", "Transactions: which are open, which hang; abort one."),
     "broker": ("broker", "broker", "Run a broker until it is asked to stop (SIGTERM or SIGINT)."),
     "cluster": ("cluster", "cluster", "Start a whole cluster on this machine."),
     "controller": ("controller", "controller", "Run a controller until it is asked to stop (SIGTERM or SIGINT)."),

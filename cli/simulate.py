@@ -20,9 +20,12 @@ from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 from rich.table import Table
 
+from ..extras import needing
+from ..pages import Made
 from ..sim.faults import Schedule, UnfitScheduleError
 from ..sim.scenarios import REPORTS, SCENARIOS, RunReport, run_seed, shrink_failure
 from .options import OutputFile, write_text
+from .simulate_page import simulate_page
 
 SHRINK_RUNS: Final = 40
 SHRUNK_MAX: Final = 2
@@ -33,6 +36,7 @@ _HELP = """Run the production nodes in a deterministic simulation, under faults 
 \b
   tierfetch simulate --seed 17                 one line for each state transition and fault
   tierfetch simulate --seeds 1000 --jobs 2     many seeds, a summary, what failed and how to repeat it
+  tierfetch simulate --seeds 100 --html p.html the same as a page
 
 The same seed gives the same run, event for event, with the same commit, dependencies and Python version.
 """
@@ -48,6 +52,7 @@ The same seed gives the same run, event for event, with the same commit, depende
 @click.option("--events", "events_file", type=OutputFile(), help="Write the lines of one seed to this file.")
 @click.option("--logs", is_flag=True, help="Show the nodes' own log lines too.")
 @click.option("--json", "json_file", type=OutputFile(), help="Write all reports to this file, as JSON.")
+@click.option("--html", "html_file", type=OutputFile(), help="Write a page to this file: verdict, failures, faults.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes to run seeds in.")
 @click.option("--time-limit", type=click.FloatRange(0), help="Begin no further seeds after this many seconds.")
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Shorten the schedule of a failure.")
@@ -60,6 +65,7 @@ def simulate(
     events_file: Path | None,
     logs: bool,
     json_file: Path | None,
+    html_file: Path | None,
     jobs: int,
     time_limit: float | None,
     shrink: bool,
@@ -82,13 +88,21 @@ def simulate(
         if not reports:
             raise click.ClickException(f"no seed was run: the time limit of {time_limit} s was over before the first")
         _print_summary(reports, seeds)
-    if json_file is not None:
-        write_text(json_file, REPORTS.dump_json(reports, indent=1).decode())
+    _write(reports, seeds or 1, json_file, html_file)
     failed = [report for report in reports if report.has_failed]
     for number, report in enumerate(failed):
         _explain(report, schedule_file, shrinks=shrink and number < SHRUNK_MAX)
     if failed:
         raise SystemExit(1)
+
+
+def _write(reports: list[RunReport], seeds: int, json_file: Path | None, html_file: Path | None) -> None:
+    if json_file is not None:
+        write_text(json_file, REPORTS.dump_json(reports, indent=1).decode())
+    if html_file is not None:
+        with needing("model"):
+            text = simulate_page(reports, seeds, Made.now())
+        write_text(html_file, text)
 
 
 def _schedule(path: Path | None) -> Schedule | None:

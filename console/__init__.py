@@ -4,13 +4,14 @@ core/        is what is shown, as values: signs, bars, pages, which hosts may as
 port         is what the console needs of a cluster.
 looks        keeps what was read for a while, and asks the cluster only while it is looked at.
 threads      calculates beside the event loop, without holding up the end of the process.
+live         streams what changes on a page.
 pages        puts together what each page shows.
 routes       answers requests: HTML, JSON, static files, and the headers that protect them.
 formats      writes values as the templates show them.
 server       listens, and ends at once at Ctrl-C.
 
-`templates/` and `static/` hold the HTML, the style sheet and the script. What serves needs the extra [console], and is
-imported when it is asked for.
+`templates/` and `static/` hold the HTML, what the console adds to the shared style sheet, and the script. What serves
+needs the extra [console], and is imported when it is asked for.
 """
 
 from __future__ import annotations

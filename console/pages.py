@@ -12,6 +12,7 @@ from ..protocol import OUTSIDE
 from .core.replicas import ReplicaBar, replica_bars
 from .core.selection import Page, Query, paged, selected
 from .core.state import Group, GroupLag, Key, Offsets, Overview, Partition, Prediction, Problem, Topic, topics_of
+from .core.verdicts import Verdict, cluster_verdict, replacement_verdict
 from .looks import INTERVAL_S, Kept, KeptByKey, Seen
 from .port import ClusterReader, Look
 from .threads import in_thread
@@ -47,6 +48,7 @@ class View:
     lags: Mapping[str, int | None] | None = None
     group: GroupLag | None = None
     prediction: Prediction | None = None
+    verdict: Verdict | None = None
     known: Mapping[str, str] | None = None
 
 
@@ -123,10 +125,12 @@ class Pages:
             view = replace(view, partitions=Page((), rows.number, rows.pages, rows.total))
         return replace(view, group=found, problems=(*_problem(f"group {name}", seen), *view.problems))
 
-    async def replacement(self, broker: int | None, known: Mapping[str, str]) -> View:
-        """What if this broker is replaced; one prediction at a time."""
+    async def replacement(
+        self, broker: int | None, known: Mapping[str, str], assumed: Mapping[str, str] | None = None
+    ) -> View:
+        """What if this broker is replaced; one prediction at a time. `assumed` stand for figures that are missing."""
         view, _ = await self._begin()
-        view = replace(view, known=known)
+        view = replace(view, known=known, verdict=None)
         if broker is None:
             return view
         if self._is_predicting:
@@ -135,7 +139,8 @@ class Pages:
         self._is_predicting = True
         try:
             async with asyncio.timeout(PREDICTION_S):
-                return replace(view, prediction=await self._reader.predict(broker, known))
+                found = await self._predicted(broker, known, assumed or {})
+                return replace(view, prediction=found, verdict=replacement_verdict(found))
         except TimeoutError:
             problem = Problem("prediction", f"it was not there after {PREDICTION_S:g} s")
         except (*OUTSIDE, OperatorError) as error:
@@ -144,11 +149,19 @@ class Pages:
             self._is_predicting = False
         return replace(view, problems=(problem, *view.problems))
 
+    async def _predicted(self, broker: int, known: Mapping[str, str], assumed: Mapping[str, str]) -> Prediction:
+        found = await self._reader.predict(broker, known)
+        if not found.missing or not found.missing.keys() <= assumed.keys():
+            return found
+        used = {key: assumed[key] for key in found.missing}
+        return replace(await self._reader.predict(broker, {**used, **known}), assumed=used)
+
     async def _begin(self, query: Query | None = None) -> tuple[View, Look]:
         seen = await self._look.get()
         look = Look(Overview(taken_at_s=0)) if seen.value is None else seen.value
         problems = (*_problem("cluster", seen), *look.overview.problems)
-        return View(overview=look.overview, query=query or Query(), problems=problems), look
+        verdict = await in_thread(cluster_verdict, look.overview, look.overview.partitions, look.disks)
+        return View(overview=look.overview, query=query or Query(), problems=problems, verdict=verdict), look
 
 
 def _counted(partitions: Sequence[Partition]) -> tuple[int, list[Topic]]:

@@ -4,7 +4,9 @@
     ---------------------------------------------------  ---------------------------------------------------------------
     /, /topics, /partitions, /groups, /group, /replace   a page
     /api/ and the same names (/api/overview for /)       its values as JSON
-    /static/                                             the style sheet and the script
+    /live/ and the same names, but for replace           its changes as server-sent events (`live`)
+    /pages.css                                           the style sheet that all pages of tierfetch share
+    /static/                                             what the console adds to it, and the script
 
 Before any of it `Guard` refuses what no reader of the console sends: a Host header that is not ours (DNS rebinding), a
 method that could change something, a request that another site's page makes.
@@ -22,15 +24,17 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..pages import Made
 from .core.documents import document_of
 from .core.hosts import host_name
 from .core.selection import Only, query_of
-from .formats import FILTERS, PARTS
+from .formats import FILTERS, PARTS, SHARED_STYLE, durations_scale, look_numbers
+from .live import CONTENT_TYPE, STREAMS_MAX, Parts, Streams
 from .pages import Pages, View
 
 HERE: Final = Path(__file__).parent
@@ -46,6 +50,8 @@ HEADERS: Final[Mapping[str, str]] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+LIVE: Final = ("overview", "topics", "partitions", "groups", "group")
+"""The pages whose changes are streamed."""
 METHODS: Final = frozenset({"GET", "HEAD"})
 KNOWN_MAX: Final = 100
 """Characters of a figure that a reader fills in."""
@@ -54,10 +60,17 @@ Answer = Callable[[Request], Awaitable[View]]
 
 
 def application(
-    pages: Pages, *, hosts: Collection[str], refresh_s: float, figures: Mapping[str, str] | None = None
+    pages: Pages,
+    *,
+    hosts: Collection[str],
+    refresh_s: float,
+    figures: Mapping[str, str] | None = None,
+    assumed: Mapping[str, str] | None = None,
 ) -> ASGIApp:
-    """`hosts`: names that a Host header may have. `figures`: what a reader may fill in for a prediction, by key."""
-    site = _Site(pages, refresh_s, figures or {})
+    """`hosts`: names that a Host header may have. `figures`: what a reader may fill in for a prediction, by key;
+    `assumed`: what is taken for those that are not given.
+    """
+    site = _Site(pages, refresh_s, figures or {}, assumed or {})
     found: dict[str, tuple[str, Answer]] = {
         "": ("overview", site.overview),
         "topics": ("topics", site.topics),
@@ -68,6 +81,8 @@ def application(
     }
     routes = [Route(f"/{path}", site.page(name, answer)) for path, (name, answer) in found.items()]
     routes += [Route(f"/api/{name}", _document(answer)) for name, answer in found.values()]
+    routes += [Route(f"/live/{name}", site.stream(name, answer)) for name, answer in found.values() if name in LIVE]
+    routes.append(Route("/pages.css", _style))
     inner = Starlette(
         routes=[*routes, Mount("/static", StaticFiles(directory=HERE / "static"))],
         exception_handlers={HTTPException: site.refused, Exception: site.failed},
@@ -111,10 +126,13 @@ class Guard:
 class _Site:
     """The handlers."""
 
-    def __init__(self, pages: Pages, refresh_s: float, figures: Mapping[str, str]) -> None:
+    def __init__(self, pages: Pages, refresh_s: float, figures: Mapping[str, str], assumed: Mapping[str, str]) -> None:
         self._pages = pages
         self._refresh_s = refresh_s
         self._figures = figures
+        self._assumed = assumed
+        self._made = Made.now()
+        self._streams = Streams()
         self._templates = Environment(
             loader=FileSystemLoader(HERE / "templates"),
             autoescape=True,
@@ -148,19 +166,44 @@ class _Site:
         broker = given.get("broker", "")
         if broker and not (broker.isascii() and broker.isdigit() and len(broker) < 11):
             raise HTTPException(400, "A broker is named by its id, a number")
-        return await self._pages.replacement(int(broker) if broker else None, known)
+        return await self._pages.replacement(int(broker) if broker else None, known, self._assumed)
 
     def page(self, name: str, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
         """Return the handler of a page."""
-        template = self._templates.get_template(f"{name}.html")
 
         async def handle(request: Request) -> Response:
-            view = await answer(request)
-            return HTMLResponse(template.render(self._context(view, name, request)))
+            return HTMLResponse(self._rendered(await answer(request), name, request)[0])
 
         return handle
 
+    def stream(self, name: str, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+        """Return the handler of a page's changes."""
+
+        async def handle(request: Request) -> Response:
+            if self._streams.is_full:
+                return PlainTextResponse(f"{STREAMS_MAX} pages are open already.\n", 503)
+
+            async def look() -> Parts:
+                return self._rendered(await answer(request), name, request)[1]
+
+            await look()  # what is wrong with the request is an answer, not an event
+            return StreamingResponse(self._streams.events(look, self._refresh_s), media_type=CONTENT_TYPE)
+
+        return handle
+
+    def _rendered(self, view: View, name: str, request: Request) -> tuple[str, Parts]:
+        """Return a page, and its parts that change."""
+        parts: dict[str, str] = {}
+
+        def note(part: str, html: str) -> str:
+            parts[part] = html
+            return ""
+
+        context = self._context(view, name, request) | {"note": note}
+        return self._templates.get_template(f"{name}.html").render(context), parts
+
     def _context(self, view: View, name: str, request: Request) -> dict[str, object]:
+        query = f"?{request.url.query}" if request.url.query else ""
         return {
             "view": view,
             "here": name,
@@ -168,6 +211,10 @@ class _Site:
             "parts": PARTS,
             "refresh_s": self._refresh_s,
             "figures": self._figures,
+            "made": self._made,
+            "live": f"/live/{name}{query}",
+            "looks": look_numbers(view),
+            "scale": durations_scale(view.prediction),
             "parameters": dict(request.query_params),
         }
 
@@ -179,6 +226,10 @@ class _Site:
     async def failed(self, _: Request, __: Exception) -> Response:
         why = "Internal error; the output of the command has more."
         return HTMLResponse(self._templates.get_template("refused.html").render(here="", status=500, why=why), 500)
+
+
+async def _style(_: Request) -> Response:
+    return Response(SHARED_STYLE, media_type="text/css")
 
 
 def _document(answer: Answer) -> Callable[[Request], Awaitable[Response]]:

@@ -64,5 +64,7 @@ async def serve(app: ASGIApp, listening: socket.socket) -> None:
     try:
         await server.serve(sockets=[listening])
     finally:
+        for accepting in getattr(server, "servers", ()):  # a browser whose stream is cut off connects again at once
+            accepting.close()
         for connection in tuple(server.server_state.connections):
             connection.transport.abort()

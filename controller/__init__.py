@@ -5,6 +5,7 @@ image/       is the state of the cluster that the records add up to.
 records/     declares Kafka's metadata records and encodes them.
 node         runs the core on a replica of the quorum's log while that replica leads.
 service      is a controller process below its command: replica, listener, controller.
+metrics      reports what a controller has of the cluster to Prometheus.
 snapshotter  decides when to cut a snapshot of the image, and cuts it.
 placement_registry  finds the placement of replicas that is configured.
 prober       looks whether a broker's process is there.
@@ -51,6 +52,7 @@ from .image.snapshot import snapshot_records
 
 if TYPE_CHECKING:
     from .core.security.scram import scram_record_of
+    from .metrics import controller_families
     from .service import ControllerService, open_controller
 
 __all__ = [
@@ -81,6 +83,7 @@ __all__ = [
     "TopicRegistration",
     "WarmingPolicy",
     "broken_placement",
+    "controller_families",
     "describe_acls",
     "describe_client_quotas",
     "describe_user_scram_credentials",
@@ -101,6 +104,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "ControllerService": "service",
+            "controller_families": "metrics",
             "open_controller": "service",
             "scram_record_of": "core.security.scram",
         },

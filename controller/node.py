@@ -57,6 +57,7 @@ from .core.machine import ControllerCore, batches
 from .core.quotas.mutations import MutationClient
 from .core.refusals import refusal
 from .core.state import ControllerResult, KRaftUpgrade, Moment
+from .image.image import MetadataImage
 from .image.registrations import BrokerRegistration
 from .prober import Prober
 from .reachability import Reachability, Sight
@@ -178,6 +179,16 @@ class ControllerNode:
     def is_active(self) -> bool:
         """Whether it leads, and decides."""
         return self.core.is_active and not self.failed.done()
+
+    @property
+    def image(self) -> MetadataImage:
+        """The state of the cluster, as far as it is replayed."""
+        return self.core.state.image
+
+    @property
+    def applied_end(self) -> int:
+        """The offset after the last record that is replayed."""
+        return self._applied_end
 
     # Called by the quorum.
 

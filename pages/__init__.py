@@ -29,13 +29,14 @@ from .frame import (
 )
 from .made import Made, redacted
 from .shapes import Bars, Boxes, Lines, Points, Series
-from .style import AFTER, BEFORE, LOOKS, REST, Look, policy_look, topic_looks
+from .style import AFTER, BEFORE, LOOKS, REST, STYLE, Look, policy_look, spans_decades, topic_looks
 
 __all__ = [
     "AFTER",
     "BEFORE",
     "LOOKS",
     "REST",
+    "STYLE",
     "Bars",
     "Boxes",
     "Cell",
@@ -61,6 +62,7 @@ __all__ = [
     "redacted",
     "rows_height",
     "section",
+    "spans_decades",
     "table",
     "tiles",
     "topic_looks",

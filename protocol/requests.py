@@ -16,6 +16,7 @@ CONTROLLER_ENDPOINTS: Final = 2
 METADATA_BY_ID_SINCE: Final = 12
 """The responses before cannot be without a topic's name."""
 CONSUMER: Final = -1
+DEBUGGING_CONSUMER: Final = -2
 """In place of a replica's id."""
 
 
@@ -63,13 +64,16 @@ def offsets_of(
     *,
     timeout_ms: int,
     isolation_level: int = READ_UNCOMMITTED,
+    asks_any_replica: bool = False,
 ) -> ListOffsetsRequest:
-    """Return the ListOffsets request of a consumer, for one timestamp."""
+    """Return the ListOffsets request of a consumer, for one timestamp. With `asks_any_replica` a follower answers too,
+    out of its own log.
+    """
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(ListOffsetsPartition(partition_index=partition, timestamp=timestamp))
     return ListOffsetsRequest(
-        replica_id=CONSUMER,
+        replica_id=DEBUGGING_CONSUMER if asks_any_replica else CONSUMER,
         isolation_level=isolation_level,
         timeout_ms=timeout_ms,
         topics=tuple(ListOffsetsTopic(name=name, partitions=tuple(parts)) for name, parts in topics.items()),

@@ -134,6 +134,10 @@ class FetchHandler:
         self, listener: str, request: FetchRequest, session: FetchContext, reads: FetchReads
     ) -> FetchResponse:
         reads.count()
+        if request.replica_id < 0:
+            self._hosted.traffic.consumed_bytes += reads.size
+        else:
+            self._hosted.traffic.replicated_bytes += reads.size
         response = await exhausted(
             self._sessions.respond_steps(
                 session,

@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch, answered by leaders only.
+"""ListOffsets and OffsetForLeaderEpoch, answered by leaders, and special offsets by any replica that is asked as such.
 
 | timestamp | since | answer |
 |---|---|---|
@@ -6,6 +6,9 @@
 | -3 | v7 | the record with the largest timestamp, in the tier or here |
 | >= 0 | v1 | the first record not older: the lineage's remote segments are searched first, then the local log |
 | any other | - | UNSUPPORTED_VERSION |
+
+Replica id -2 (Kafka's debugging consumer) asks the replica that the broker has, whatever its role: it gets special
+offsets, the latest one being the end of its log. What is in the tier only a leader knows: -1 from a follower.
 
 A record at or above what the asker may fetch is not returned (-1), or OFFSET_NOT_AVAILABLE while a new leader does not
 know yet how far it is committed (KIP-207).
@@ -45,12 +48,14 @@ from ...protocol.messages.offsets import (
 from ...protocol.net import RequestContext
 from ...remote.core import RemoteLogLedger
 from ..replicas.hosted_partitions import HostedPartitions
-from ..replicas.leadership import Leadership
+from ..replicas.leadership import Leadership, view_of
 from ..replicas.partition import Partition
 
 MAX_TIMESTAMP: Final = -3
 MAX_TIMESTAMP_SINCE: Final = 7
 UNKNOWN: Final = -1
+DEBUGGING: Final = -2
+"""The replica id of a reader that asks a replica, not the leader."""
 
 
 class OffsetsByTime(Protocol):
@@ -80,11 +85,12 @@ class RemoteOffsets:
 
 @dataclass(frozen=True, slots=True)
 class _Asker:
-    """Who asks: isolation, version, and by when an answer is of use."""
+    """Who asks: isolation, version, by when an answer is of use, and whether any replica may answer."""
 
     isolation: FetchIsolation
     version: int
     timeout_s: float
+    asks_any_replica: bool
 
 
 class OffsetHandlers:
@@ -110,18 +116,21 @@ class OffsetHandlers:
 
     def _asker(self, request: ListOffsetsRequest, version: int) -> _Asker:
         isolation = FetchIsolation.HIGH_WATERMARK
-        if request.replica_id >= 0:
+        asks_any_replica = request.replica_id == DEBUGGING
+        if request.replica_id >= 0 or asks_any_replica:
             isolation = FetchIsolation.LOG_END
         elif request.isolation_level == READ_COMMITTED:
             isolation = FetchIsolation.TXN_COMMITTED
         asked_ms = request.timeout_ms
         timeout_ms = min(asked_ms, self._search_timeout_ms) if asked_ms > 0 else self._search_timeout_ms
-        return _Asker(isolation, version, timeout_ms / 1000)
+        return _Asker(isolation, version, timeout_ms / 1000, asks_any_replica)
 
     async def _list(self, topic: str, wanted: ListOffsetsPartition, asker: _Asker) -> ListOffsetsPartitionResponse:
         number = wanted.partition_index
         try:
             partition = self._hosted.find(topic, number)
+            if asker.asks_any_replica and partition.leadership is None and wanted.timestamp in MINIMUM_VERSIONS:
+                return self._of_follower(partition, wanted.timestamp, asker)
             leadership = partition.leader()
             _check(check_leader_epoch(leadership.leader_epoch, wanted.current_leader_epoch))
             if wanted.timestamp in MINIMUM_VERSIONS:
@@ -143,7 +152,20 @@ class OffsetHandlers:
         self, partition: Partition, leadership: Leadership, timestamp: int, asker: _Asker
     ) -> ListOffsetsPartitionResponse:
         ledger = None if self._remote is None else self._remote.ledger(partition.partition)
-        answer = special_offset(leadership.view_now(), ledger, timestamp, asker.isolation, asker.version)
+        return self._answer(partition, leadership.view_now(), ledger, timestamp, asker)
+
+    def _of_follower(self, partition: Partition, timestamp: int, asker: _Asker) -> ListOffsetsPartitionResponse:
+        """Answer out of the log alone: a follower follows no remote log metadata of its own."""
+        state = partition.log.state
+        if state.failure is not None:
+            raise KafkaError(ErrorCode.kafka_storage_error, state.failure)
+        view = view_of(partition.leader_epoch, state.epochs, state.offsets, epoch_start_offset=0, followers={})
+        return self._answer(partition, view, None, timestamp, asker)
+
+    def _answer(
+        self, partition: Partition, view: LeaderView, ledger: RemoteLogLedger | None, timestamp: int, asker: _Asker
+    ) -> ListOffsetsPartitionResponse:
+        answer = special_offset(view, ledger, timestamp, asker.isolation, asker.version)
         if isinstance(answer, Refuse):
             raise KafkaError(answer.error, answer.reason)
         return ListOffsetsPartitionResponse(

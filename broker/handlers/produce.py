@@ -178,6 +178,9 @@ class ProduceHandler:
             transaction = await self._verified(context, request, partition, records)
         acks_all = request.acks == ACKS_ALL
         appended = await partition.append(records, AppendOrigin.CLIENT, acks_all=acks_all, transaction=transaction)
+        traffic = self._hosted.traffic
+        traffic.produced_bytes += len(records)
+        traffic.produced_records += appended.last_offset + 1 - appended.first_offset
         # acks=-1 is acknowledged only once every in-sync replica has the batch; acks=1 already by our own append.
         if acks_all:
             committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)

@@ -32,6 +32,16 @@ class LogFailures:
     lost_records: int = 0
 
 
+@dataclass(slots=True)
+class Traffic:
+    """Since the start of the broker: what clients produced here, and what was sent to consumers and to followers."""
+
+    produced_bytes: int = 0
+    produced_records: int = 0
+    consumed_bytes: int = 0
+    replicated_bytes: int = 0
+
+
 class HostedPartitions:
     """`partitions` are set up; `failures` say why one is not."""
 
@@ -40,6 +50,7 @@ class HostedPartitions:
         self._partitions: dict[TopicPartition, Partition] = {}
         self.failures: dict[TopicPartition, str] = {}
         self.log_failures = LogFailures()
+        self.traffic = Traffic()
         self._found: dict[tuple[str | int, int], Partition] = {}
         """Look-ups, by the name or the number of the topic's id, that hold in `_found_in` and for what is hosted now.
         """

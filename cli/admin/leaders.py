@@ -51,7 +51,7 @@ async def list_offsets(
 ) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
     """Return what the leaders answer to ListOffsets, errors included; without a leader there is no answer."""
     return await of_each_leader(
-        by_leader(cluster, partitions), lambda address, asked: _list_of_one(admin, address, asked, timestamp)
+        by_leader(cluster, partitions), lambda address, asked: list_of_one(admin, address, asked, timestamp)
     )
 
 
@@ -66,11 +66,20 @@ async def of_each_leader(
     return found
 
 
-async def _list_of_one(
-    admin: Admin, address: Address, partitions: Sequence[TopicPartition], timestamp: int
+async def list_of_one(
+    admin: Admin,
+    address: Address,
+    partitions: Sequence[TopicPartition],
+    timestamp: int,
+    *,
+    asks_any_replica: bool = False,
 ) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
+    """Return what one broker answers, nothing if its version does not know the timestamp."""
     request = offsets_of(
-        [(one.topic, one.partition) for one in partitions], timestamp, timeout_ms=int(TIMEOUT_S * 1000)
+        [(one.topic, one.partition) for one in partitions],
+        timestamp,
+        timeout_ms=int(TIMEOUT_S * 1000),
+        asks_any_replica=asks_any_replica,
     )
     try:
         response = await admin.send_to(address, request)

@@ -13,7 +13,7 @@ from ...console.core import ListenRefusedError, allowed_hosts, check_listen
 from ...extras import needing
 from ..cluster_session import Admin, bootstrap_option, run
 from ..options import FiniteRange, pairs
-from .prediction import FIGURES
+from .prediction import ASSUMED, FIGURES
 from .reading import CALL_S, ClusterReading
 
 PORT: Final = 8090
@@ -91,7 +91,7 @@ def console(
     async def work(admin: Admin) -> None:
         pages = Pages(ClusterReading(admin, plan=plan_file, known=figures), interval_s=interval_s)
         hosts = allowed_hosts(host, names)
-        app = application(pages, hosts=hosts, refresh_s=interval_s, figures=FIGURES)
+        app = application(pages, hosts=hosts, refresh_s=interval_s, figures=FIGURES, assumed=ASSUMED)
         click.echo(f"console at {url_of(host, listening)}, ends with Ctrl-C")
         try:
             await serve(app, listening)

@@ -26,6 +26,18 @@ FIGURES: Final[Mapping[str, str]] = {
 }
 """What a reader of the page may fill in, as `model capture --known` takes it."""
 
+ASSUMED: Final[Mapping[str, str]] = {
+    "nic_in_bytes_per_s": "10 Gbit/s",
+    "nic_out_bytes_per_s": "10 Gbit/s",
+    "disk_read_bytes_per_s": "500 MB/s",
+    "disk_write_bytes_per_s": "250 MB/s",
+    "cores": "16",
+    "tier.latency_ms": "30",
+    "tier.bandwidth_bytes_per_s": "100 Gbit/s",
+    "disk_bytes": "2 TiB",
+}
+"""What the page takes for figures that are not given, and says that it took: a machine that is often rented."""
+
 
 async def predicted(admin: Admin, broker: int, known: Mapping[str, str]) -> Prediction:
     """UnknownNameError; InventoryError for a figure that makes no sense; MissingExtraError; KafkaError, OSError."""
@@ -84,4 +96,5 @@ def _simulated(broker: int, captured: Captured) -> Prediction:
         }
         for each in document.outcomes
     )
-    return Prediction(broker=broker, outcomes=outcomes, notes=(*captured.remarks, *document.warnings))
+    seconds = {each.policy: each.duration_s for each in document.outcomes if each.duration_s is not None}
+    return Prediction(broker=broker, outcomes=outcomes, seconds=seconds, notes=(*captured.remarks, *document.warnings))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Final, TypeVar
 
@@ -125,13 +125,13 @@ async def commit_offsets(admin: Admin, cluster: Cluster, group: str, offsets: di
     await patiently(ask)
 
 
-async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
-    """Return the answer, asked again while the coordinator is not there yet."""
+async def patiently(ask: Callable[[], Awaitable[T]], *, passing: Collection[ErrorCode] = PASSING) -> T:
+    """Return the answer, asked again while the coordinator is not there yet, or while `passing` says to wait."""
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
         try:
             return await ask()
         except KafkaError as error:
-            if error.code not in PASSING or time.monotonic() > deadline_s:
+            if error.code not in passing or time.monotonic() > deadline_s:
                 raise
         await asyncio.sleep(PAUSE_S)

@@ -58,6 +58,7 @@ class LocalCluster(LocalNodes):
         controllers: str | None = None,
         controller_configs: Mapping[str, str] = SESSION,
         ports: Sequence[int] | None = None,
+        metrics_ports: Sequence[int] | None = None,
         security: LocalSecurity | None = None,
     ) -> None:
         """`controllers`: HOST:PORT of each, separated by commas; None: one of its own, with `controller_configs`."""
@@ -73,7 +74,7 @@ class LocalCluster(LocalNodes):
         self.tier = tier
         self.configs = dict(configs or {})
         self.broker_configs: dict[int, dict[str, str]] = {}
-        self._metrics_ports = dict(zip(brokers, free[len(brokers) : 2 * len(brokers)], strict=True))
+        self._metrics_ports = dict(zip(brokers, metrics_ports or free[len(brokers) : 2 * len(brokers)], strict=True))
         self._brokers_ports = dict(zip(brokers, free[2 * len(brokers) : -1], strict=True))
 
     def __enter__(self) -> Self:

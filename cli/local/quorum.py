@@ -79,6 +79,7 @@ class LocalQuorum(LoopbackControllers):
         command: Callable[[int, Path], Sequence[str]] | None = None,
         first_id: int = 1,
         ports: Sequence[int] | None = None,
+        metrics_ports: Sequence[int] | None = None,
         security: LocalSecurity | None = None,
     ) -> None:
         super().__init__(base, range(first_id, first_id + controllers), ports or free_ports(controllers), security)
@@ -86,6 +87,11 @@ class LocalQuorum(LoopbackControllers):
         self._command = command
         self.dynamic = dynamic
         self.configs = dict(configs or {})
+        self._metrics_ports = dict(zip(self.nodes, metrics_ports or (), strict=bool(metrics_ports)))
+
+    def metrics_url(self, node: int) -> str:
+        """Where its metrics are; "" without `metrics_ports`."""
+        return f"http://127.0.0.1:{self._metrics_ports[node]}/metrics" if self._metrics_ports else ""
 
     def command(self, node: int, config: Path) -> Sequence[str]:
         return super().command(node, config) if self._command is None else self._command(node, config)
@@ -107,6 +113,7 @@ class LocalQuorum(LoopbackControllers):
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data_directory(node)),
             **quorum,
+            **({"metrics.port": str(self._metrics_ports[node])} if self._metrics_ports else {}),
             **({} if self.security is None else self.security.of_controller(node)),
             **self.configs,
         }

@@ -28,13 +28,21 @@ class LocalServers(LocalCluster, LoopbackControllers):
         configs: Mapping[str, str] | None = None,
         ports: Sequence[int] | None = None,
         controller_ports: Sequence[int] | None = None,
+        metrics_ports: Sequence[int] | None = None,
         security: LocalSecurity | None = None,
     ) -> None:
         nodes = tuple(node_ids)
         self.controller_ports = dict(zip(nodes, controller_ports or free_ports(len(nodes)), strict=True))
         controllers = self.bootstrap_controllers
         super().__init__(
-            base, nodes, tier=tier, configs=configs, controllers=controllers, ports=ports, security=security
+            base,
+            nodes,
+            tier=tier,
+            configs=configs,
+            controllers=controllers,
+            ports=ports,
+            metrics_ports=metrics_ports,
+            security=security,
         )
 
     def prepare(self, node: int) -> None:

@@ -68,8 +68,8 @@ def _named(found: Sequence[InstalledPlugin], name: str) -> list[InstalledPlugin]
     if not named:
         known = sorted({plugin.name for plugin in found})
         near = difflib.get_close_matches(name, known, n=1)
-        guess = f"did you mean {near[0]}? " if near else ""
-        raise click.UsageError(f"no plugin {name!r} is installed: {guess}There are {', '.join(known)}")
+        guess = f": did you mean {near[0]}?" if near else "."
+        raise click.UsageError(f"no plugin {name!r} is installed{guess} There are {', '.join(known)}")
     return named
 
 

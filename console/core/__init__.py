@@ -2,6 +2,7 @@
 
 state      holds the cluster at one moment: brokers, partitions, groups, the quorum, moves, what could not be read.
 replicas   decides the sign of each replica, and draws it as parts of its partition's offsets.
+verdicts   decides what a page begins with.
 selection  filters rows and cuts them into pages.
 hosts      decides which addresses may be served, and which Host headers may ask.
 documents  turns these values into JSON.

@@ -191,12 +191,15 @@ class Plan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """What the model says of a broker that dies and comes back empty. `missing`: figures that were not given, by key;
-    while there are any, there is no outcome. Durations are text.
+    while there are any, there is no outcome. `assumed`: figures that were not given, for which an assumption stands.
+    Durations are text; `seconds` has those until all replicas are in sync, by policy.
     """
 
     broker: int
     missing: Mapping[str, str] = field(default_factory=dict)
     outcomes: tuple[Mapping[str, str], ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    assumed: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

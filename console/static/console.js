@@ -1,43 +1,58 @@
-// Renews the page's parts in place. The server has rendered them; here is only which of them changed.
+// Renews the page's parts in place, as server-sent events bring them. The server has rendered them.
 "use strict";
 (() => {
-  const pauseMs = Math.max(1, Number(document.body.dataset.refresh)) * 1000;
   const lost = document.getElementById("lost");
+  const LOST = "The console does not answer: this page is as it was last. Is the command still running?";
+  const AGAIN_MS = 2000;
 
   // The focused element of a part that is replaced is found again by its place among the part's focusable elements.
   const focusable = "a[href], button, input, select, summary, [tabindex='0']";
 
-  function renewPart(old, fresh) {
+  function renewPart(old, html) {
+    const fresh = document.createElement("template");
+    fresh.innerHTML = html;
     if (old.innerHTML === fresh.innerHTML) return;
     const place = [...old.querySelectorAll(focusable)].indexOf(document.activeElement);
-    const scrolled = [...old.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
-    old.replaceChildren(...document.importNode(fresh, true).childNodes);
-    old.querySelectorAll(".scroll").forEach((each, index) => { each.scrollLeft = scrolled[index] || 0; });
+    const scrolled = [...old.querySelectorAll(".wide")].map((each) => each.scrollLeft);
+    old.replaceChildren(fresh.content);
+    old.querySelectorAll(".wide").forEach((each, index) => { each.scrollLeft = scrolled[index] || 0; });
     if (place >= 0) old.querySelectorAll(focusable)[place]?.focus({ preventScroll: true });
   }
 
-  async function renew() {
-    const answer = await fetch(location.href, { signal: AbortSignal.timeout(30000) });
-    if (!answer.ok) throw new Error(`the console answered ${answer.status}`);
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    for (const old of document.querySelectorAll("[data-live]")) {
-      const fresh = page.getElementById(old.id);
-      if (fresh) renewPart(old, fresh);
-    }
+  function say(text) {
+    if (lost.textContent !== text) lost.textContent = text;
   }
 
-  async function tick() {
-    if (!document.hidden) {
-      try {
-        await renew();
-        if (lost.textContent) lost.textContent = "";
-      } catch (error) {
-        const text = "The console does not answer: this page is as it was last. Is the command still running?";
-        if (lost.textContent !== text) lost.textContent = text;
+  // A browser connects again by itself, unless it was refused; a hidden page asks the cluster for nothing.
+  let stream = null;
+
+  function listen() {
+    stream = new EventSource(document.body.dataset.live);
+    stream.addEventListener("part", (event) => {
+      const part = JSON.parse(event.data);
+      const old = document.getElementById(part.id);
+      if (old) renewPart(old, part.html);
+      say("");
+    });
+    stream.addEventListener("alive", () => say(""));
+    stream.addEventListener("error", () => {
+      say(LOST);
+      if (stream && stream.readyState === EventSource.CLOSED) {
+        stop();
+        setTimeout(begin, AGAIN_MS);
       }
-    }
-    setTimeout(tick, pauseMs);
+    });
   }
 
-  setTimeout(tick, pauseMs);
+  function stop() {
+    stream?.close();
+    stream = null;
+  }
+
+  function begin() {
+    if (!document.hidden && !stream) listen();
+  }
+
+  document.addEventListener("visibilitychange", () => (document.hidden ? stop() : begin()));
+  begin();
 })();

@@ -30,6 +30,58 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
         ),
     ),
     (
+        "Cluster",
+        (
+            (
+                "Brokers",
+                "none",
+                (
+                    ("max(tierfetch_controller_active_brokers)", "active"),
+                    ("max(tierfetch_controller_fenced_brokers)", "fenced"),
+                ),
+            ),
+            (
+                "Partitions",
+                "none",
+                (
+                    ("max(tierfetch_controller_offline_partitions)", "without a leader"),
+                    ("max(tierfetch_controller_reassigning_partitions)", "being reassigned"),
+                    ("max(tierfetch_controller_preferred_replica_imbalance)", "not led by the preferred replica"),
+                ),
+            ),
+            (
+                "Thin replicas",
+                "none",
+                (
+                    ("sum by (instance) (tierfetch_thin_replicas)", "{{instance}}"),
+                    ("sum by (instance) (tierfetch_warming_replicas)", "{{instance}} warming"),
+                ),
+            ),
+            (
+                "Still to come from the tier",
+                "bytes",
+                (("tierfetch_warming_bytes_left", "{{instance}}"),),
+            ),
+        ),
+    ),
+    (
+        "Traffic",
+        (
+            ("Produced", "Bps", (("rate(tierfetch_produced_bytes_total[$__rate_interval])", "{{instance}}"),)),
+            (
+                "Records produced",
+                "rowsps",
+                (("rate(tierfetch_produced_records_total[$__rate_interval])", "{{instance}}"),),
+            ),
+            ("Sent to consumers", "Bps", (("rate(tierfetch_consumed_bytes_total[$__rate_interval])", "{{instance}}"),)),
+            (
+                "Sent to followers",
+                "Bps",
+                (("rate(tierfetch_replicated_bytes_total[$__rate_interval])", "{{instance}}"),),
+            ),
+        ),
+    ),
+    (
         "Tier",
         (
             (

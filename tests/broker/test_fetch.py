@@ -120,6 +120,20 @@ async def test_followers_see_the_whole_log_and_move_the_high_watermark(host: Hos
     assert (answer.high_watermark, offsets, partition.log.state.high_watermark) == (2, [], 2)
 
 
+async def test_what_is_sent_is_counted_for_consumers_and_for_followers(host: Host, handler: FetchHandler) -> None:
+    partition = await host.topic("t", 1, 2)
+    records = batch(b"a", b"b")
+    await append(partition, records)
+    await fetched(handler, from_follower(0))
+    await fetched(handler, from_follower(2))
+    await fetched(handler, request())
+    await fetched(handler, request(offset=1))
+    assert (host.hosted.traffic.replicated_bytes, host.hosted.traffic.consumed_bytes) == (
+        len(records),
+        2 * len(records),
+    )
+
+
 async def test_follower_joins_the_isr_when_it_has_caught_up(host: Host, handler: FetchHandler) -> None:
     partition = await host.topic("t", 1, 2)
     await host.view.alter_partition(partition.partition, leader_epoch=0, partition_epoch=0, isr=[1])

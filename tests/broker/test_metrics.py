@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,12 +12,13 @@ from uuid import UUID
 
 import pytest
 from prometheus_client.exposition import generate_latest
-from prometheus_client.metrics_core import Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from tierfetch.broker.groups.coordinator import GroupCoordinator
 from tierfetch.broker.groups.settings import CoordinatorSettings
+from tierfetch.broker.kafka_names import KAFKA_NAMES, with_kafka_names
 from tierfetch.broker.metrics import (
     PART_SAMPLES,
     Quantity,
@@ -29,10 +31,13 @@ from tierfetch.broker.metrics import (
     hosting_metrics,
     log_metrics,
     partition_metrics,
-    process_metrics,
     server_metrics,
+    thin_metrics,
     tier_metrics,
 )
+from tierfetch.broker.node_process import process_metrics
+from tierfetch.broker.replicas.thin_replicas import ThinReplicas, WarmingLimits
+from tierfetch.broker.replicas.warmer import WarmingProgress
 from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
 from tierfetch.log.core import AppendOrigin
 from tierfetch.log.disk import OsDisk
@@ -103,6 +108,9 @@ class Subject:
     def __init__(self, host: Host, disk: OsDisk, tier: Tier | None) -> None:
         self.fetchers = Fetchers()
         self.requests = RequestTimes()
+        self.now_ms = 0
+        self.thin = ThinReplicas(lambda: self.now_ms, host.hosted.partitions, WarmingLimits(1 << 20, 60_000))
+        self.warming: dict[TopicPartition, WarmingProgress] = {}
         self._hosted, self._tier, self._disk = host.hosted, tier, disk
         self._groups = GroupCoordinator(host.view, CoordinatorSettings(), random.Random(1), lambda: 0)
         self._logs = new_manager(MemoryDisk())
@@ -117,6 +125,7 @@ class Subject:
         yield from partition_metrics(self._hosted)
         yield from follower_metrics(self.fetchers)
         if self._tier is not None:
+            yield from thin_metrics(self.thin, self.warming)
             yield from tier_metrics(self._tier, self._hosted)
             yield from copy_lag_metrics(self._tier, self._hosted)
         yield from group_metrics(self._groups)
@@ -250,6 +259,17 @@ async def test_the_tier(subject: Subject, host: Host, tier: Tier) -> None:
     assert scrape.value("tierfetch_remote_log_metadata_unready") == 4
 
 
+async def test_thin_and_warming_replicas(subject: Subject, host: Host) -> None:
+    names = ("thin_replicas", "thin_seconds_left", "warming_replicas", "warming_bytes_left")
+    assert [subject.scrape().value(f"tierfetch_{name}") for name in names] == [0, 0, 0, 0]
+    thin = await host.topic("thin", 2, 1)
+    await thin.log.truncate_fully_and_start_at(100, log_start_offset=0)
+    subject.thin.joined(thin)
+    subject.now_ms = 15_000
+    subject.warming[thin.partition.topic_partition] = WarmingProgress(10, 30, 5)
+    assert [subject.scrape().value(f"tierfetch_{name}") for name in names] == [1, 45, 1, 30]
+
+
 async def test_a_broker_without_a_tier_says_nothing_of_it(host: Host, disk: OsDisk) -> None:
     families = Subject(host, disk, None).scrape().families
     assert not [family.name for family in families if family.name.startswith("tierfetch_remote")]
@@ -272,6 +292,14 @@ async def test_requests_are_timed_whatever_becomes_of_them(subject: Subject) -> 
     assert values == [2, 2]
 
 
+async def test_what_clients_send_and_are_sent(subject: Subject, host: Host) -> None:
+    traffic = host.hosted.traffic
+    traffic.produced_bytes, traffic.produced_records, traffic.consumed_bytes, traffic.replicated_bytes = 1, 2, 3, 4
+    scrape = subject.scrape()
+    names = ("produced_bytes", "produced_records", "consumed_bytes", "replicated_bytes")
+    assert [scrape.value(f"tierfetch_{name}_total") for name in names] == [1, 2, 3, 4]
+
+
 async def test_every_metric_is_documented(subject: Subject, host: Host) -> None:
     subject.requests.timed({})
     documented = DOCUMENT.read_text(encoding="utf-8")
@@ -287,3 +315,34 @@ def test_a_family_of_many_partitions_comes_in_parts() -> None:
     assert [len(part.samples) for part in parts] == [PART_SAMPLES, PART_SAMPLES, 1]
     assert [sample.value for part in parts for sample in part.samples] == list(range(len(keys)))
     assert [part.samples for part in _per_partition(quantity, (), lambda _, number: number)] == [[]]
+
+
+def test_every_total_that_kafka_has_too_is_documented_with_both_names() -> None:
+    documented = DOCUMENT.read_text(encoding="utf-8")
+    missing = [
+        (ours, kafkas)
+        for ours, kafkas in KAFKA_NAMES.items()
+        if not ours.startswith("tierfetch_raft_")
+        and not re.search(rf"\| `{ours}(_total)?`.*`{kafkas}(_total)?`", documented)
+    ]
+    assert missing == []
+
+
+def test_kafkas_name_repeats_type_and_samples_of_a_family() -> None:
+    families = list(
+        with_kafka_names(
+            [
+                CounterMetricFamily("tierfetch_produced_bytes", "Bytes.", value=7),
+                GaugeMetricFamily("tierfetch_connections", "Connections.", value=1),
+            ]
+        )
+    )
+    assert [family.name for family in families] == [
+        "tierfetch_produced_bytes",
+        "kafka_server_brokertopicmetrics_bytesin",
+        "tierfetch_connections",
+    ]
+    assert [(sample.name, sample.value) for sample in families[1].samples] == [
+        ("kafka_server_brokertopicmetrics_bytesin_total", 7)
+    ]
+    assert families[1].type == "counter"

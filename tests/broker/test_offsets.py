@@ -119,6 +119,20 @@ async def test_F2_latest_by_reader(host: Host) -> None:
     assert (await listed(handler, -1)).leader_epoch == 0
 
 
+async def test_F2_a_reader_of_replicas_is_answered_by_a_follower_out_of_its_log(host: Host) -> None:
+    """Log start 0, local start 100, log end 100."""
+    follower = await host.topic("t", 2, 1)
+    await follower.log.truncate_fully_and_start_at(100, log_start_offset=0)
+    handler = handlers(host, finished(follower, 0, 99))
+    answers = [await listed(handler, timestamp, replica=DEBUG_CONSUMER) for timestamp in (-1, -2, -4, -5, -6)]
+    assert [answer.offset for answer in answers] == [100, 0, 100, -1, -1]
+    refused = [await listed(handler, -1), await listed(handler, NOW_MS, replica=DEBUG_CONSUMER)]
+    assert {answer.error_code for answer in refused} == {ErrorCode.not_leader_or_follower}
+    led = await host.topic("led", 1, 2)
+    await append(led, batch(b"a"))
+    assert (await listed(handlers(host), -1, topic="led", replica=DEBUG_CONSUMER)).offset == 1, "committed or not"
+
+
 async def test_F2_leader_answers_unknown_until_it_has_read_the_remote_metadata(host: Host) -> None:
     await host.topic("t", 1)
     for handler in (handlers(host), handlers(host, tier=False)):

@@ -42,6 +42,15 @@ async def follow(partition: Partition, offset: int, replica: int = 2) -> None:
     partition.leader().record_fetch(replica, FollowerFetch(offset, log_start_offset=0))
 
 
+async def test_what_was_produced_is_counted_and_what_was_refused_is_not(host: Host) -> None:
+    await host.topic("t", 1)
+    records = batch(b"a", b"b", b"c")
+    size = len(records)
+    assert (await produce(host, request("t", records, 1))).error_code is ErrorCode.none
+    assert (await produce(host, request("other", batch(b"a"), 1))).error_code is not ErrorCode.none
+    assert (host.hosted.traffic.produced_bytes, host.hosted.traffic.produced_records) == (size, 3)
+
+
 async def test_single_replica_commits_at_once(host: Host) -> None:
     await host.topic("t", 1)
     answers = [await produce(host, request("t", batch(b"a", b"b"), acks)) for acks in (-1, 1)]

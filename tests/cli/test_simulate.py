@@ -55,6 +55,14 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result
     return lambda *arguments: CliRunner().invoke(command.simulate, list(arguments), catch_exceptions=False)
 
 
+def test_a_page_of_many_seeds(run: Callable[..., Result], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert run("--seeds", "2", "--html", "page.html").exit_code == 0
+    assert "2 seeds passed." in (tmp_path / "page.html").read_text()
+    assert run("--seeds", "4", "--no-shrink", "--html", "page.html").exit_code == 1
+    assert "1 of 4 seeds failed." in (tmp_path / "page.html").read_text()
+
+
 def test_one_seed_line_by_line(run: Callable[..., Result], tmp_path: Path) -> None:
     shown = run("--seed", "2")
     assert shown.exit_code == 0

@@ -112,4 +112,6 @@ class FakeReader:
         await self._ask("predict")
         if "cores" not in known:
             return Prediction(broker=broker, missing={"cores": "CPU cores"})
-        return Prediction(broker=broker, outcomes=({"policy": "tier-first", "all in sync after": "12.0 s"},))
+        after = {"tier-first": "12.0 s", "log-start": "20 min", "kafka-last-tiered": "never"}
+        outcomes = tuple({"policy": policy, "all in sync after": text} for policy, text in after.items())
+        return Prediction(broker=broker, outcomes=outcomes, seconds={"tier-first": 12.0, "log-start": 1200.0})

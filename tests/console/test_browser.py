@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(chromium.PATH is None, reason="there is no Chromium (apt-get install chromium)"),
 ]
 
-PATHS = ["/", "/topics", "/partitions", "/groups", "/group?id=billing", "/replace?broker=1"]
+PATHS = ["/", "/topics", "/partitions", "/groups", "/group?id=billing", "/replace?broker=1&cores=4"]
 OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 OVERLAPPING = """[...document.querySelectorAll(".replicas li, .legend, nav ul, .search")].flatMap(row => {
   const boxes = [...row.children].map(each => each.getBoundingClientRect()).filter(box => box.width && box.height);
@@ -105,7 +105,7 @@ def test_text_stands_out_from_its_background(tab: chromium.Tab, scheme: str) -> 
         tab.scheme(scheme)
         tab.open(f"{console.url}/partitions")
         found = tab.value(
-            "['.sign', '.looked', '.held', 'a', 'thead th', '.legend', 'caption'].map(each =>"
+            "['.sign', '.made', '.held', 'a', 'thead th', '.legend', 'caption'].map(each =>"
             " [each, getComputedStyle(document.querySelector(each)).color,"
             "  getComputedStyle(document.documentElement).backgroundColor])"
         )
@@ -119,7 +119,7 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(tab: chromium.Tab
         tab.size(1400, 900)
         tab.open(f"{console.url}/groups")
         seen = []
-        for _ in range(11):
+        for _ in range(12):
             tab.press("Tab")
             text, outline = tab.value(
                 "[document.activeElement.textContent.trim() || document.activeElement.name,"
@@ -128,7 +128,8 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(tab: chromium.Tab
             assert outline == "solid", text
             seen.append(text)
     assert seen[:3] == ["Skip to the content", "Overview", "Topics"]
-    assert seen[9] == "billing"
+    assert seen[6].startswith("Broker 3 is fenced"), "the verdict comes first, and leads to what is wrong"
+    assert seen[10] == "billing"
 
 
 def test_a_change_appears_without_a_reload_and_the_focus_stays(tab: chromium.Tab) -> None:

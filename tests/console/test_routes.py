@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import httpx
 import pytest
 
+from tierfetch import __version__
 from tierfetch.console import Pages
 from tierfetch.console.routes import HEADERS, application
 from tierfetch.protocol import ErrorCode, KafkaError
@@ -75,7 +76,7 @@ async def test_names_of_others_are_text(path: str) -> None:
     assert "\u202e" not in seen.split("<main")[1].split("<form")[0], "an override would turn its neighbours round"
 
 
-@pytest.mark.parametrize("path", ["/", "/static/console.css", "/nothing", "/api/overview"])
+@pytest.mark.parametrize("path", ["/", "/static/console.css", "/pages.css", "/nothing", "/api/overview"])
 async def test_every_answer_is_protected(path: str) -> None:
     async with browser(FakeReader()) as client:
         answer = await client.get(path)
@@ -134,6 +135,17 @@ async def test_ten_thousand_partitions_are_shown_fifty_at_a_time() -> None:
     assert document["overview"]["partitions"] == 10_000
     assert len(document["partitions"]["rows"]) == 50
     assert len(answer.content) < 300_000
+
+
+@pytest.mark.parametrize("path", ["/", "/topics", "/partitions", "/groups"])
+async def test_a_page_begins_with_the_verdict_and_says_how_it_was_made(path: str) -> None:
+    async with browser(FakeReader()) as client:
+        text = (await client.get(path)).text
+    main = text.split("<main")[1]
+    assert main.index('class="verdict warn"') < main.index("quiet made") < main.index("<table")
+    assert "Broker 3 is fenced; 0 partitions with a replica outside the ISR." in main
+    assert "1970-01-01 00:00:00 UTC" in main
+    assert f"tierfetch {__version__}" in main
 
 
 async def test_the_overview_counts_hurt_partitions_and_leads_to_them() -> None:
@@ -206,6 +218,21 @@ async def test_a_broker_is_a_number(broker: str) -> None:
         answer = await client.get("/replace", params={"broker": broker})
     assert answer.status_code == 400
     assert "predict" not in reader.asked
+
+
+async def test_what_nobody_knows_is_assumed_and_said() -> None:
+    pages = Pages(FakeReader(), interval_s=1)
+    app = application(pages, hosts=["console"], refresh_s=3, figures=FIGURES, assumed={"cores": "16"})
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://console") as client:
+        assumed = (await client.get("/replace?broker=1")).text
+        given = (await client.get("/replace?broker=1&cores=4")).text
+    await pages.close()
+    assert "all replicas are in sync after 12.0 s under tier-first, on assumed machines." in assumed
+    assert "<code>cores=16</code>" in assumed
+    assert 'value="16"' in assumed
+    assert assumed.count('class="bar"') == 2, "what never ends has no bar"
+    assert "(logarithmic)" in assumed
+    assert "all replicas are in sync after 12.0 s under tier-first." in given
 
 
 async def test_one_prediction_at_a_time() -> None:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from tierfetch.cli.demo.report import DemoReport, PolicyResult, demo_page
 from tierfetch.cli.main import cli
+from tierfetch.cli.simulate_page import simulate_page
 from tierfetch.cli.spark.sweep_page import sweep_page
 from tierfetch.cli.spark.sweep_report import sweep_report
 from tierfetch.pages import Made
@@ -27,6 +28,8 @@ from tierfetch.pipeline.jobs.profile_report import (
     TierProfile,
     TopicProfile,
 )
+from tierfetch.sim.faults import Schedule
+from tierfetch.sim.scenarios import RunReport
 from tierfetch.tests.model.builders import EXAMPLE
 
 from .checks import check
@@ -121,6 +124,28 @@ def sweep(clusters: int = 2000) -> str:
     return sweep_page(sweep_report(rows, seed=3, before="kafka", after="tier-first"), MADE)
 
 
+def simulation(*, failures: tuple[str, ...] = (f"lost write: {HOSTILE}",)) -> str:
+    reports = [
+        RunReport(
+            scenario=("cluster", "quorum")[seed % 2],
+            seed=seed,
+            failures=failures if seed == 7 else (),
+            schedule=Schedule(1_000, ()),
+            options={},
+            virtual_s=20.0,
+            real_s=0.5,
+            events=1_000,
+            injected={"process crash": 100 * seed, "link cut": 1, "pause, skipped": 1},
+            records_acknowledged=30,
+            records_checked=29,
+            records_excused=1,
+            digest="d1",
+        )
+        for seed in range(1, 200)
+    ]
+    return simulate_page(reports, 200, MADE)
+
+
 def model(tmp_path: Path, *arguments: str) -> str:
     path = tmp_path / "page.html"
     command = ["model", arguments[0], "--cluster", str(EXAMPLE), *arguments[1:], "--html", str(path)]
@@ -129,7 +154,7 @@ def model(tmp_path: Path, *arguments: str) -> str:
     return path.read_text()
 
 
-@pytest.mark.parametrize("write", [demo, audit, profile, sweep])
+@pytest.mark.parametrize("write", [demo, audit, profile, sweep, simulation])
 def test_a_page_holds_the_rules(write: Callable[[], str]) -> None:
     page = write()
     check(page)
@@ -163,6 +188,14 @@ def test_the_demo_says_first_that_a_check_failed() -> None:
         identical=False
     )
     assert '<div class="verdict good"><p>tier-first is back in the ISR first, 1.20 s' in demo()
+
+
+def test_a_simulation_says_first_whether_the_seeds_passed() -> None:
+    failed, passed = simulation(), simulation(failures=())
+    assert '<div class="verdict bad"><p>1 of 199 of 200 seeds failed.</p>' in failed
+    assert "tierfetch simulate --scenario quorum --seed 7" in failed
+    assert '<div class="verdict good"><p>199 of 200 seeds passed.</p>' in passed
+    assert "(logarithmic)" in passed
 
 
 @pytest.mark.parametrize("width", [420, 1400])

@@ -23,7 +23,13 @@ FAULT_SUITES = {
     "test_group_failover.py",
     "test_transaction_failover.py",
 }
-COMMAND_SUITES = {"test_cluster_command.py", "test_reassign.py", "test_record_commands.py", "test_tutorial.py"}
+COMMAND_SUITES = {
+    "test_cluster_command.py",
+    "test_readme.py",
+    "test_reassign.py",
+    "test_record_commands.py",
+    "test_tutorial.py",
+}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -101,11 +102,27 @@ def check_next_steps(said: str) -> None:
         ["quorum", "describe"],
         ["tier", "ls"],
         ["tier", "verify"],
+        ["console", "--bootstrap"],
     ]
     found = [["brokers", "list"], ["tier", "ls"], ["quorum", "describe", "--status"]]  # the only cluster, by itself
-    for step in [*steps, *found]:
+    for step in [*steps[:-1], *found]:  # the console runs until Ctrl-C: tests/console
         done = CliRunner().invoke(cli, step, catch_exceptions=False)
         assert done.exit_code == 0, (step, done.stdout, done.stderr)
+
+
+def check_metrics(said: str, first_port: int, nodes: int) -> None:
+    """Each node's metrics are where the table says, on the same ports whenever the cluster is up."""
+    urls = [word for line in said.splitlines() for word in line.split() if word.startswith("http://")]
+    ports = range(first_port + nodes, first_port + 2 * nodes)
+    assert urls == [f"http://127.0.0.1:{port}/metrics" for port in ports]
+    texts = []
+    for url in urls:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+            texts.append(answer.read().decode())
+    assert sum("\ntierfetch_controller_active 1.0\n" in text for text in texts) == 1
+    assert sum("\nkafka_controller_kafkacontroller_activecontrollercount 1.0\n" in text for text in texts) == 1
+    assert sum("\ntierfetch_controller_active_brokers 3.0\n" in text for text in texts) == 3
+    assert sum("\ntierfetch_thin_replicas 0.0\n" in text for text in texts) == 3
 
 
 def refused(servers: str, *arguments: str) -> str:
@@ -115,11 +132,12 @@ def refused(servers: str, *arguments: str) -> str:
 
 
 def test_one_command_starts_a_cluster_that_is_there_again_the_next_time(tmp_path: Path) -> None:
-    port, options = free_range(6), ("--controllers", "3", "--tier", "local")
+    port, options = free_range(12), ("--controllers", "3", "--tier", "local")
     with cluster_up(tmp_path, port, 3, *options) as servers:
         assert [row["state"] for row in as_json(servers, "brokers", "list")] == ["alive"] * 3
         assert "leads" in tierfetch(servers, "brokers", "list")
         check_next_steps((tmp_path / "up.txt").read_text())
+        check_metrics((tmp_path / "up.txt").read_text(), port, 6)
         create = ("topics", "create", "t", "--partitions", "3", "--replication", "3")
         tierfetch(servers, *create, "--config", "remote.storage.enable=true")
         assert holders_of(servers, REMOTE_LOG_METADATA_TOPIC) == {1, 2, 3}, "made once all brokers are there"
@@ -143,7 +161,7 @@ def test_a_directory_of_other_controllers_is_refused(
     quorum = LocalQuorum(tmp_path, 1, first_id=FIRST_CONTROLLER)
     quorum.prepare(FIRST_CONTROLLER)
     quorum.metadata_directory(FIRST_CONTROLLER).mkdir()
-    command = ["cluster", "up", "--brokers", "1", "--port", str(free_range(4)), "--dir", str(tmp_path)]
+    command = ["cluster", "up", "--brokers", "1", "--port", str(free_range(8)), "--dir", str(tmp_path)]
     refused = CliRunner().invoke(cli, [*command, *options], catch_exceptions=False)
     assert (refused.exit_code, "whose controllers are controller-101" in refused.stderr) == (1, True), refused.stderr
     quorum.data_directory(FIRST_CONTROLLER).joinpath("meta.properties").write_text("rubbish")
@@ -153,7 +171,7 @@ def test_a_directory_of_other_controllers_is_refused(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_however_it_ends_while_it_starts_it_leaves_no_process_behind(tmp_path: Path, number: signal.Signals) -> None:
-    port = str(free_range(2))
+    port = str(free_range(4))
     command = [*TIERFETCH, "cluster", "up", "--controllers", "1", "--brokers", "1", "--port", port]
     with subprocess.Popen([*command, "--dir", str(tmp_path / "data")], stderr=subprocess.DEVNULL) as process:
         for _ in poll(TIMEOUT_S, "the controller to begin"):
@@ -211,7 +229,7 @@ def check_operating(servers: str) -> None:
 
 @pytest.mark.parametrize("brokers", [1, 3])
 def test_one_command_starts_processes_that_are_both(tmp_path: Path, brokers: int) -> None:
-    with cluster_up(tmp_path, free_range(2 * brokers), brokers, "--combined") as servers:
+    with cluster_up(tmp_path, free_range(3 * brokers), brokers, "--combined") as servers:
         tierfetch(servers, "topics", "create", "t", "--replication", str(brokers))
         Librdkafka().produce(servers, "t", VALUES, "none")
         assert Librdkafka().consume(servers, "t", len(VALUES)) == VALUES

@@ -97,6 +97,11 @@ def test_offsets_before_and_after_records_are_deleted(shared_cluster: LocalClust
     consumed(shared_cluster, "cli-offsets", "cli-offsets")
     [row] = rows(shared_cluster, "offsets", "cli-offsets")
     assert (row["earliest"], row["local"], row["latest"]) == (0, 0, 100)
+    by_replica = rows(shared_cluster, "offsets", "cli-offsets", "--replicas")
+    assert len(by_replica) > 0
+    assert [row["role"] for row in by_replica].count("leader") == 1
+    assert {(row["earliest"], row["local"]) for row in by_replica} == {(0, 0)}
+    assert next(row["latest"] for row in by_replica if row["role"] == "leader") == 100
     [deleted] = rows(shared_cluster, "delete-records", "cli-offsets", "--before", "40", "--yes")
     assert (deleted["log_start_offset"], deleted["error"]) == (40, None)
     assert [row["earliest"] for row in rows(shared_cluster, "offsets", "cli-offsets")] == [40]

@@ -103,7 +103,7 @@ class Reader:
 
 
 def test_the_tutorial_works_as_it_is_written(tmp_path: Path) -> None:
-    first_port = free_range(NODES)
+    first_port = free_range(2 * NODES)
     with reader(tmp_path) as someone:
         for commands, shown in steps():
             if until := serving(commands):

@@ -1,0 +1,68 @@
+"""A page's changes as server-sent events: the page stays, and each part of it that has changed comes by itself.
+
+    event   data                     when
+    ------  -----------------------  ---------------------------------------------------------------------------------
+    part    {"id": ID, "html": HTML} a part differs from what this reader has; at first from the page as it was loaded
+    alive   {}                       nothing has changed, once a look: the connection is proven in both directions
+
+A stream ends when its reader leaves, which is noticed at the next write, at the latest after a look; browsers connect
+again by themselves. Invariants: a stream holds no value of the cluster between two looks, only a digest of each part.
+At most `STREAMS_MAX` are open; more get 503, and their pages ask again later. A reader that reads nothing holds up its
+own stream alone: a look begins once the one before is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from hashlib import blake2b
+from typing import Final
+
+STREAMS_MAX: Final = 100
+CONTENT_TYPE: Final = "text/event-stream"
+RETRY_MS: Final = 2000
+
+Parts = Mapping[str, str]
+"""The HTML of each part of a page, by its id."""
+
+
+class Streams:
+    """How many are open."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.count >= STREAMS_MAX
+
+    async def events(self, look: Callable[[], Awaitable[Parts]], pause_s: float) -> AsyncIterator[str]:
+        """Yield a page's changes for ever; `look` returns its parts as they are now."""
+        self.count += 1
+        try:
+            yield f"retry: {RETRY_MS}\n\n"
+            sent: dict[str, bytes] = {}
+            while True:
+                parts = await look()
+                for event in changes(parts, sent):
+                    yield event
+                await asyncio.sleep(pause_s)
+        finally:
+            self.count -= 1
+
+
+def changes(parts: Parts, sent: dict[str, bytes]) -> list[str]:
+    """Return the events for the parts that differ from those sent, and note them as sent."""
+    found = []
+    for name, html in parts.items():
+        digest = blake2b(html.encode("utf-8", "replace"), digest_size=16).digest()
+        if sent.get(name) != digest:
+            sent[name] = digest
+            found.append(event("part", {"id": name, "html": html}))
+    return found or [event("alive", {})]
+
+
+def event(name: str, data: Mapping[str, str]) -> str:
+    """Return one event; JSON has no line breaks, which would end it."""
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
