@@ -34,6 +34,7 @@ from . import (
 )
 from .lab.jars import KafkaUnavailableError, kafka_jars
 from .measure import Results
+from .partitions import producers
 from .secure import tls
 from .systems import KAFKA, TIERFETCH, System
 
@@ -42,6 +43,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "replication": replication.run,
     "replace": replace.run,
     "produce": produce.run,
+    "producers": producers.run,
     "consume": consume.run,
     "latency": latency.run,
     "ledger": ledger.run,

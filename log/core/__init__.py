@@ -6,6 +6,7 @@ validation         checks bytes before a leader appends them as a batch.
 epochs             caches at which offset each leader epoch began (KIP-101, KIP-279).
 producers          tracks all producers of a log: duplicates, open transactions, last stable offset (KIP-98).
 producer_state     judges the next batch of one producer (KIP-98, KIP-890).
+packed_producer    packs the entry of one producer into few bytes.
 producer_snapshot  encodes and decodes the `.snapshot` files.
 index              encodes and searches the offset, time and transaction indexes.
 segment_indexes    grows the offset and time index of a segment entry by entry.

@@ -21,7 +21,8 @@ States of a transaction:
 * Snapshot at an offset + replay of the log from there = replay of the whole log, except that of each producer only the
   last batch is remembered, and of completed transactions none (they are below the high watermark by then).
 
-The judgement of a single batch is in `producer_state`, the file format in `producer_snapshot`. Knows no file, no clock.
+The judgement of a single batch is in `producer_state`, an entry's form in memory in `packed_producer`, the file format
+in `producer_snapshot`. Knows no file, no clock.
 """
 
 from __future__ import annotations
@@ -36,21 +37,15 @@ from ...protocol.records import BatchHeader, ControlType, EndTransactionMarker
 from ...protocol.wire import Steps, run_to_end
 from .errors import CorruptFileError
 from .index import AbortedTransaction
-from .producer_snapshot import (
-    PackedEntry,
-    ProducerSnapshot,
-    decoded_slices,
-    is_idle,
-    pack_entry,
-    unpack_entry,
-)
+from .packed_producer import PackedEntry, is_idle, pack_entry, unpack_entry
+from .producer_snapshot import ProducerSnapshot, decoded_slices
 from .producer_state import NO_EPOCH, AppendOrigin, BatchMetadata, ProducerStateEntry, check_batch, check_marker
 
 PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 """Kafka's default for `producer.id.expiration.ms`."""
 
 PRODUCERS_MAX: Final = 500_000
-"""The number of producers of one log above which a client's new producer is rejected: about 90 MB of memory."""
+"""The number of producers of one log above which a client's new producer is rejected: at most 100 MB of memory."""
 
 GUARDS_MAX: Final = 10_000
 """The number of producers that are being verified at a time; the oldest guard becomes void."""
@@ -85,7 +80,7 @@ class _Entries(Mapping[int, ProducerStateEntry]):
         self._packed = packed
 
     def __getitem__(self, producer_id: int) -> ProducerStateEntry:
-        return unpack_entry(self._packed[producer_id])
+        return unpack_entry(producer_id, self._packed[producer_id])
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._packed)
@@ -301,8 +296,8 @@ class ProducerStateManager:
             yield count
 
     def freeze(self) -> ProducerSnapshot:
-        """Return the snapshot at `map_end_offset`, to be encoded later: a copy of one reference to each producer."""
-        return ProducerSnapshot(list(self._entries.values()))
+        """Return the snapshot at `map_end_offset`, to be encoded later: a copy of two references to each producer."""
+        return ProducerSnapshot(list(self._entries), list(self._entries.values()))
 
     def snapshot(self) -> bytes:
         """Return the content of the file `<map_end_offset>.snapshot`. Encodes all producers in one go."""
@@ -313,7 +308,7 @@ class ProducerStateManager:
         if last is not None and last.producer_id == producer_id:
             return last
         packed = self._entries.get(producer_id)
-        self._last = entry = ProducerStateEntry(producer_id) if packed is None else unpack_entry(packed)
+        self._last = entry = ProducerStateEntry(producer_id) if packed is None else unpack_entry(producer_id, packed)
         return entry
 
     def _store(self, entry: ProducerStateEntry) -> None:

@@ -10,7 +10,8 @@ import pytest
 from crc32c import crc32c
 
 from tierfetch.log.core import LogConfig, encode_snapshot
-from tierfetch.log.core.producer_snapshot import SLICE_ENTRIES, ProducerSnapshot, pack_entry
+from tierfetch.log.core.packed_producer import pack_entry
+from tierfetch.log.core.producer_snapshot import SLICE_ENTRIES, ProducerSnapshot
 from tierfetch.log.core.producer_state import ProducerStateEntry
 from tierfetch.log.segment.snapshot_files import ProducerSnapshots
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -437,7 +438,7 @@ async def test_the_event_loop_is_free_while_a_large_producer_snapshot_is_encoded
     snapshots = ProducerSnapshots(disk, DIRECTORY)
     await disk.make_directory(DIRECTORY)
     producers = [ProducerStateEntry(i, 0) for i in range(5 * SLICE_ENTRIES)]
-    snapshots.stage(9, ProducerSnapshot([pack_entry(entry) for entry in producers]))
+    snapshots.stage(9, ProducerSnapshot(range(len(producers)), [pack_entry(entry) for entry in producers]))
     turns = 0
 
     async def count_turns() -> None:

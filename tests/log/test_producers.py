@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-import tracemalloc
+import sys
 from contextlib import suppress
 
 import pytest
@@ -19,13 +19,8 @@ from tierfetch.log.core import (
     decode_snapshot,
     encode_snapshot,
 )
-from tierfetch.log.core.producer_snapshot import (
-    DECODED_SLICE_ENTRIES,
-    SLICE_ENTRIES,
-    decoded_slices,
-    pack_entry,
-    unpack_entry,
-)
+from tierfetch.log.core.packed_producer import pack_entry, unpack_entry
+from tierfetch.log.core.producer_snapshot import DECODED_SLICE_ENTRIES, SLICE_ENTRIES, decoded_slices
 from tierfetch.log.core.producer_state import BatchMetadata, ProducerStateEntry
 from tierfetch.log.core.producers import EXPIRE_SLICE, AppendOrigin, CompletedTransaction
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -582,9 +577,31 @@ def test_an_entry_in_memory_keeps_all_that_a_check_needs():
         7, 0, 4, 999, None, tuple(BatchMetadata(2 * i + 1, 10 * i + 1, 1, 100 + i) for i in range(2, 7))
     )
     other = ProducerStateEntry(8, 32_767, -1, -1, 2**62, (BatchMetadata(2**31 - 1, 2**62, 2**31 - 1, 2**62),))
-    assert unpack_entry(pack_entry(other)) == other
+    assert unpack_entry(8, pack_entry(other)) == other
     empty = ProducerStateEntry(9, 3)
-    assert unpack_entry(pack_entry(empty)) == empty
+    assert unpack_entry(9, pack_entry(empty)) == empty
+
+
+NEAR_BORDERS = (0, 1, 2**15, 2**16 - 1, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40)
+numbers = st.sampled_from(NEAR_BORDERS) | st.integers(0, 2**40)
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), numbers, numbers, st.integers(-(2**40), 2**40)), max_size=5),
+    st.integers(-1, 2**31 - 1),
+    st.sampled_from((0, 5)),
+)
+def test_D10_whatever_the_batches_of_an_entry_are_packing_keeps_them(steps, sequence, younger_ms):
+    """Contiguous ones and others, near each other and far."""
+    batches: list[BatchMetadata] = []
+    offset, timestamp = 10, 1_700_000_000_000
+    for is_contiguous, delta, gap, later_ms in steps:
+        delta = delta if delta < 2**31 else 0
+        sequence = (sequence + delta + 1 + (0 if is_contiguous else gap)) & SEQUENCE_MAX
+        offset, timestamp = offset + gap + delta + 1, timestamp + later_ms
+        batches.append(BatchMetadata(sequence, offset, delta, timestamp))
+    entry = ProducerStateEntry(2**40, 3, 4, timestamp + younger_ms, None, tuple(batches))
+    assert unpack_entry(2**40, pack_entry(entry)) == entry
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), max_size=60))
@@ -636,16 +653,24 @@ def test_an_idle_producer_expires_in_steps_and_one_that_writes_between_them_stay
     assert manager.expire(1100, expiration_ms=50) == 1
 
 
-def test_an_entry_takes_at_most_200_bytes():
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        manager = producers(*(batch(i, pid=2**32 + i) for i in range(50_000)))
-        used = tracemalloc.get_traced_memory()[0] - before
-    finally:
-        tracemalloc.stop()
-    assert len(manager.entries) == 50_000
-    assert used / 50_000 <= 200, "with one batch each"
+@pytest.mark.parametrize("batches", [1, 5])
+def test_D10_an_entry_takes_at_most_200_bytes(batches: int):
+    """Many producers write in turn, a hundred records each; their dictionary is as full as with 50,000."""
+    count = 12_500
+    manager = ProducerStateManager()
+    for turn in range(batches):
+        for i in range(count):
+            offset = (turn * count + i) * 100
+            manager.apply(batch(offset, pid=2**32 + i, sequence=turn * 100, records=100, timestamp=turn * 1000))
+    assert len(manager.entries[2**32].batches) == batches
+    packed = manager._entries
+    used = sys.getsizeof(packed) + sum(allocated(key) + allocated(value) for key, value in packed.items())
+    assert used / count <= 200
+
+
+def allocated(value: object) -> int:
+    """What Python's allocator, which hands out multiples of 16 bytes, takes for it."""
+    return -(-sys.getsizeof(value) // 16) * 16
 
 
 def test_a_new_producer_above_the_limit_is_rejected_and_the_known_ones_write_on():
