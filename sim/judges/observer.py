@@ -21,6 +21,7 @@ from ...protocol import TopicIdPartition, TopicPartition
 from ..machine.process import Process
 from .core.events import (
     Committed,
+    IsrChangeSettled,
     JoinersRequested,
     LeaderElected,
     LeaderProgressed,
@@ -221,6 +222,8 @@ class ReplicaObserver:
 
     def _look_at_pending_isr(self, seen: _Seen, replicas: LeaderReplicas) -> None:
         pending = seen.pending_isr = replicas.pending_isr
+        if pending is None:
+            self._publish(IsrChangeSettled(seen.key[1], self._statuses[seen.key]))
         if pending is not None and (joiners := pending - replicas.isr):
             self._publish(JoinersRequested(seen.key[1], self._statuses[seen.key], joiners))
         if pending is not None and (leavers := replicas.isr - pending):

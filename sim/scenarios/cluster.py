@@ -36,6 +36,7 @@ from ..judges.core.events import (
     DamageRead,
     DiskWiped,
     MetadataChanged,
+    MomentPassed,
     NodeStopped,
     Observed,
     ProcessEnded,
@@ -46,10 +47,11 @@ from ..judges.core.hand_overs import HandOversJudge
 from ..judges.core.heartbeats import HeartbeatJudge
 from ..judges.core.history import History
 from ..judges.core.isr_leavers import IsrLeaversJudge
+from ..judges.core.isr_lingerers import IsrLingerersJudge
 from ..judges.core.isr_members import IsrMembersJudge
 from ..judges.core.judge import Judge, Judges
 from ..judges.core.pace import PaceJudge
-from ..judges.core.partition import InvariantViolationError
+from ..judges.core.partition import InvariantViolationError, ReplicaStatus
 from ..judges.core.quorum_epochs import QuorumEpochsJudge
 from ..judges.core.thin_leaders import ThinLeadersJudge
 from ..judges.core.throttles import ThrottlesJudge
@@ -83,6 +85,7 @@ TOPIC: Final = "orders"
 LISTENER: Final = "PLAINTEXT"
 CONVERGE_S: Final = 90.0
 CHECK_S: Final = 0.25
+MOMENT_S: Final = 0.25
 RUN_LIMIT_S: Final = 600.0
 CATCH_UP_FACTOR: Final = 5.0
 IDLE_S: Final = 2.0
@@ -103,6 +106,7 @@ class ClusterScenario:
         self.records_excused = 0
         self._addresses = [Address(name, PORT) for name in BROKERS]
         self._idle_events: Counter[str] | None = None
+        self._next_moment_s = 0.0
         self._doing: dict[asyncio.Task[None], None] = {}
         self._hosts = {node_id: name for name, node_id in BROKERS.items()}
         self._judges = Judges()
@@ -189,6 +193,12 @@ class ClusterScenario:
                 replicas, self.losses.has_lost, lambda: self.truth.image, self._disks, self._hosts, DIRECTORY
             ),
             self._judge_leavers(),
+            IsrLingerersJudge(
+                lambda: self.truth.image,
+                now_s,
+                self._is_running,
+                lag_time_max_ms=self.options.lag_time_max_ms,
+            ),
             self.retention,
             self._judge_fencing(),
             self.thin_leaders,
@@ -231,6 +241,10 @@ class ClusterScenario:
             failed_s=lambda node_id: self.world.host(hosts[node_id]).disk_faults.failed_at_s.get(DIRECTORY),
             may_lose=lambda node_id: self._may_lose_logs(hosts[node_id]),
         )
+
+    def _is_running(self, replica: ReplicaStatus) -> bool:
+        process = self.world.host(self._hosts[replica.node_id]).process
+        return process is not None and process.number == replica.incarnation and process.is_running
 
     def _may_lose_logs(self, host: str) -> bool:
         """Whether anything has ever kept a broker there from a log: a call that failed, a full disk, corruption."""
@@ -312,6 +326,9 @@ class ClusterScenario:
             return
         self._judges.check()
         self.losses.follow_cluster()
+        if self.world.now_s >= self._next_moment_s:
+            self._next_moment_s = self.world.now_s + MOMENT_S
+            self._judges.on(MomentPassed())
         if self._idle_events is not None:
             self._idle_events[process.host] += 1
         if process.host in self.nodes.controller_ids:

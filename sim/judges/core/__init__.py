@@ -11,6 +11,7 @@ fencing              A broker that is fenced deserved it, by the heartbeats that
 hand_overs           A broker that shuts down in order hands over what another member could lead.
 heartbeats           A process of the past is refused; other judges ask here which heartbeats a controller had.
 isr_leavers          A member leaves an ISR only if it lagged, stopped, or lost its log.
+isr_lingerers        A member that lags is asked out of the ISR in time, faults or not.
 isr_members          A member of an ISR has everything that is committed, on its disk as far as it must.
 pace                 A cluster without faults comes to rest.
 partition            The replicas of one partition: one leader an epoch, nothing committed lost, no divergence.

@@ -4,7 +4,7 @@
 |----------------------------------|-----------------------------------------------------------------------------------|
 | brokers, after each loop event   | `ReplicaChanged`, `ReplicaLeft`, `Committed`, `LeaderProgressed`,                 |
 |                                  | `LeaderElected`, `Truncated`, `LogStartMoved`, `LocalStartMoved`,                 |
-|                                  | `JoinersRequested`, `LeaversRequested`                                            |
+|                                  | `JoinersRequested`, `LeaversRequested`, `IsrChangeSettled`                        |
 | the quorum, after the same       | `VoteCast`, `QuorumLeaderElected`, `QuorumEpochMoved`                             |
 | the metadata log                 | `MetadataChanged`, `ControllerElected`, `UncleanlyElected`                        |
 | the controllers' listeners       | `HeartbeatReceived`, `HeartbeatAnswered`                                          |
@@ -13,7 +13,7 @@
 | the object store                 | `UploadStarted`, `Uploaded`, `ObjectRemoved` (`machine.store_events`)             |
 | the fault injector               | `FaultsChanged`, `NodeCrashing`, `ProcessEnded`, `MachinesCrashed`, `DiskWiped`,  |
 |                                  | `PagesGivenUp`, `FilesChanged`                                                    |
-| the scenario                     | `SecondPassed`, `RecordsDeleted`, `NodeStopped`                                   |
+| the scenario                     | `SecondPassed`, `MomentPassed`, `RecordsDeleted`, `NodeStopped`                   |
 """
 
 from __future__ import annotations
@@ -116,6 +116,14 @@ class LeaversRequested:
     partition: TopicIdPartition
     leader: ReplicaStatus
     brokers: Collection[int]
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChangeSettled:
+    """A leader no longer waits for the ISR that it has asked for: it was decided, refused, or is out of date."""
+
+    partition: TopicIdPartition
+    leader: ReplicaStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +293,11 @@ class SecondPassed:
 
 
 @dataclass(frozen=True, slots=True)
+class MomentPassed:
+    """A quarter of a second of the run, in any phase: what must have happened by now is judged."""
+
+
+@dataclass(frozen=True, slots=True)
 class RecordsDeleted:
     """An operator asks for the deletion of a partition's records below `offset`."""
 
@@ -321,6 +334,7 @@ ReplicaEvent = (
     | LocalStartMoved
     | JoinersRequested
     | LeaversRequested
+    | IsrChangeSettled
 )
 QuorumEvent = VoteCast | QuorumLeaderElected | QuorumEpochMoved
 MetadataEvent = MetadataChanged | ControllerElected | UncleanlyElected
@@ -336,4 +350,5 @@ Observed = (
     | FaultEvent
     | OperatorEvent
     | SecondPassed
+    | MomentPassed
 )

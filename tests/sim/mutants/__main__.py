@@ -8,6 +8,7 @@ is not judged again, unless its function has changed, or it survived and `--agai
     --minutes 10              begin no mutant after this time
     --list                    the survivors and the figures of the sample, from what is known
     --only log/replica        those below this path alone
+    --seeds-only              ask the simulator alone, and keep its verdicts in a file of their own
     --mutant ID               this one, with what each side said
 """
 
@@ -49,6 +50,7 @@ def arguments(texts: Sequence[str]) -> Namespace:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin none after this time")
     parser.add_argument("--only", default="", help="only mutants in files below this path")
     parser.add_argument("--mutant", help="this mutant alone, by its id")
+    parser.add_argument("--seeds-only", action="store_true", help="run no unit tests")
     parser.add_argument("--again", action="store_true", help="judge again what survived")
     parser.add_argument("--list", action="store_true", help="judge nothing, print what is known")
     parser.add_argument("--directory", type=Path, default=ROOT / ".mutants", help="what is recorded, and the results")
@@ -79,7 +81,7 @@ class Command:
         self._marked, stale = marked(parse_marks(FILE.read_text()), every)
         for mark in stale:
             console.print(f"its function has changed, look at it again: {mark.id}", style="yellow", markup=False)
-        self._results = options.directory / "results.jsonl"
+        self._results = options.directory / ("results-seeds.jsonl" if options.seeds_only else "results.jsonl")
         self._lanes: list[int] = []
 
     def run(self) -> None:
@@ -104,7 +106,8 @@ class Command:
         began_s = time.monotonic()
         directory: Path = self._options.directory
         directory.mkdir(exist_ok=True)
-        parts = [seeds_part(range(1, self._options.seeds + 1)), *map(tests_part, TEST_FOLDERS)]
+        folders = () if self._options.seeds_only else TEST_FOLDERS
+        parts = [seeds_part(range(1, self._options.seeds + 1)), *map(tests_part, folders)]
         missing = [part for part in parts if not part.file(directory).exists()]
         for shares in [missing[number :: self._options.jobs] for number in range(self._options.jobs)]:
             self._fork(partial(_record_parts, shares, directory))

@@ -66,3 +66,19 @@ def log_of_another_incarnation() -> Iterator[None]:
 
     with patch.object(LogManager, "_topic_id_here", topic_id_here):
         yield
+
+
+@planted(
+    "laggards never leave the ISR",
+    file="fetcher/core/leader_replicas.py",
+    scenario="cluster",
+    faults=(FaultKind.SLOW_LINK, FaultKind.PAUSE, FaultKind.PARTITION, FaultKind.ONE_WAY, FaultKind.HUNG_DISK),
+    replication_factor=(3,),
+    min_insync_replicas=(1, 2),
+)
+def laggards_stay() -> Iterator[None]:
+    def shrunk_isr(self: LeaderReplicas, leader_end_offset: int, now_ms: int) -> frozenset[int] | None:
+        return None
+
+    with patch.object(LeaderReplicas, "shrunk_isr", shrunk_isr):
+        yield
