@@ -138,7 +138,7 @@ async def test_the_first_directory_must_be_there() -> None:
         await loaded(disk, log_dirs=(FIRST, SECOND))
 
 
-async def test_a_directory_whose_disk_fails_goes_offline_with_its_partitions() -> None:
+async def test_D4_a_directory_whose_disk_fails_goes_offline_with_its_partitions() -> None:
     disk = MemoryDisk()
     manager = await filled(disk)
     told: list[tuple[UUID, ...]] = []
@@ -233,7 +233,7 @@ def flushed(manager: LogManager) -> list[TopicPartition]:
     return [log.state.topic_partition for each in manager.upkeep._each for log in each._flushed_at]
 
 
-async def test_a_directory_whose_disk_hangs_goes_offline() -> None:
+async def test_D4_a_directory_whose_disk_hangs_goes_offline() -> None:
     disk = MemoryDisk()
     manager = await filled(disk)
     reports: list[tuple[UUID, ...]] = []
@@ -245,7 +245,7 @@ async def test_a_directory_whose_disk_hangs_goes_offline() -> None:
     assert set(manager.logs) == names(manager, 0)
 
 
-async def test_upkeep_of_a_directory_waits_for_no_other_ones_disk() -> None:
+async def test_D4_upkeep_of_a_directory_waits_for_no_other_ones_disk() -> None:
     """The disk of the second directory does not return from a call; all that is due in the first is done."""
     disk = MemoryDisk()
     settings = UpkeepSettings(checkpoint_interval_ms=1, retention_check_interval_ms=1, look_interval_ms=1)
