@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
@@ -65,6 +65,8 @@ from .settings import TransactionSettings
 PARK_S: Final = 0.1
 PARKED_MAX: Final = 10_000
 """The number of requests that wait for an end; what exceeds it is answered CONCURRENT_TRANSACTIONS at once."""
+STEP_WEIGHT: Final = 50
+"""What a step of a transactional id, and its record, cost on the loop, in elements of `pace`."""
 RETRY_MIN_S: Final = 0.1
 RETRY_MAX_S: Final = 10.0
 
@@ -158,18 +160,23 @@ class ActiveShard:
 
     # Upkeep.
 
-    def abort_timed_out(self) -> None:
+    async def abort_timed_out(self) -> None:
         """Abort the transactions that are open for longer than their timeout."""
         version = self._services.transaction_version()
-        for transactional_id in self.shard.timed_out(self._services.now_ms()):
-            _log.info("transactional id %r: its transaction has timed out and is aborted", transactional_id)
-            self._step(transactional_id, TimedOut(version))
+        await self._step_each(self.shard.timed_out(self._services.now_ms()), TimedOut(version))
 
-    def expire(self) -> None:
+    async def expire(self) -> None:
         """Forget the transactional ids that were not used for `transactional.id.expiration.ms`."""
         retention_ms = self._services.settings.retention_ms
-        for transactional_id in self.shard.unused(self._services.now_ms(), retention_ms):
-            self._step(transactional_id, Expire(retention_ms))
+        await self._step_each(self.shard.unused(self._services.now_ms(), retention_ms), Expire(retention_ms))
+
+    async def _step_each(self, transactional_ids: Sequence[str], event: TimedOut | Expire) -> None:
+        """Step all of them within the loop's share; each is judged by its state when its turn comes."""
+        async for some in Slices(transactional_ids, weight=STEP_WEIGHT):
+            if self._end is not None:
+                return
+            for transactional_id in some:
+                self._step(transactional_id, event)
 
     async def close(self, reason: KafkaError) -> None:
         """End with the leadership."""
@@ -193,7 +200,7 @@ class ActiveShard:
             retry_s = min(2 * retry_s, RETRY_MAX_S)
         self.is_loaded = True
         _log.info("%s: %d transactional ids from %d records", name, len(self.shard.transactions), records)
-        async for some in Slices(list(self.shard.in_states(PREPARED))):
+        async for some in Slices(list(self.shard.in_states(PREPARED)), weight=STEP_WEIGHT):
             for transaction in some:
                 self._step(transaction.transactional_id, Resume())
 

@@ -15,7 +15,7 @@ are open for too long, and forgets transactional ids that are not used.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 from ...protocol import TRANSACTION_STATE_TOPIC, ErrorCode, KafkaError, TopicPartition
 from ..cluster.state_topic import StateTopic
@@ -142,9 +142,9 @@ class TransactionCoordinator:
 
     # What is done without being asked.
 
-    async def _each(self, interval_ms: int, work: Callable[[ActiveShard], None]) -> None:
+    async def _each(self, interval_ms: int, work: Callable[[ActiveShard], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(interval_ms / 1000)
             for active in list(self.shards):
                 if active.is_loaded:
-                    work(active)
+                    await work(active)
