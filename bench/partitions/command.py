@@ -7,7 +7,7 @@ before its session times out. The producer is librdkafka, acks=all.
 | figure | from | to |
 |---|---|---|
 | created | the first CreateTopics | one record of each partition is acknowledged |
-| loop pauses | - | `tierfetch_loop_pause_seconds` over a window of produce at a steady rate |
+| loop pauses | - | `tierfetch_loop_pause_seconds` over a window of produce at a steady rate; a bare loop's beside |
 | failover | kill -9 has returned | a record of each partition, produced then, is acknowledged: half, all |
 | start to serving | the process begins | it finds itself in its own metadata: unfenced |
 | start to full ISRs | the process begins | all ISRs are full |
@@ -43,6 +43,7 @@ from ..lab.kafka import CONTROLLER_ID
 from ..measure import Results, cpu_seconds
 from ..soak.probe import PAUSES, scraped
 from ..systems import TIERFETCH
+from .bare_loop import BareLoop
 
 FIRST: Final = 1
 SECOND: Final = 2
@@ -125,8 +126,13 @@ class _Run:
         before = {broker: self._scraped(broker) for broker in brokers}
         cpu_s = {broker: self._cpu_s(broker) for broker in brokers}
         began = time.monotonic()
-        self._trickle(records_per_s, seconds)
+        with BareLoop(PAUSE_MAX_S) as beside:
+            self._trickle(records_per_s, seconds)
+            bare = beside.stop()
         took_s = time.monotonic() - began
+        case = "steady, a bare loop beside, for the machine's part"
+        self._add(case, "longest loop pause", bare.longest_s * 1000, "ms")
+        self._add(case, f"loop pauses above {PAUSE_MAX_S * 1000:.0f} ms", bare.over, f"in {seconds:.0f} s")
         for broker, role in zip(brokers, ("leader", "follower"), strict=True):
             used_s = self._cpu_s(broker) - cpu_s[broker]
             after = self._scraped(broker)

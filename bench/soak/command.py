@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +28,7 @@ from tierfetch.cli.options import table_console
 from ..lab.kafka import CONTROLLER_ID
 from ..measure import commit, machine
 from .probe import Node, quantile
-from .verdict import MIB, SAMPLES_MIN, Growth, Sample, growths
+from .verdict import MIB, SAMPLES_MIN, Growth, Sample, growths, latency_growths
 from .work import Work
 
 BROKERS: Final = (1, 2, 3)
@@ -48,7 +49,7 @@ SAMPLES_WANTED: Final = 60
 @click.option("--restart-minutes", type=click.FloatRange(min=0.2), default=5.0, show_default=True)
 @click.option("--json", "path", type=click.Path(path_type=Path), default="bench-results/soak.json", show_default=True)
 def main(minutes: float, records_per_s: float, restart_minutes: float, path: Path) -> None:
-    """A long life in short: does a cluster that works grow? Exit code 1 if a process does."""
+    """A long life in short: does a cluster that works grow, or become slow? Exit code 1 if it does."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     console = table_console()
     with tempfile.TemporaryDirectory(prefix="tierfetch-soak-", ignore_cleanup_errors=True) as base:
@@ -160,11 +161,13 @@ def _tell(console: Console, soak: _Soak) -> list[Growth]:
         console.print(f"[red]ended early: {error}[/]")
     table = Table("process", "quantity", "after a tenth", "at the end", "verdict")
     leaks: list[Growth] = []
-    for name, samples in soak.samples.items():
-        if len(samples) < SAMPLES_MIN:
-            console.print(f"[yellow]{name}: {len(samples)} samples are too few for a verdict[/]")
+    judged = {name: partial(growths, samples) for name, samples in soak.samples.items()}
+    judged["the producers"] = partial(latency_growths, soak.rows)
+    for name, judge in judged.items():
+        if len(soak.rows) < SAMPLES_MIN:
+            console.print(f"[yellow]{name}: {len(soak.rows)} samples are too few for a verdict[/]")
             continue
-        for growth in growths(samples):
+        for growth in judge():
             scale, unit = (MIB, " MiB") if growth.quantity.endswith("bytes") else (1, "")
             before, after = f"{growth.before / scale:,.0f}{unit}", f"{growth.after / scale:,.0f}{unit}"
             table.add_row(name, growth.quantity, before, after, "[red]grew[/]" if growth.is_leak else "steady")

@@ -18,7 +18,7 @@ from ...protocol.messages.producers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ...protocol.net import RequestContext
+from ...protocol.net import RequestContext, Slices
 from ...protocol.records import ControlType, EndTransactionMarker, build_end_transaction_batch
 from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
@@ -27,6 +27,14 @@ from ..replicas.partition import TransactionAppend
 
 COMMIT_TIMEOUT_S: Final = 30.0
 """The request has no timeout of its own; Kafka takes `request.timeout.ms`."""
+
+MARKER_WEIGHT: Final = 50
+"""What the append of a marker costs on the loop, in elements of `pace`."""
+MARKERS_FREE: Final = 20
+"""The number of markers that are begun at once, as most requests have fewer."""
+
+_Results = dict[str, list[tuple[int, asyncio.Task[ErrorCode]]]]
+"""The partitions of each topic, with what becomes of their marker."""
 
 
 class TransactionMarkerHandler:
@@ -42,21 +50,21 @@ class TransactionMarkerHandler:
 
     async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         """Return what became of each marker once it is committed, or cannot be."""
+        wanted = [
+            (at, topic.name, number)
+            for at, marker in enumerate(request.markers)
+            for topic in marker.topics
+            for number in topic.partition_indexes
+        ]
+        written: list[_Results] = [{} for _ in request.markers]
         async with asyncio.TaskGroup() as group:
-            answers = [
-                (
-                    marker.producer_id,
-                    [
-                        (topic.name, number, group.create_task(self._write(topic.name, number, marker)))
-                        for topic in marker.topics
-                        for number in topic.partition_indexes
-                    ],
-                )
-                for marker in request.markers
-            ]
+            async for some in Slices(wanted, weight=MARKER_WEIGHT, free=MARKERS_FREE):
+                for at, topic, number in some:
+                    task = group.create_task(self._write(topic, number, request.markers[at]))
+                    written[at].setdefault(topic, []).append((number, task))
         markers = [
-            WritableTxnMarkerResult(producer_id=producer_id, topics=_by_topic(written))
-            for producer_id, written in answers
+            WritableTxnMarkerResult(producer_id=marker.producer_id, topics=_results(topics))
+            for marker, topics in zip(request.markers, written, strict=True)
         ]
         return WriteTxnMarkersResponse(markers=tuple(markers))
 
@@ -97,16 +105,14 @@ class TransactionMarkerHandler:
         return ErrorCode.none
 
 
-def _by_topic(written: list[tuple[str, int, asyncio.Task[ErrorCode]]]) -> tuple[WritableTxnMarkerTopicResult, ...]:
-    names = sorted({topic for topic, _, _ in written})
+def _results(topics: _Results) -> tuple[WritableTxnMarkerTopicResult, ...]:
     return tuple(
         WritableTxnMarkerTopicResult(
             name=name,
             partitions=tuple(
                 WritableTxnMarkerPartitionResult(partition_index=number, error_code=task.result())
-                for topic, number, task in written
-                if topic == name
+                for number, task in written
             ),
         )
-        for name in names
+        for name, written in sorted(topics.items())
     )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
@@ -57,6 +57,8 @@ from .settings import TransactionSettings
 PARK_S: Final = 0.1
 PARKED_MAX: Final = 10_000
 """The number of requests that wait for an end; what exceeds it is answered CONCURRENT_TRANSACTIONS at once."""
+STEP_WEIGHT: Final = 50
+"""What a step of a transactional id, and its record, cost on the loop, in elements of `pace`."""
 
 _UNKNOWN_FATE: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.kafka_storage_error})
 """The errors after which a record may be in the log; the leadership ends with each of them."""
@@ -142,15 +144,20 @@ class ActiveShard(runtime.ActiveShard[TransactionRecord]):
     async def abort_timed_out(self) -> None:
         """Abort the transactions that are open for longer than their timeout."""
         version = self._services.transaction_version()
-        for transactional_id in self.shard.timed_out(self._services.now_ms()):
-            _log.info("transactional id %r: its transaction has timed out and is aborted", transactional_id)
-            self._step(transactional_id, TimedOut(version))
+        await self._step_each(self.shard.timed_out(self._services.now_ms()), TimedOut(version))
 
     async def expire(self) -> None:
         """Forget the transactional ids that were not used for `transactional.id.expiration.ms`."""
         retention_ms = self._services.settings.retention_ms
-        for transactional_id in self.shard.unused(self._services.now_ms(), retention_ms):
-            self._step(transactional_id, Expire(retention_ms))
+        await self._step_each(self.shard.unused(self._services.now_ms(), retention_ms), Expire(retention_ms))
+
+    async def _step_each(self, transactional_ids: Sequence[str], event: TimedOut | Expire) -> None:
+        """Step all of them within the loop's share; each is judged by its state when its turn comes."""
+        async for some in Slices(transactional_ids, weight=STEP_WEIGHT):
+            if self._end is not None:
+                return
+            for transactional_id in some:
+                self._step(transactional_id, event)
 
     # Life.
 
@@ -164,7 +171,7 @@ class ActiveShard(runtime.ActiveShard[TransactionRecord]):
     async def _resume(self, records: int) -> None:
         name = self.partition.partition.topic_partition
         _log.info("%s: %d transactional ids from %d records", name, len(self.shard.transactions), records)
-        async for some in Slices(list(self.shard.in_states(PREPARED))):
+        async for some in Slices(list(self.shard.in_states(PREPARED)), weight=STEP_WEIGHT):
             for transaction in some:
                 self._step(transaction.transactional_id, Resume())
 

@@ -4,7 +4,9 @@
                       ^                                                        |
                       +------------- back-off, whoever leads then <------------+ not now
 
-One request is under way to each broker; what comes meanwhile shares the next one. A busy coordinator sends few.
+Up to `LANES_MAX` requests are under way to each broker, and as many of markers that are tried again; what comes
+meanwhile shares the next one. A busy coordinator sends few. A request is answered with the slowest of its partitions:
+one whose disk hangs, or that lacks replicas, holds up what was sent beside it, and then only what is tried again.
 
 | a partition's answer | what it means |
 |---|---|
@@ -39,6 +41,8 @@ from .core.states import TransactionValue
 
 MARKERS_MAX: Final = 2_000
 """The number of partitions in one request."""
+LANES_MAX: Final = 4
+"""The number of requests under way to one broker."""
 RETRY_MIN_S: Final = 0.02
 RETRY_MAX_S: Final = 1.0
 
@@ -47,6 +51,8 @@ _log = logging.getLogger(__name__)
 
 WriteHere = Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]]
 AddressOf = Callable[[ClusterImage, int], Address]
+_Kind = tuple[int, bool]
+"""A broker, and whether its markers are tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +99,9 @@ class MarkerSender:
         self._write_here = write_here
         self._rng = rng
         self._timeout_s = timeout_s
-        self._queues: dict[int, deque[_Marker]] = defaultdict(deque)
-        self._workers: dict[int, asyncio.Task[None]] = {}
+        self._queues: dict[_Kind, deque[_Marker]] = defaultdict(deque)
+        self._lanes: dict[_Kind, set[asyncio.Task[None]]] = defaultdict(set)
+        """The tasks that have a request under way."""
 
     async def send(self, value: TransactionValue, coordinator_epoch: int) -> None:
         """Return once every partition has its marker, committed. Raise KafkaError if one is
@@ -118,10 +125,10 @@ class MarkerSender:
 
     async def close(self) -> None:
         """Stop sending; the markers that are left are sent by the next coordinator."""
-        workers = list(self._workers.values())
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+        lanes = [lane for lanes in self._lanes.values() for lane in lanes]
+        for lane in lanes:
+            lane.cancel()
+        await asyncio.gather(*lanes, return_exceptions=True)
 
     def _route(self, marker: _Marker) -> None:
         if marker.done.done():
@@ -135,18 +142,21 @@ class MarkerSender:
         if leader == NO_LEADER or leader not in image.brokers:
             self._try_again(marker)
             return
-        self._queues[leader].append(marker)
-        worker = self._workers.get(leader)
-        if worker is None or worker.done():
-            self._workers[leader] = asyncio.create_task(self._serve(leader), name=f"markers-{leader}")
+        kind = leader, marker.attempts > 0
+        self._queues[kind].append(marker)
+        lanes = {lane for lane in self._lanes[kind] if not lane.done()}
+        # The markers of one transaction share a request: the lane that was opened for the first takes them all.
+        if len(self._queues[kind]) == 1 and len(lanes) < LANES_MAX:
+            lanes.add(asyncio.create_task(self._serve(kind), name=f"markers-{leader}"))
+        self._lanes[kind] = lanes
 
     def _try_again(self, marker: _Marker) -> None:
         delay_s = min(RETRY_MIN_S * 2 ** min(marker.attempts, 10), RETRY_MAX_S)
         marker.attempts += 1
         asyncio.get_running_loop().call_later(delay_s * self._rng.uniform(0.5, 1.0), self._route, marker)
 
-    async def _serve(self, broker_id: int) -> None:
-        queue = self._queues[broker_id]
+    async def _serve(self, kind: _Kind) -> None:
+        queue, broker_id = self._queues[kind], kind[0]
         while queue:
             some: list[_Marker] = []
             while queue and len(some) < MARKERS_MAX:

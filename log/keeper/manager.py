@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -161,21 +161,14 @@ class LogManager:
         """Lock the directories and read their ids. LogDirectoryLockedError, INCONSISTENT_CLUSTER_ID, CorruptFileError
         for `meta.properties`, or OSError mean that the node cannot start.
         """
+        await self._start_each(lambda directory: directory.identify(self._cluster_id, self._node_id))
         for directory in self.directories:
-            try:
-                await directory.identify(self._cluster_id, self._node_id)
-            except OSError as error:
-                await self._start_offline(directory, error)
+            if directory.offline is not None:
                 directory.directory_id = UUID(int=0)
 
     async def load(self) -> None:
         """Open all logs. OSError, or two logs of one partition, mean that the node cannot start."""
-        for directory in self.directories:
-            if directory.offline is None:
-                try:
-                    await directory.open()
-                except OSError as error:
-                    await self._start_offline(directory, error)
+        await self._start_each(LogDirectory.open)
         seen: dict[TopicPartition, LogDirectory] = {}
         for directory in self.directories:
             for partition in (*directory.logs, *directory.failures):
@@ -183,6 +176,18 @@ class LogManager:
                 if other is not directory:
                     seen[partition] = await self._choose_directory(partition, other, directory)
         await self._resolve_futures(frozenset(seen))
+
+    async def _start_each(self, work: Callable[[LogDirectory], Awaitable[None]]) -> None:
+        """Do this part of the start in all online directories at the same time: none waits for another one's disk.
+        Raise what is no OSError once all have ended.
+        """
+        online = [directory for directory in self.directories if directory.offline is None]
+        outcomes = await asyncio.gather(*(work(directory) for directory in online), return_exceptions=True)
+        for directory, outcome in zip(online, outcomes, strict=True):
+            if isinstance(outcome, OSError):
+                await self._start_offline(directory, outcome)
+            elif outcome is not None:
+                raise outcome
 
     async def _resolve_futures(self, partitions: frozenset[TopicPartition]) -> None:
         """Keep one future log of each partition with a current log, which may be in a directory that is offline."""

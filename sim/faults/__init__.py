@@ -1,5 +1,6 @@
 """What goes wrong in a run: schedules drawn from a seed, scenes, their injection, their shortening.
 
+directories    It draws faults of one log directory of several.
 hardware       It draws faults of disks and of the store that fail, corrupt or hang.
 injector       `FaultInjector` makes the faults of a schedule happen in a world, and undoes them.
 log_scenes     It draws scenes about the logs of a cluster.

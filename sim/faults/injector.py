@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ...broker import StartError
@@ -43,11 +44,19 @@ from ..machine.host import CrashKind, ProcessDiedError
 from ..machine.link import JITTER_S, LATENCY_S
 from ..machine.world import World
 from .schedule import AT_ONCE, OF_LEADER, OF_LINKS, Fault, FaultKind, Schedule, UnfitScheduleError
-from .settings import corrupt, set_machine, set_store
+from .settings import corrupt, log_directory, set_machine, set_store
 
 T = TypeVar("T")
 
-DOWN_KINDS = frozenset({FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH, FaultKind.POWER_FAILURE, FaultKind.WIPE})
+DOWN_KINDS = frozenset(
+    {
+        FaultKind.PROCESS_CRASH,
+        FaultKind.MACHINE_CRASH,
+        FaultKind.POWER_FAILURE,
+        FaultKind.WIPE,
+        FaultKind.DIRECTORY_LOST,
+    }
+)
 OVERTAKING = frozenset({FaultKind.REORDERING, FaultKind.CRASH_VOTER})
 CORRUPTING = frozenset({FaultKind.BIT_ROT, FaultKind.ROTTEN_DOWNLOADS})
 CORRUPTION_LINGERS_S = 5.0
@@ -72,8 +81,8 @@ START_FAILURES = (OSError, StartError, QuorumStartError, ProcessDiedError)
 class Nodes(Protocol):
     """What the injector has to know, and have done, about the nodes."""
 
-    def may_wipe(self, host: str) -> bool:
-        """Whether the disk holds no last in-sync copy: to lose that is no test of the software."""
+    def may_wipe(self, host: str, directory: Path | None = None) -> bool:
+        """Whether the disk, or that directory, holds no last in-sync copy: to lose that is no test of the software."""
 
     def move_leaders(self) -> None: ...
 
@@ -132,6 +141,8 @@ class FaultInjector:
             FaultKind.REFUSED: self._disconnect,
             FaultKind.RESETS: self._reset_connections,
             FaultKind.HUNG_DISK: self._hang,
+            FaultKind.DIRECTORY_HANGS: self._hang_directory,
+            FaultKind.DIRECTORY_LOST: self._lose_directory,
             FaultKind.BIT_ROT: self._corrupt,
             **dict.fromkeys(AT_ONCE, lambda fault: self.immediate_faults[fault.kind](fault)),
         }
@@ -318,6 +329,17 @@ class FaultInjector:
         faults = self._world.host(fault.targets[0]).disk_faults
         faults.hung_until_s = max(faults.hung_until_s, self._world.now_s + fault.duration_ms / 1000)
 
+    def _hang_directory(self, fault: Fault) -> None:
+        until_s = self._world.host(fault.targets[0]).disk_faults.hung_directories_until_s
+        directory = log_directory(fault.value)
+        until_s[directory] = max(until_s.get(directory, 0.0), self._world.now_s + fault.duration_ms / 1000)
+
+    def _lose_directory(self, fault: Fault) -> None:
+        name, directory = fault.targets[0], log_directory(fault.value)
+        self._crash((name,), "process")
+        self._publish(DiskWiped(name, directory))
+        self._world.host(name).wipe(directory)
+
     def _corrupt(self, fault: Fault) -> None:
         places = corrupt(self._world.host(fault.targets[0]), self._rng)
         self.injected["bit rot, bits"] += len(places)
@@ -345,12 +367,18 @@ class FaultInjector:
             return fault.kind in self.immediate_faults
         if fault.kind is FaultKind.WIPE and not self._cluster.may_wipe(fault.targets[0]):
             return False
+        if fault.kind is FaultKind.DIRECTORY_LOST and not self._may_lose_directory(fault):
+            return False
         if fault.kind in DOWN_KINDS - {FaultKind.POWER_FAILURE}:
             return self._world.host(fault.targets[0]).is_up
         if fault.kind is FaultKind.PAUSE:
             host = self._world.host(fault.targets[0])
             return host.is_up and not host.is_paused
         return True
+
+    def _may_lose_directory(self, fault: Fault) -> bool:
+        host, directory = self._world.host(fault.targets[0]), log_directory(fault.value)
+        return host.files.find(directory) is not None and self._cluster.may_wipe(host.name, directory)
 
     def _crash(self, names: Sequence[str], kind: CrashKind) -> None:
         running = [name for name in names if self._world.host(name).is_up]

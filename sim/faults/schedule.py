@@ -57,6 +57,11 @@ fails any longer and everything must converge. Each fault ends by itself; at the
 | hung disk       | node            | -                      | no call ends that the page cache does not answer       |
 | bit rot         | node            | -                      | a bit of a closed segment, or of a snapshot, reads     |
 |                 |                 |                        | wrong                                                  |
+| directory fails | broker          | number of the directory | every call in it fails that the page cache does not  |
+|                 |                 |                        | answer (EIO)                                           |
+| directory hangs | broker          | the same               | no call in it ends that the page cache does not answer |
+| directory fills | broker          | the same               | writes in it fail: no space is left                    |
+| directory lost  | broker          | the same               | down; an empty directory is in its place               |
 | rotten downloads | -              | probability            | a bit of what the store sends is wrong                 |
 | late listings   | -               | seconds                | listings do not show what was put or deleted within    |
 | resets          | host            | a second               | of its connections so many are reset, each at one end; |
@@ -78,7 +83,7 @@ fails any longer and everything must converge. Each fault ends by itself; at the
 | quota           | -               | -                      | at once: a quota of the client `throttled` is set      |
 
 Those from `disconnect` on come in scenes only (`scenes`, `log_scenes`, `quorum_scenes`), those from `disk errors` on
-by `hardware`, those from `resets` on by `table`.
+by `hardware`, those of directories by `directories`, those from `resets` on by `table`.
 
 Swarm testing (Groce et al.): each seed takes a random subset of the kinds, so that rare combinations become common.
 """
@@ -134,6 +139,10 @@ class FaultKind(StrEnum):
     LOST_PAGES = "lost pages"
     HUNG_DISK = "hung disk"
     BIT_ROT = "bit rot"
+    DIRECTORY_FAILS = "directory fails"
+    DIRECTORY_HANGS = "directory hangs"
+    DIRECTORY_FILLS = "directory fills"
+    DIRECTORY_LOST = "directory lost"
     ROTTEN_DOWNLOADS = "rotten downloads"
     LATE_LISTINGS = "late listings"
     RESETS = "resets"
@@ -191,6 +200,16 @@ HARDWARE_KINDS = frozenset(
     }
 )
 """These are drawn by `hardware`."""
+
+DIRECTORY_KINDS = frozenset(
+    {
+        FaultKind.DIRECTORY_FAILS,
+        FaultKind.DIRECTORY_HANGS,
+        FaultKind.DIRECTORY_FILLS,
+        FaultKind.DIRECTORY_LOST,
+    }
+)
+"""These are drawn by `directories`, where brokers have several log directories."""
 
 TABLE_KINDS = frozenset(
     {
@@ -377,7 +396,7 @@ _LOSS_GAP_MS = 8_000
 
 
 def _swarm(rng: Random, targets: Targets) -> list[FaultKind]:
-    refused = SCENE_KINDS | HARDWARE_KINDS | TABLE_KINDS
+    refused = SCENE_KINDS | HARDWARE_KINDS | DIRECTORY_KINDS | TABLE_KINDS
     refused |= frozenset() if targets.has_store else STORE_KINDS
     refused |= frozenset() if targets.has_quorum else QUORUM_KINDS
     refused |= frozenset() if targets.wiped else {FaultKind.WIPE}

@@ -12,7 +12,7 @@ from typing import Final
 from ...log.core import RECOVERY_POINT_CHECKPOINT, decode_offsets, parse_directory
 from ...protocol import CorruptRecordError
 from ...protocol.records import iter_batches
-from ..machine.filesystem import SimFilesystem
+from ..machine.filesystem import LOG_DIRECTORIES, SimFilesystem
 from ..machine.host import Host
 from ..machine.objects import SimObjectStore
 from .schedule import Fault, FaultKind
@@ -38,8 +38,19 @@ def set_machine(host: Host, mine: Sequence[Fault]) -> None:
     faults.lost_page_share = _largest(mine, FaultKind.LOST_PAGES)
     is_full = any(fault.kind is FaultKind.FULL_DISK for fault in mine)
     host.files.capacity_bytes = host.files.used_bytes() if is_full else None
+    faults.failing = _directories(mine, FaultKind.DIRECTORY_FAILS)
+    host.files.full = _directories(mine, FaultKind.DIRECTORY_FILLS)
     if not any(fault.kind is FaultKind.BIT_ROT for fault in mine):
         host.files.heal()
+
+
+def log_directory(number: float) -> Path:
+    """Return the broker's log directory of this number, from 1 on."""
+    return LOG_DIRECTORIES[int(number) - 1]
+
+
+def _directories(faults: Sequence[Fault], kind: FaultKind) -> frozenset[Path]:
+    return frozenset(log_directory(fault.value) for fault in faults if fault.kind is kind)
 
 
 def set_store(store: SimObjectStore, active: Sequence[Fault]) -> None:

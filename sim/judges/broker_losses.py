@@ -65,8 +65,8 @@ class LossJudge:
         self._version = -1
         self._ends_before: dict[tuple[int, TopicIdPartition], int] = {}
 
-    def may_wipe(self, host: str) -> bool:
-        """Another live replica must be in sync, and level, in each partition."""
+    def may_wipe(self, host: str, directory: Path | None = None) -> bool:
+        """Another live replica must be in sync, and level, in each partition of the host, or of that log directory."""
         node_id, image = self._node_ids[host], self._cluster.image
         for name, replicas, _ in self._partitions():
             registration = _registration(image, name)
@@ -76,7 +76,8 @@ class LossJudge:
                 for other in (registration.isr if registration is not None else ())
                 if other != node_id and (status := self._replicas.status(other, name)) is not None
             ]
-            if node_id in replicas and not any(status.log_end_offset >= committed_end for status in others):
+            is_hit = node_id in replicas and self._is_in(host, directory, name)
+            if is_hit and not any(status.log_end_offset >= committed_end for status in others):
                 return False
         return True
 
@@ -99,8 +100,8 @@ class LossJudge:
                 self._before_crash(host)
             case MachinesCrashed(hosts):
                 self._machines_crashed([host for host in hosts if host in self._node_ids])
-            case DiskWiped(host) if host in self._node_ids:
-                self._wiped(host)
+            case DiskWiped(host, directory) if host in self._node_ids:
+                self._wiped(host, directory)
             case FilesChanged(host) if host in self._node_ids:
                 self._before_crash(host)
                 self._machines_crashed((host,))
@@ -126,15 +127,20 @@ class LossJudge:
                     end_before = self._ends_before.get((node_id, name), 0)
                     self._of(name, flush_messages).machine_crashed(
                         node_id,
-                        surviving_end=surviving_end(files, self._directory / str(name.topic_partition)),
+                        surviving_end=surviving_end(files, files.log_at(self._directory / str(name.topic_partition))),
                         committed_end=min(end_before, self._replicas.of(name).committed_end),
                     )
         self.evaluate()
 
-    def _wiped(self, host: str) -> None:
+    def _is_in(self, host: str, directory: Path | None, name: TopicIdPartition) -> bool:
+        """Whether the host's log of the partition is in that log directory, if one is given."""
+        log = self._world.host(host).files.log_at(self._directory / str(name.topic_partition))
+        return directory is None or log.parent == directory
+
+    def _wiped(self, host: str, directory: Path | None) -> None:
         node_id = self._node_ids[host]
         for name, replicas, flush_messages in self._partitions():
-            if node_id in replicas:
+            if node_id in replicas and self._is_in(host, directory, name):
                 self._of(name, flush_messages).wiped(node_id)
         self.evaluate()
 

@@ -57,6 +57,7 @@ class DurableLogs:
         lies below its first segment is in a snapshot, or in the tier.
         """
         files = self._files_of(host)
+        directory = files.log_at(directory)
         durable, segments = files.durable_files(directory), _segments(files, directory)
         below = [base_offset for base_offset in segments if base_offset < end_offset]
         ends = (*below[1:], end_offset)
@@ -70,7 +71,8 @@ class DurableLogs:
     def found_end(self, host: str, directory: Path) -> int:
         """Up to which offset a process that starts there now finds the log, if nothing rots; 0 if there is none."""
         end: int | None = None
-        for base_offset, (_, inode) in _segments(self._files_of(host), directory).items():
+        files = self._files_of(host)
+        for base_offset, (_, inode) in _segments(files, files.log_at(directory)).items():
             if end is not None and base_offset != end:
                 break
             end = _scanned_on(inode.content, _Scanned(0, 0, base_offset)).end_offset

@@ -15,20 +15,20 @@ from ...log.core import META_PROPERTIES, TRANSACTION_INDEX_SUFFIX, TransactionIn
 from ...plugins import segment_key
 from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, TopicPartition
 from ...remote.core import end_on_lineage
-from ..machine.filesystem import Inode, SimFilesystem
+from ..machine.filesystem import LOG_DIRECTORIES, Inode, SimFilesystem
 from ..machine.objects import SimObjectStore
 from .core.acknowledged_writes import Anomaly
 from .core.replicas import Aborted, ProducerView, ReplicaState, StoredBatch, TieredSegment, batches_of, check_partition
 
 Brokers = Mapping[int, Broker | None]
 
-DIRECTORY: Final = Path("/data")
-"""Where simulated brokers keep their logs."""
+DIRECTORY: Final = LOG_DIRECTORIES[0]
+"""Where simulated brokers keep their logs, or beside it: `SimFilesystem.log_at`."""
 
 
-def directory_id(files: SimFilesystem) -> UUID | None:
-    """The id of the log directory on this machine; None before it is formatted."""
-    found = files.find(DIRECTORY / META_PROPERTIES)
+def directory_id(files: SimFilesystem, directory: Path) -> UUID | None:
+    """The id of this log directory of the machine; None before it is formatted."""
+    found = files.find(directory / META_PROPERTIES)
     return decode_meta_properties(bytes(found.content)).directory_id if isinstance(found, Inode) else None
 
 
@@ -88,7 +88,7 @@ def replica_anomalies(
         return []
     hosted = {node_id: _hosted(brokers.get(node_id), name) for node_id in registration.replicas}
     replicas = [
-        _replica_state(node_id, partition, files[node_id], DIRECTORY / str(name))
+        _replica_state(node_id, partition, files[node_id], files[node_id].log_at(DIRECTORY / str(name)))
         for node_id, partition in hosted.items()
         if partition is not None
     ]

@@ -242,6 +242,6 @@ def segments_of(
     for key, data in store.objects.items():
         if key.startswith(prefix) and key.endswith(suffix):
             yield int(key.removeprefix(prefix).partition("-")[0]), data
-    for path, inode in files.walk(directory / str(name.topic_partition)):
+    for path, inode in files.walk(files.log_at(directory / str(name.topic_partition))):
         if path.suffix == suffix:
             yield int(path.stem), bytes(inode.content)

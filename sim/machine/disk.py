@@ -16,6 +16,10 @@ behind it fails undone. A failed sync is told to each handle that the file was o
 call it was at once, to the others by their own next sync; until then they take writes. A handle that has failed refuses
 all changes, as `OsDisk` does; reopened the file can be synced again, which does not bring back what was given up
 (`filesystem`).
+
+A fault may be that of one directory of several: each that the node has `separate`d stands for a device of its own. A
+call on one that hangs ends after the limit that the node gave; then all calls on it fail, for this process, as with
+`OsDisk`.
 """
 
 from __future__ import annotations
@@ -69,6 +73,10 @@ class DiskFaults:
     lost_page_share: float = 0.0
     error_number: int = errno.EIO
     fail_calls: set[int] = field(default_factory=set)
+    failing: frozenset[Path] = frozenset()
+    """The outermost directories of which every call fails that the page cache does not answer."""
+    hung_directories_until_s: dict[Path, float] = field(default_factory=dict)
+    """What `hung_until_s` is for all, for the paths in one outermost directory."""
     failed_at_s: dict[Path, float] = field(default_factory=dict)
     """When a call failed so last, by the outermost directory of its path: also one of a process of the past."""
     on_pages_given_up: Callable[[], None] = lambda: None
@@ -80,6 +88,8 @@ class DiskFaults:
         self.slow_factor, self.stalled_until_s, self.hung_until_s = 1.0, 0.0, 0.0
         self.error_share = self.sync_error_share = self.lost_page_share = 0.0
         self.fail_calls.clear()
+        self.failing = frozenset()
+        self.hung_directories_until_s.clear()
 
 
 class SimDisk:
@@ -107,6 +117,11 @@ class SimDisk:
         self._pending: dict[int, Callable[[], object]] = {}
         """What has not taken effect, in the order of the calls."""
         self._is_dead = False
+        self._hang_s: dict[Path, float] = {}
+        """The longest time for which a call may take, by directory."""
+        self._waiting: dict[Path, dict[asyncio.Future[Any], None]] = {}
+        """The calls on a directory that hangs."""
+        self._condemned: set[Path] = set()
 
     def crash(self) -> None:
         """The process died: a few of the calls next in line may still happen, the others never do."""
@@ -120,10 +135,12 @@ class SimDisk:
     # The port.
 
     def separate(self, directory: Path, *, hang_s: float | None) -> None:
-        """Calls on different files are independent of each other here. Hangs of `DiskFaults` end before `hang_s`."""
+        """Calls on different files are independent of each other here. Hangs of a whole disk end before `hang_s`."""
+        if hang_s is not None:
+            self._hang_s[_outermost(directory)] = hang_s
 
     def has_hung(self, directory: Path) -> bool:
-        return False
+        return _outermost(directory) in self._condemned
 
     async def open(self, path: Path, *, create: bool = False) -> SimFile:
         is_new = create and self.files.find(path) is None
@@ -177,7 +194,7 @@ class SimDisk:
         """Each file is synced by itself."""
 
     async def space(self, path: Path) -> DiskSpace:
-        return await self._named("space", self.files.space, path)
+        return await self._named("space", lambda: self.files.space(path), path)
 
     async def close(self) -> None:
         """There is nothing to end."""
@@ -194,6 +211,8 @@ class SimDisk:
     def take_fault(self, call: str, path: Path) -> OSError | None:
         """The error that this call shall fail with."""
         faults = self.faults
+        if (faults.failing or self._condemned) and (error := self._directory_error(call, path)) is not None:
+            return error
         share = self._sync_error_share(path) if call == "sync" else faults.error_share
         if not (share or faults.fail_calls) or call in READS:
             return None
@@ -201,10 +220,25 @@ class SimDisk:
         faults.fail_calls = {number - 1 for number in faults.fail_calls if number > 1}
         if not is_hit and self.rng.random() >= share:
             return None
-        self.errors += 1
-        faults.failed_at_s[Path(*path.parts[:2])] = asyncio.get_running_loop().time()
-        self._counters[f"disk {call} failed"] += 1
+        self._note_failure(call, path)
         return os_error(faults.error_number, path, f" (injected into {call})")
+
+    def _directory_error(self, call: str, path: Path) -> OSError | None:
+        """The error of a directory that is ill as a whole; None if this one is not."""
+        directory = _outermost(path)
+        if directory in self._condemned:
+            number = errno.ETIMEDOUT
+        elif directory in self.faults.failing:
+            number = errno.EIO
+        else:
+            return None
+        self._note_failure(call, path)
+        return os_error(number, path, f" (its directory is ill, {call})")
+
+    def _note_failure(self, call: str, path: Path) -> None:
+        self.errors += 1
+        self.faults.failed_at_s[_outermost(path)] = asyncio.get_running_loop().time()
+        self._counters[f"disk {call} failed"] += 1
 
     def _sync_error_share(self, path: Path) -> float:
         faults = self.faults
@@ -212,7 +246,9 @@ class SimDisk:
             return faults.sync_error_share
         return max(faults.sync_error_share, faults.lost_page_share)
 
-    def schedule(self, at_s: float, effect: Callable[[], T], *, is_change: bool = False) -> asyncio.Future[T]:
+    def schedule(
+        self, at_s: float, effect: Callable[[], T], path: Path, *, is_change: bool = False
+    ) -> asyncio.Future[T]:
         """Let the call take effect then; the future has its outcome. Nothing happens on behalf of a dead process."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
@@ -225,6 +261,8 @@ class SimDisk:
             self._pending[number] = effect
         if at_s < self.faults.hung_until_s:
             at_s = self.faults.hung_until_s
+        if self.faults.hung_directories_until_s:
+            at_s = max(at_s, self._hangs_until(path, future))
         loop.call_at(at_s, self._take_effect, number, effect, future, context=self._kernel)
         return future
 
@@ -243,6 +281,27 @@ class SimDisk:
             if not future.done():
                 future.set_result(result)
 
+    def _hangs_until(self, path: Path, future: asyncio.Future[Any]) -> float:
+        """When a call on the path takes effect if its directory hangs. Its caller waits for as long as a call may take;
+        what becomes of the call then is of no consequence to it.
+        """
+        directory, loop = _outermost(path), asyncio.get_running_loop()
+        until_s, limit_s = self.faults.hung_directories_until_s.get(directory, 0.0), self._hang_s.get(directory)
+        if limit_s is not None and until_s - loop.time() > limit_s:
+            self._waiting.setdefault(directory, {})[future] = None
+            loop.call_later(limit_s, self._condemn, directory, path, context=self._kernel)
+        return until_s
+
+    def _condemn(self, directory: Path, path: Path) -> None:
+        """Fail every call that hangs there, and all to come."""
+        waiting = [future for future in self._waiting.pop(directory, {}) if not future.done()]
+        if self._is_dead or not waiting:
+            return
+        self._condemned.add(directory)
+        self._note_failure("hung call", path)
+        for future in waiting:
+            future.set_exception(os_error(errno.ETIMEDOUT, path, ": the disk hangs"))
+
     def _named(self, call: str, effect: Callable[[], T], *paths: Path, delay_s: float = 0.0) -> asyncio.Future[T]:
         now_s = asyncio.get_running_loop().time()
         error = self.take_fault(call, paths[0])
@@ -253,8 +312,8 @@ class SimDisk:
         for path in paths:
             self._free_at_s[path] = at_s
         if error is not None:
-            return self.schedule(at_s, lambda: _raise(error))
-        return self.schedule(at_s, effect, is_change=call not in READS)
+            return self.schedule(at_s, lambda: _raise(error), paths[0])
+        return self.schedule(at_s, effect, paths[0], is_change=call not in READS)
 
 
 @dataclass(slots=True)
@@ -364,7 +423,7 @@ class SimFile:
             end_s = start_s + disk.sync_delay_s()
             wanted = last = queue.last_sync = _Sync(start_s, end_s, covered, queue.skipped_up_to)
             error = disk.take_fault("sync", self._path)
-            wanted.done = disk.schedule(end_s, lambda: self._sync(wanted, error), is_change=True)
+            wanted.done = disk.schedule(end_s, lambda: self._sync(wanted, error), self._path, is_change=True)
             queue.busy_until_s = max(queue.busy_until_s, end_s)
         last.handles.append(self)
         await asyncio.shield(last.done)
@@ -383,7 +442,7 @@ class SimFile:
         self._is_closed = True
         queue = self._queue
         if queue.busy_until_s > asyncio.get_running_loop().time():
-            await self._disk.schedule(queue.busy_until_s, lambda: None)
+            await self._disk.schedule(queue.busy_until_s, lambda: None, self._path)
         queue.handles -= 1
         if not queue.handles:
             self._disk.queues.pop(self._inode, None)
@@ -415,7 +474,8 @@ class SimFile:
         queue.changes[number] = at_s, first
         if data is None:
             queue.cuts[number] = offset
-        return disk.schedule(at_s, partial(self._take_effect, number, offset, data, error), is_change=True)
+        effect = partial(self._take_effect, number, offset, data, error)
+        return disk.schedule(at_s, effect, self._path, is_change=True)
 
     def _first_changed(self, offset: int) -> int:
         """After a truncation, or past the end, the bytes from there on are filled."""
@@ -433,7 +493,7 @@ class SimFile:
         try:
             if error is not None:
                 raise error
-            if files.capacity_bytes is not None and data is not None:
+            if files.is_limited and data is not None:
                 files.check_space(self._path, max(0, offset + len(data) - len(inode.content)))
         except OSError:
             queue.skipped_up_to = queue.last_change
@@ -469,6 +529,9 @@ class SimFile:
     async def _read_later(self, settled_s: float, offset: int, count: int) -> bytes:
         """The delay of a read by a thread, mostly from the page cache."""
         disk = self._disk
+        error = disk.take_fault("read", self._path)
+        if error is not None:
+            raise error
         is_cold = disk.rng.random() < COLD_SHARE
         at_s = max(settled_s, asyncio.get_running_loop().time()) + disk.delay_s(READ_S if is_cold else WRITE_S)
         return await self._read_at(at_s, offset + count, lambda: self._inode.read(offset, offset + count))
@@ -480,7 +543,7 @@ class SimFile:
             queue.read_end = 0
         queue.read_at_s, queue.read_end = max(queue.read_at_s, at_s), max(queue.read_end, end)
         queue.busy_until_s = max(queue.busy_until_s, at_s)
-        return self._disk.schedule(at_s, effect)
+        return self._disk.schedule(at_s, effect, self._path)
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
@@ -496,6 +559,10 @@ def is_partition_log(path: Path) -> bool:
     """Of a partition that clients know, not of the metadata."""
     name = parse_directory(path.parent.name) if path.suffix == LOG_SUFFIX else None
     return name is not None and name.topic_partition.topic != CLUSTER_METADATA_TOPIC
+
+
+def _outermost(path: Path) -> Path:
+    return Path(*path.parts[:2])
 
 
 def _raise(error: OSError) -> Any:

@@ -31,6 +31,8 @@ from typing import Final
 from ...log.disk import DirectoryEntry, DiskSpace
 
 UNLIMITED_BYTES: Final = 2**40
+LOG_DIRECTORIES: Final = (Path("/data"), Path("/data-2"))
+"""Where simulated brokers keep their logs: some in the first only."""
 
 
 @dataclass(slots=True, eq=False)
@@ -124,6 +126,8 @@ class SimFilesystem:
 
     def __init__(self) -> None:
         self.capacity_bytes: int | None = None
+        self.full: frozenset[Path] = frozenset()
+        """The outermost directories that have no room, each as a disk of its own."""
         self._root = Directory()
         self._journal: list[list[_NameChange]] = []
         """Changes to names that are not durable, in their order; each entry survives whole or not at all."""
@@ -135,6 +139,13 @@ class SimFilesystem:
         node = self.find(directory)
         if isinstance(node, Directory):
             yield from _walk(node, directory)
+
+    def log_at(self, directory: Path) -> Path:
+        """Return where the log is that should be in this directory: there, or in another log directory."""
+        if directory.parent not in LOG_DIRECTORIES or self.find(directory) is not None:
+            return directory
+        places = (other / directory.name for other in LOG_DIRECTORIES)
+        return next((place for place in places if self.find(place) is not None), directory)
 
     def durable_files(self, directory: Path) -> dict[str, Inode]:
         """The files right in this directory whose names would survive a crash now; none if its own would not."""
@@ -161,6 +172,13 @@ class SimFilesystem:
         """An empty disk in its place."""
         self._root = Directory()
         self._journal.clear()
+
+    def replace_directory(self, path: Path) -> None:
+        """Put an empty disk in the place of the one that is mounted there."""
+        parent, empty = self.directory(path.parent), Directory()
+        parent.names[path.name] = parent.durable[path.name] = empty
+        for changes in self._journal:
+            changes[:] = [change for change in changes if (change[0], change[1]) != (parent, path.name)]
 
     def evict(self, rng: Random) -> bool:
         """Files whose pages were given up by failed syncs are read from the disk again, by chance; whether any was."""
@@ -271,14 +289,26 @@ class SimFilesystem:
             changes[:] = [change for change in changes if change[0] is not directory]
         self._journal = [changes for changes in self._journal if changes]
 
-    def space(self) -> DiskSpace:
+    @property
+    def is_limited(self) -> bool:
+        """Whether a write may find no room."""
+        return self.capacity_bytes is not None or bool(self.full)
+
+    def space(self, path: Path) -> DiskSpace:
+        if self._is_full(path):
+            return DiskSpace(UNLIMITED_BYTES, 0)
         if self.capacity_bytes is None:
             return DiskSpace(UNLIMITED_BYTES, UNLIMITED_BYTES)
         return DiskSpace(self.capacity_bytes, max(0, self.capacity_bytes - self.used_bytes()))
 
     def check_space(self, path: Path, more_bytes: int) -> None:
+        if more_bytes and self._is_full(path):
+            raise os_error(errno.ENOSPC, path)
         if self.capacity_bytes is not None and self.used_bytes() + more_bytes > self.capacity_bytes:
             raise os_error(errno.ENOSPC, path)
+
+    def _is_full(self, path: Path) -> bool:
+        return bool(self.full) and Path(*path.parts[:2]) in self.full
 
     def _change(self, *changes: _NameChange) -> None:
         for directory, name, node in changes:

@@ -177,12 +177,15 @@ class Host:
             self._world.record(self.name, "resumes")
             self._world.loop.release(self.process)
 
-    def wipe(self) -> None:
-        """An empty disk in the place of this one."""
+    def wipe(self, directory: Path | None = None) -> None:
+        """An empty disk in the place of this one, or of the one of that directory."""
         assert self.process is None, f"{self.name} runs"
         self._world.count("wipe")
-        self._world.record(self.name, "is wiped")
-        self.files.wipe()
+        self._world.record(self.name, "is wiped" if directory is None else f"loses {directory}")
+        if directory is None:
+            self.files.wipe()
+        else:
+            self.files.replace_directory(directory)
 
     def discard(self) -> None:
         """The world ends: whatever still runs no longer has any effect."""

@@ -20,13 +20,15 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextvars import copy_context
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Final
+from uuid import UUID
 
 from ...controller import ControllerService, WarmingPolicy
 from ...protocol import TopicIdPartition, TopicPartition
 from ...protocol.net import Address
 from ..faults.injector import FaultInjector
-from ..faults.schedule import Fault, FaultKind, Schedule
+from ..faults.schedule import DIRECTORY_KINDS, HARDWARE_KINDS, Fault, FaultKind, Schedule
 from ..judges.broker_losses import LossJudge
 from ..judges.core.acknowledged_writes import Anomaly, FinalLog, check_history
 from ..judges.core.allowed_losses import AllowedLosses
@@ -62,6 +64,7 @@ from ..judges.final_state import DIRECTORY, directory_id, replica_anomalies
 from ..judges.observer import ReplicaObserver
 from ..judges.quorum_replicas import QuorumJudge
 from ..judges.retention import RecentClock, RetentionJudge
+from ..machine.filesystem import LOG_DIRECTORIES
 from ..machine.process import Process, current_process
 from ..machine.tasks import every_second, first_error
 from ..machine.world import World
@@ -89,6 +92,8 @@ MOMENT_S: Final = 0.25
 RUN_LIMIT_S: Final = 600.0
 CATCH_UP_FACTOR: Final = 5.0
 IDLE_S: Final = 2.0
+TEND_S: Final = 1.0
+OF_DISKS: Final = DIRECTORY_KINDS | HARDWARE_KINDS
 IDLE_EVENTS_MAX: Final = 600
 """A second of one host, when there is nothing to do."""
 
@@ -238,7 +243,7 @@ class ClusterScenario:
             self.world.loop.time,
             self._heartbeats,
             lag_time_max_ms=self.options.lag_time_max_ms,
-            failed_s=lambda node_id: self.world.host(hosts[node_id]).disk_faults.failed_at_s.get(DIRECTORY),
+            failed_s=lambda node_id, directory: self._directory_failed_s(hosts[node_id], directory),
             may_lose=lambda node_id: self._may_lose_logs(hosts[node_id]),
         )
 
@@ -246,12 +251,20 @@ class ClusterScenario:
         process = self.world.host(self._hosts[replica.node_id]).process
         return process is not None and process.number == replica.incarnation and process.is_running
 
+    def _directory_failed_s(self, host: str, directory: UUID) -> float | None:
+        """When a call in that log directory failed last; one that nobody knows any longer may be any."""
+        machine = self.world.host(host)
+        places = [place for place in LOG_DIRECTORIES if directory_id(machine.files, place) == directory]
+        failed_at_s = machine.disk_faults.failed_at_s
+        return max([failed_at_s[place] for place in places or LOG_DIRECTORIES if place in failed_at_s], default=None)
+
     def _may_lose_logs(self, host: str) -> bool:
         """Whether anything has ever kept a broker there from a log: a call that failed, a full disk, corruption."""
         injected = self.injector.injected
         return (
-            DIRECTORY in self.world.host(host).disk_faults.failed_at_s
+            not self.world.host(host).disk_faults.failed_at_s.keys().isdisjoint(LOG_DIRECTORIES)
             or injected[FaultKind.FULL_DISK] > 0
+            or injected[FaultKind.DIRECTORY_FILLS] > 0
             or injected[FaultKind.BIT_ROT] > 0
         )
 
@@ -346,8 +359,11 @@ class ClusterScenario:
                 self._check_damage(detail)
             case ProcessEnded(host) if host in BROKERS:
                 self.observer.process_ended(BROKERS[host])
-            case DiskWiped(host) if (directory := directory_id(self.world.host(host).files)) is not None:
-                self.truth.wiped(BROKERS[host], directory)
+            case DiskWiped(host, directory):
+                files = self.world.host(host).files
+                for place in LOG_DIRECTORIES if directory is None else (directory,):
+                    if (lost := directory_id(files, place)) is not None:
+                        self.truth.wiped(BROKERS[host], lost)
 
     def _second_passed(self, events: int) -> None:
         self._judges.on(SecondPassed(events))
@@ -384,6 +400,8 @@ class ClusterScenario:
         )
         upkeep = [asyncio.create_task(self.injector.keep(name)) for name in self.nodes.names]
         upkeep.append(asyncio.create_task(self._administer(self.administrator.rescue)))
+        if self.options.log_directories > 1:
+            upkeep.append(asyncio.create_task(self._tend_disks()))
         changes = asyncio.create_task(self._administer(self.administrator.run))
         works = [work for partition in self.partitions for work in self.clients.of(partition)]
         clients = [asyncio.create_task(self._run_client(host, work), name=name) for name, host, work in works]
@@ -408,6 +426,18 @@ class ClusterScenario:
             await self._judge()
         await self.administrator.close()
         await self.operator.close()
+
+    async def _tend_disks(self) -> None:
+        """Restart, as an operator does, each broker with a log directory that is offline though its disk is well."""
+        while True:
+            await asyncio.sleep(TEND_S)
+            for node_id, broker in self.nodes.brokers().items():
+                host = self._hosts[node_id]
+                is_ill = any(fault.kind in OF_DISKS and host in fault.targets for fault in self.injector.active)
+                if broker is None or is_ill or self.world.host(host).is_paused:
+                    continue
+                if any(directory.offline is not None for directory in broker.logs.directories):
+                    await self._restart(host)
 
     async def _calm_down(self, clients: Sequence[asyncio.Task[None]]) -> None:
         """Clients continue for a moment without faults, end, and everything converges. Nothing expires any longer, or
@@ -535,8 +565,8 @@ class ClusterScenario:
     def quorum_leader(self) -> str | None:
         return self.nodes.quorum_leader()
 
-    def may_wipe(self, host: str) -> bool:
-        return self.losses.may_wipe(host)
+    def may_wipe(self, host: str, directory: Path | None = None) -> bool:
+        return self.losses.may_wipe(host, directory)
 
     # -- clients ------------------------------------------------------------------------------------------------------
 

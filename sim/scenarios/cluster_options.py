@@ -9,12 +9,14 @@ from typing import Final
 from ...broker import CombinedConfig, parse_combined
 from ...broker.config import BrokerConfig, parse_broker_config
 from ...quorum import ControllerConfig, parse_controller_config
+from ..faults.directories import sick_directories
 from ..faults.hardware import hardware
 from ..faults.log_scenes import log_scene
 from ..faults.scenes import Stage, scenes
 from ..faults.schedule import Schedule, Targets, generate
 from ..faults.table import Cast, beside
 from ..machine.chance import Chance
+from ..machine.filesystem import LOG_DIRECTORIES
 from .controllers import CONTROLLER_PORT, controller_host
 
 BROKERS: Final = {"broker-1": 1, "broker-2": 2, "broker-3": 3}
@@ -43,6 +45,9 @@ RETENTION_SHARE: Final = 0.4
 """The share of seeds in which the main topic expires."""
 NO_LIMIT: Final = -1
 WARMS_SHARE: Final = 0.2
+DIRECTORIES_SHARE: Final = 0.1
+"""The share of seeds whose brokers have several log directories, with faults of single ones."""
+DIRECTORY_HANG_MS: Final = 1_500
 WARMER_BYTES_A_SECOND: Final = 20_000
 
 
@@ -52,7 +57,7 @@ class ClusterOptions:
 
     `combined` of the nodes are broker and controller in one process. Where thin replicas are warmed (`warms`) local
     retention is long, or nothing would be missing. With `racks`, readers in one read from followers (KIP-392). The main
-    topic has one of the two retentions, or none.
+    topic has one of the two retentions, or none. Brokers have one log directory, or several.
     """
 
     partitions: int
@@ -85,6 +90,7 @@ class ClusterOptions:
     pipelined: bool = False
     retention_ms: int = NO_LIMIT
     retention_bytes: int = NO_LIMIT
+    log_directories: int = 1
 
     @classmethod
     def drawn(cls, chance: Chance) -> ClusterOptions:
@@ -97,6 +103,7 @@ class ClusterOptions:
             newcomer=chance("newcomer").random() < NEWCOMER_SHARE,
             slow_tier=chance("slow tier").random() < SLOW_TIER_SHARE,
             pipelined=chance("pipelined").random() < PIPELINED_SHARE,
+            log_directories=2 if chance("log directories").random() < DIRECTORIES_SHARE else 1,
         )
         warms = rng.random() < WARMS_SHARE
         if rng.random() < FREQUENT_SHARE:
@@ -168,12 +175,16 @@ class ClusterOptions:
             safety_ms=SAFETY_MS,
         )
         cast = Cast(nodes=nodes, brokers=tuple(BROKERS), clients=CLIENTS, has_store=True)
+        failing = hardware(chance("hardware"), nodes, SAFETY_MS, has_store=True)
         more = [
             *scenes(chance("scenes"), stage),
             *log_scene(chance("log scenes"), stage),
-            *hardware(chance("hardware"), nodes, SAFETY_MS, has_store=True),
+            *failing,
             *beside(chance("table"), cast, SAFETY_MS),
         ]
+        if self.log_directories > 1:
+            ill = {target for fault in failing for target in fault.targets}
+            more += sick_directories(chance("directories"), tuple(BROKERS), ill, SAFETY_MS)
         return generate(chance("faults"), targets, SAFETY_MS).with_more(more)
 
     @property
@@ -271,7 +282,8 @@ class ClusterOptions:
             **racks,
             "node.id": str(BROKERS[name]),
             "listeners": f"PLAINTEXT://{name}:{PORT}",
-            "log.dirs": "/data",
+            "log.dirs": ",".join(str(path) for path in LOG_DIRECTORIES[: self.log_directories]),
+            "log.dir.hang.timeout.ms": str(DIRECTORY_HANG_MS),
             "broker.heartbeat.interval.ms": str(self.heartbeat_interval_ms),
             "controlled.shutdown.timeout.ms": "5000",
             "replica.lag.time.max.ms": str(self.lag_time_max_ms),

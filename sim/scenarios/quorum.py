@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Final, TypeVar
 
 from ...quorum import (
@@ -353,7 +354,7 @@ class QuorumScenario:
 
     # -- what the injector asks ---------------------------------------------------------------------------------------
 
-    def may_wipe(self, host: str) -> bool:
+    def may_wipe(self, host: str, directory: Path | None = None) -> bool:
         """Only the observer's disk: the quorum has no allowed losses."""
         return self._nodes[host] == OBSERVER
 

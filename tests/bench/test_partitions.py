@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tierfetch.bench.partitions.bare_loop import BareLoop
 from tierfetch.bench.partitions.command import pauses_between
 
 
@@ -18,3 +19,10 @@ def test_only_pauses_between_the_scrapes_count() -> None:
 
 def test_the_longest_is_bounded_by_the_first_bucket_that_holds_all() -> None:
     assert pauses_between(scrape(a=0, b=0, c=0, rest=0), scrape(a=5, b=5, c=5, rest=5)) == (0.02, 0)
+
+
+def test_D10_a_bare_loop_says_how_late_it_was_called() -> None:
+    with BareLoop(limit_s=-1) as beside:
+        found = beside.stop()
+    assert found.longest_s > -1
+    assert found.over >= 1

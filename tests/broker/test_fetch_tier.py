@@ -97,7 +97,7 @@ def ok(text: str) -> tuple[ErrorCode, str]:
     return ErrorCode.none, text
 
 
-async def test_R4_local_partitions_do_not_wait_for_the_tier(host: Host) -> None:
+async def test_R4_D7_local_partitions_do_not_wait_for_the_tier(host: Host) -> None:
     names = [f"t{number}" for number in range(20)]
     await topics(host, names, ["local"])
     tier = SlowTier()
@@ -106,7 +106,7 @@ async def test_R4_local_partitions_do_not_wait_for_the_tier(host: Host) -> None:
     assert tier.begun == tier.cancelled == names
 
 
-async def test_R4_reads_of_the_tier_begin_together_and_what_is_ready_is_sent(host: Host) -> None:
+async def test_R4_D7_reads_of_the_tier_begin_together_and_what_is_ready_is_sent(host: Host) -> None:
     names = [f"t{number}" for number in range(20)]
     await topics(host, names)
     tier = SlowTier()
@@ -123,14 +123,14 @@ async def test_R4_reads_of_the_tier_begin_together_and_what_is_ready_is_sent(hos
     assert tier.cancelled == [name for name in names if name not in {"t3", "t7"}]
 
 
-async def test_R4_what_is_cached_is_sent_beside_local_records(host: Host) -> None:
+async def test_R4_D7_what_is_cached_is_sent_beside_local_records(host: Host) -> None:
     await topics(host, ["slow", "cached"], ["local"])
     tier = SlowTier(cached=["cached"])
     answers = await fetch(host, tier, "slow", "cached", "local")
     assert answers == {"slow": ok(""), "cached": ok("from cached"), "local": ok("local")}
 
 
-async def test_R4_fewer_local_bytes_than_asked_for_wait_for_the_tier(host: Host) -> None:
+async def test_R4_D7_fewer_local_bytes_than_asked_for_wait_for_the_tier(host: Host) -> None:
     await topics(host, ["t"], ["local"])
     tier = SlowTier()
     fetching = fetch(host, tier, "t", "local", min_bytes=100_000)
@@ -140,7 +140,7 @@ async def test_R4_fewer_local_bytes_than_asked_for_wait_for_the_tier(host: Host)
     assert await fetching == {"t": ok(""), "local": ok("local")}
 
 
-async def test_R4_a_request_ends_with_the_last_of_its_reads(host: Host) -> None:
+async def test_R4_D7_a_request_ends_with_the_last_of_its_reads(host: Host) -> None:
     await topics(host, ["a", "b"])
     tier = SlowTier()
     fetching = fetch(host, tier, "a", "b", min_bytes=100_000)
@@ -150,7 +150,7 @@ async def test_R4_a_request_ends_with_the_last_of_its_reads(host: Host) -> None:
     assert await fetching == {"a": ok(""), "b": ok("")}
 
 
-async def test_R4_a_partition_whose_read_fails_is_answered_alone(host: Host) -> None:
+async def test_R4_D7_a_partition_whose_read_fails_is_answered_alone(host: Host) -> None:
     await topics(host, ["bad", "good"])
     tier = SlowTier(cached=["good"])
     fetching = fetch(host, tier, "bad", "good", min_bytes=100_000)
@@ -162,7 +162,7 @@ async def test_R4_a_partition_whose_read_fails_is_answered_alone(host: Host) -> 
     assert await fetching == {"bad": (ErrorCode.kafka_storage_error, "")}
 
 
-async def test_R4_the_tier_is_waited_for_once(host: Host) -> None:
+async def test_R4_D7_the_tier_is_waited_for_once(host: Host) -> None:
     await topics(host, ["t"])
     tier = SlowTier()
     fetching = fetch(host, tier, "t")
@@ -172,7 +172,7 @@ async def test_R4_the_tier_is_waited_for_once(host: Host) -> None:
     assert (tier.begun, tier.cancelled) == (["t", "t"], ["t"])
 
 
-async def test_R4_what_does_not_fit_beside_other_records_comes_next_time(host: Host) -> None:
+async def test_R4_D7_what_does_not_fit_beside_other_records_comes_next_time(host: Host) -> None:
     await topics(host, ["first", "large"])
     tier = SlowTier()
     fetching = fetch(host, tier, "first", "large", max_bytes=50)
@@ -182,7 +182,7 @@ async def test_R4_what_does_not_fit_beside_other_records_comes_next_time(host: H
     assert await fetching == {"first": ok("from first"), "large": ok("")}
 
 
-async def test_R4_a_request_that_is_cancelled_leaves_no_read(host: Host) -> None:
+async def test_R4_D7_a_request_that_is_cancelled_leaves_no_read(host: Host) -> None:
     await topics(host, ["a", "b"])
     tier = SlowTier()
     fetching = fetch(host, tier, "a", "b")
@@ -193,7 +193,7 @@ async def test_R4_a_request_that_is_cancelled_leaves_no_read(host: Host) -> None
     assert tier.cancelled == ["a", "b"]
 
 
-async def test_R4_one_request_has_so_many_reads_under_way(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_R4_D7_one_request_has_so_many_reads_under_way(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tier_reads, "TIER_READS_MAX", 2)
     await topics(host, ["a", "b", "c"])
     tier = SlowTier()

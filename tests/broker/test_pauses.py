@@ -94,7 +94,7 @@ def test_few_objects_are_collected_now_and_then_and_not_frozen(garbage: GarbageC
     assert (gone(), len(kept)) == (None, 900)
 
 
-def test_more_are_collected_and_what_is_left_is_frozen(garbage: GarbageCollection) -> None:
+def test_D10_more_are_collected_and_what_is_left_is_frozen(garbage: GarbageCollection) -> None:
     frozen = gc.get_freeze_count()
     one, other = Node(), Node()
     one.other, other.other = other, one
@@ -126,7 +126,7 @@ def test_everything_is_as_before_at_the_end() -> None:
     assert (gc.get_threshold(), list(gc.callbacks), gc.get_freeze_count()) == (thresholds, callbacks, 0)
 
 
-def test_a_collection_is_counted_with_its_time() -> None:
+def test_D10_a_collection_is_counted_with_its_time() -> None:
     garbage = GarbageCollection(iter([0.0, 1.0, 1.25]).__next__)
     garbage.begin()
     gc.disable()
@@ -140,7 +140,7 @@ def test_a_collection_is_counted_with_its_time() -> None:
     assert values["tierfetch_gc_pause_seconds_sum"] == 0.25
 
 
-async def test_a_loop_that_stood_still_is_seen() -> None:
+async def test_D10_a_loop_that_stood_still_is_seen() -> None:
     """A timer that is due after `TICK_S` runs when the loop turns again, whatever the machine's speed."""
     measured = Pauses()
     async with measured.measured():

@@ -129,7 +129,7 @@ def bases(log: Log) -> list[int]:
     return [source.base_offset for source in log.taken]
 
 
-async def test_D1_what_the_disk_has_no_room_for_stays_in_the_tier(
+async def test_D5_what_the_disk_has_no_room_for_stays_in_the_tier(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(warmer_module, "RETRY_MIN_MS", 1)

@@ -503,7 +503,7 @@ async def test_no_fetch_leaves_while_an_early_answer_of_a_failed_one_is_being_ap
     assert cluster.follower.effects[:2] == ["adopt [0, 6)", "append 6-7"]
 
 
-async def test_D1_a_log_without_room_is_not_fetched_and_continues_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_D5_a_log_without_room_is_not_fetched_and_continues_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wanted_partitions, "HELD_BACK_S_MAX", 0.01)
     cluster = worked_cluster()
     cluster.follower.has_room = False
@@ -515,7 +515,7 @@ async def test_D1_a_log_without_room_is_not_fetched_and_continues_by_itself(monk
         await cluster.until_caught_up()
 
 
-async def test_D1_what_arrives_when_the_room_is_gone_is_not_appended_and_is_fetched_again(
+async def test_D5_what_arrives_when_the_room_is_gone_is_not_appended_and_is_fetched_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The answers of other partitions, or of another leader, may have taken it while this one was under way."""

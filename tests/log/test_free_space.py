@@ -24,7 +24,7 @@ def test_it_refuses_below_the_mark_and_takes_again_a_quarter_above_it() -> None:
     ]
 
 
-def test_D1_replicas_leave_half_of_it_and_continue_at_twice_that() -> None:
+def test_D5_replicas_leave_half_of_it_and_continue_at_twice_that() -> None:
     space = FreeSpace(100)
     measured = [
         (usable, space.measured(usable, 0), space.accepts_replicas) for usable in (100, 50, 49, 99, 100, 50, 49)
@@ -40,7 +40,7 @@ def test_D1_replicas_leave_half_of_it_and_continue_at_twice_that() -> None:
     ]
 
 
-def test_D1_what_is_written_between_two_measurements_counts() -> None:
+def test_D5_what_is_written_between_two_measurements_counts() -> None:
     space = FreeSpace(100)
     assert not space.begin_write(1_000), "nothing is known before the first measurement"
     space.end_write(1_000)
@@ -53,7 +53,7 @@ def test_D1_what_is_written_between_two_measurements_counts() -> None:
     assert (space.accepts_clients, space.accepts_replicas) == (True, True)
 
 
-def test_D1_a_measurement_does_not_give_back_what_is_written_meanwhile() -> None:
+def test_D5_a_measurement_does_not_give_back_what_is_written_meanwhile() -> None:
     space = FreeSpace(100)
     space.measured(1_000, space.mark)
     space.begin_write(300)  # in a queue, while the disk is asked
@@ -84,7 +84,7 @@ def test_without_a_mark_nothing_is_refused() -> None:
     assert space.has_room_for(1)
 
 
-async def test_D1_a_directory_counts_from_its_opening_on_and_while_its_disk_is_asked() -> None:
+async def test_D5_a_directory_counts_from_its_opening_on_and_while_its_disk_is_asked() -> None:
     disk = MemoryDisk(capacity_bytes=10_000)
     manager = new_manager(disk, free_bytes_min=4_000)
     await manager.identify()

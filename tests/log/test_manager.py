@@ -574,7 +574,7 @@ async def test_D2_a_crash_in_a_trial_append_leaves_what_the_next_start_cuts() ->
     assert offsets_of(await read_bytes(log)) == list(range(10))
 
 
-async def test_a_full_disk_is_freed_by_retention() -> None:
+async def test_D5_a_full_disk_is_freed_by_retention() -> None:
     disk = MemoryDisk(capacity_bytes=8_000)
     config = LogConfig(segment_bytes=1000, retention_bytes=3000)
     manager = await loaded(disk, config=config)
@@ -596,7 +596,7 @@ async def test_a_full_disk_is_freed_by_retention() -> None:
     await manager.close()
 
 
-async def test_a_full_disk_is_freed_of_what_the_tier_has() -> None:
+async def test_D5_a_full_disk_is_freed_of_what_the_tier_has() -> None:
     """Whatever else there is to be written: where this log begins is on the disk already."""
     disk = MemoryDisk()
     manager = await loaded(disk, config=TIERED)

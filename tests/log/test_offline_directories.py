@@ -138,7 +138,7 @@ async def test_the_first_directory_must_be_there() -> None:
         await loaded(disk, log_dirs=(FIRST, SECOND))
 
 
-async def test_a_directory_whose_disk_fails_goes_offline_with_its_partitions() -> None:
+async def test_D4_a_directory_whose_disk_fails_goes_offline_with_its_partitions() -> None:
     disk = MemoryDisk()
     manager = await filled(disk)
     told: list[tuple[UUID, ...]] = []
@@ -233,7 +233,7 @@ def flushed(manager: LogManager) -> list[TopicPartition]:
     return [log.state.topic_partition for each in manager.upkeep._each for log in each._flushed_at]
 
 
-async def test_a_directory_whose_disk_hangs_goes_offline() -> None:
+async def test_D4_a_directory_whose_disk_hangs_goes_offline() -> None:
     disk = MemoryDisk()
     manager = await filled(disk)
     reports: list[tuple[UUID, ...]] = []
@@ -245,7 +245,7 @@ async def test_a_directory_whose_disk_hangs_goes_offline() -> None:
     assert set(manager.logs) == names(manager, 0)
 
 
-async def test_upkeep_of_a_directory_waits_for_no_other_ones_disk() -> None:
+async def test_D4_upkeep_of_a_directory_waits_for_no_other_ones_disk() -> None:
     """The disk of the second directory does not return from a call; all that is due in the first is done."""
     disk = MemoryDisk()
     settings = UpkeepSettings(checkpoint_interval_ms=1, retention_check_interval_ms=1, look_interval_ms=1)
@@ -275,3 +275,25 @@ async def test_upkeep_of_a_directory_waits_for_no_other_ones_disk() -> None:
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     await manager.close()
+
+
+async def test_D4_a_start_opens_each_directory_while_another_ones_disk_is_slow() -> None:
+    """No call of the first directory's disk returns before all logs of the second one are open."""
+    disk = MemoryDisk()
+    manager = await filled(disk)
+    ids = manager.directory_ids
+    await manager.close()
+    again = new_manager(disk, log_dirs=(FIRST, SECOND))
+
+    async def wait_for_the_second(effect: Effect) -> None:
+        if effect.path.is_relative_to(FIRST):
+            async with asyncio.timeout(10):
+                while len(again.directories[1].logs) < 2:  # noqa: ASYNC110
+                    await asyncio.sleep(0.001)
+
+    await again.identify()
+    disk.before_effect = wait_for_the_second
+    await again.load()
+    assert set(again.logs) == set(PARTITIONS)
+    assert again.directory_ids == ids
+    await again.close()

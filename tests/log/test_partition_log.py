@@ -433,7 +433,7 @@ async def test_an_idle_producer_expires_though_no_snapshot_is_taken() -> None:
     assert len(log.state.producers.entries) == 0
 
 
-async def test_the_event_loop_is_free_while_a_large_producer_snapshot_is_encoded() -> None:
+async def test_D10_the_event_loop_is_free_while_a_large_producer_snapshot_is_encoded() -> None:
     disk = MemoryDisk()
     snapshots = ProducerSnapshots(disk, DIRECTORY)
     await disk.make_directory(DIRECTORY)

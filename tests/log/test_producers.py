@@ -640,7 +640,7 @@ def test_a_frozen_snapshot_is_that_of_its_moment():
     assert content == [expected]
 
 
-def test_an_idle_producer_expires_in_steps_and_one_that_writes_between_them_stays():
+def test_D10_an_idle_producer_expires_in_steps_and_one_that_writes_between_them_stays():
     manager = ProducerStateManager(expiration_ms=100)
     count = EXPIRE_SLICE + 2
     for i in range(count):

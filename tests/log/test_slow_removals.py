@@ -48,7 +48,7 @@ def deleted(disk: MemoryDisk) -> list[str]:
 
 
 @pytest.mark.parametrize("operation", ["remove", "rename"])
-async def test_appends_reads_and_rolls_continue_while_retention_removes(operation: str) -> None:
+async def test_D6_appends_reads_and_rolls_continue_while_retention_removes(operation: str) -> None:
     disk, clock = MemoryDisk(), Clock()
     log = await log_of_six(disk, SMALL, clock)
     clock.now_ms = NOW_MS + 2 * DAY_MS
@@ -67,7 +67,7 @@ async def test_appends_reads_and_rolls_continue_while_retention_removes(operatio
     assert deleted(disk) == []
 
 
-async def test_appends_continue_while_the_epochs_of_the_trimmed_log_are_saved() -> None:
+async def test_D6_appends_continue_while_the_epochs_of_the_trimmed_log_are_saved() -> None:
     disk, clock = MemoryDisk(), Clock()
     log = await log_of_six(disk, SMALL, clock)
     clock.now_ms = NOW_MS + 2 * DAY_MS
@@ -88,7 +88,7 @@ async def test_appends_continue_while_the_epochs_of_the_trimmed_log_are_saved() 
     assert [(entry.epoch, entry.start_offset) for entry in log.state.epochs.entries] == [(0, 12)]
 
 
-async def test_appends_continue_while_segments_that_the_tier_has_are_removed() -> None:
+async def test_D6_appends_continue_while_segments_that_the_tier_has_are_removed() -> None:
     disk = MemoryDisk()
     log = await log_of_six(disk, TIERED)
     disk.before_effect = stalled = Stalled("remove")
@@ -102,7 +102,7 @@ async def test_appends_continue_while_segments_that_the_tier_has_are_removed() -
     assert await removal == 2
 
 
-async def test_a_log_restarts_at_an_offset_whose_old_file_is_still_being_unlinked() -> None:
+async def test_D6_a_log_restarts_at_an_offset_whose_old_file_is_still_being_unlinked() -> None:
     disk = MemoryDisk()
     log = await log_of_six(disk, TIERED)
     disk.before_effect = stalled = Stalled("remove")
@@ -128,7 +128,7 @@ async def _batch_at(offset: int) -> bytes:
     return await read_bytes(other, offset)
 
 
-async def test_a_truncation_waits_for_no_unlink() -> None:
+async def test_D6_a_truncation_waits_for_no_unlink() -> None:
     disk = MemoryDisk()
     log = await log_of_six(disk, SMALL)
     disk.before_effect = stalled = Stalled("remove")
@@ -141,7 +141,7 @@ async def test_a_truncation_waits_for_no_unlink() -> None:
     assert (log.state.has_deleted_files, deleted(disk)) == (False, [])
 
 
-async def test_appends_continue_while_a_compaction_unlinks_what_it_replaced() -> None:
+async def test_D6_appends_continue_while_a_compaction_unlinks_what_it_replaced() -> None:
     disk = MemoryDisk()
     log = await reopened(disk)
     await History(log).apply([Write(((f"k{i % 3}".encode(), b"v"),)) for i in range(60)])

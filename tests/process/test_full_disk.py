@@ -87,7 +87,7 @@ def produce(servers: str, topic: str, count: int) -> None:
     assert producer.flush(TIMEOUT_S) == 0
 
 
-def test_D1_with_the_disk_full_of_data_the_controller_writes_metadata_and_all_of_it_comes_back(scene: Scene) -> None:
+def test_D5_with_the_disk_full_of_data_the_controller_writes_metadata_and_all_of_it_comes_back(scene: Scene) -> None:
     servers = scene.servers.bootstrap_servers
     scene.wait("all in sync", lambda part: set(part.isrs) == set(NODES) and part.leader == part.replicas[0])
     produce(servers, scene.topic, RECORDS)

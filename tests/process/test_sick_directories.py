@@ -67,7 +67,7 @@ def wait_left(cluster: LocalCluster, topics: tuple[str, ...]) -> None:
             return
 
 
-def test_D1_a_disk_that_hangs_holds_up_no_other_directory_and_goes_offline(scene: Scene) -> None:
+def test_D4_a_disk_that_hangs_holds_up_no_other_directory_and_goes_offline(scene: Scene) -> None:
     """Acknowledgements of the other directory's topics go on before the disk is given up; then those of its own."""
     servers = scene.cluster.bootstrap_servers
     with ExitStack() as stack:
@@ -90,7 +90,7 @@ def test_D1_a_disk_that_hangs_holds_up_no_other_directory_and_goes_offline(scene
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EROFS, errno.ENOSPC], ids=errno.errorcode.get)
-def test_D1_a_disk_that_refuses_everything_costs_its_own_replicas_alone(scene: Scene, code: int) -> None:
+def test_D4_a_disk_that_refuses_everything_costs_its_own_replicas_alone(scene: Scene, code: int) -> None:
     servers = scene.cluster.bootstrap_servers
     with ExitStack() as stack:
         producers = {topic: stack.enter_context(SteadyProducer(servers, topic)) for topic in TOPICS}
@@ -107,7 +107,7 @@ def test_D1_a_disk_that_refuses_everything_costs_its_own_replicas_alone(scene: S
         producer.check_consumed()
 
 
-def test_D1_an_almost_full_disk_refuses_produce_alone_and_ends_by_itself(tmp_path: Path) -> None:
+def test_D5_an_almost_full_disk_refuses_produce_alone_and_ends_by_itself(tmp_path: Path) -> None:
     """Consumers read, groups commit, and nothing needs a restart."""
     size = 512 << 20
     with SickDisk(tmp_path / "sick") as disk:

@@ -87,7 +87,7 @@ async def test_one_may_exceed_the_limit_when_no_request_could_become_whole() -> 
     assert memory.used == 0
 
 
-async def test_who_is_privileged_and_ends_makes_room_for_the_next() -> None:
+async def test_D9_who_is_privileged_and_ends_makes_room_for_the_next() -> None:
     (first, second), log = holders("a1", "b1")
     memory = RequestMemory(100)
     memory.charge(120)
@@ -141,7 +141,7 @@ def test_what_is_announced_costs_nothing_and_what_has_arrived_is_charged() -> No
     assert (peer.memories.others.used, peer.memories.fetches.used) == (10_002, 0)
 
 
-async def test_a_fetch_has_memory_of_its_own_and_a_smaller_limit() -> None:
+async def test_D9_a_fetch_has_memory_of_its_own_and_a_smaller_limit() -> None:
     peer = Peer(memory=1000)
     peer.memories.others.charge(1000)
     peer.begin(ApiKey.FETCH, 200_000)
@@ -200,7 +200,7 @@ async def test_one_that_waits_for_memory_is_stalled_only_if_it_sends_nothing() -
     assert [peer.arrival.stalled(0, now_s) for now_s in (17.9, 18)] == [False, True]
 
 
-async def test_connections_that_announce_much_do_not_keep_others_waiting() -> None:
+async def test_D9_connections_that_announce_much_do_not_keep_others_waiting() -> None:
     gate = Gate()
     async with serving({ApiKey.PRODUCE: gate}, request_memory_max=150_000) as server, AsyncExitStack() as peers:
         for _ in range(7):

@@ -320,7 +320,7 @@ async def test_many_callers_share_one_fetch_and_its_error() -> None:
     assert [operation for operation, _ in tier.calls[1:]] == ["fetch_index timeindex", "fetch_log_segment"]
 
 
-async def test_a_cancelled_caller_does_not_end_the_fetch() -> None:
+async def test_D7_a_cancelled_caller_does_not_end_the_fetch() -> None:
     tier = tier_of(SEGMENT)
     cache = await open_cache(tier)
     first, second = (asyncio.create_task(cache.offset_index(SEGMENT)) for _ in range(2))
@@ -335,7 +335,7 @@ async def test_a_cancelled_caller_does_not_end_the_fetch() -> None:
     assert len(tier.calls) == 2
 
 
-async def test_R4_what_is_open_at_a_segments_end_is_fetched_on_when_its_caller_is_out_of_time() -> None:
+async def test_R4_D7_what_is_open_at_a_segments_end_is_fetched_on_when_its_caller_is_out_of_time() -> None:
     tier = tier_of(SEGMENT)
     tier.objects[SEGMENT.segment_id, IndexType.PRODUCER_SNAPSHOT] = encode_snapshot([])
     cache = await open_cache(tier)

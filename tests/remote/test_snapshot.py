@@ -118,7 +118,7 @@ def replay(ledger: RemoteLogLedger, stream: list[RemoteLogEvent]) -> RemoteLogLe
 
 @given(st.lists(events, max_size=60), st.integers(0, 60))
 @settings(max_examples=200, deadline=None)
-def test_a_snapshot_and_what_came_after_it_make_what_all_events_make(stream: list[RemoteLogEvent], cut: int) -> None:
+def test_D8_a_snapshot_and_what_came_after_it_make_what_all_events_make(stream: list[RemoteLogEvent], cut: int) -> None:
     resumed = loaded(encoded(replay(RemoteLogLedger(PARTITION), stream[:cut])))[PARTITION]
     check_same(replay(resumed, stream[cut:]), replay(RemoteLogLedger(PARTITION), stream))
 
@@ -259,7 +259,7 @@ def starts_of(ledger: RemoteLogLedger) -> list[int]:
     return [metadata.start_offset for metadata in ledger.finished()]
 
 
-async def test_reading_resumes_at_the_snapshot(log: MetadataLog) -> None:
+async def test_D8_reading_resumes_at_the_snapshot(log: MetadataLog) -> None:
     """Also for a partition that nobody here followed when it was cut."""
     disk = await cut_at_ten(log)
     log.trim(NUMBER, 10)

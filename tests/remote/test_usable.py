@@ -205,7 +205,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, counts: list[int], module: Any, nam
 
 
 @pytest.mark.parametrize("segments", [1_000, 16_000])
-def test_an_event_looks_at_a_few_segments_however_many_there_are(
+def test_D8_an_event_looks_at_a_few_segments_however_many_there_are(
     monkeypatch: pytest.MonkeyPatch, segments: int
 ) -> None:
     """Of a copy, and of a deletion: by segments unpacked, judged, or compared by a key."""

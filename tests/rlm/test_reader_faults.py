@@ -142,7 +142,7 @@ class TestFaults:
             assert refused.value.code is ErrorCode.kafka_storage_error
         assert readers.indexes.rebuilt <= 1
 
-    async def test_slow_tier_gives_no_records_in_time_and_goes_on_fetching(self, broker: Broker) -> None:
+    async def test_D7_slow_tier_gives_no_records_in_time_and_goes_on_fetching(self, broker: Broker) -> None:
         await broker.fill(1)
         await tier_all(broker)
         hurried = await make_readers(broker.storage, broker.metadata, max_wait_ms=5)

@@ -63,7 +63,7 @@ class Cluster:
     def quorum_leader(self) -> str | None:
         return self.leader
 
-    def may_wipe(self, host: str) -> bool:
+    def may_wipe(self, host: str, directory: Path | None = None) -> bool:
         return True
 
     def note(self, event: Observed) -> None:

@@ -42,12 +42,13 @@ class Scene:
         self.now_s = 0.0
         self.heartbeats = HeartbeatJudge(lambda: self.now_s, warm_bytes=0, warm_ms=0)
         self.failed_s: dict[int, float] = {}
+        """By broker, or by the id of its log directory, which is the same number."""
         self.judge = IsrLeaversJudge(
             lambda: self.image,
             lambda: self.now_s,
             self.heartbeats,
             lag_time_max_ms=LAG_MS,
-            failed_s=self.failed_s.get,
+            failed_s=lambda _, directory: self.failed_s.get(directory.int),
             may_lose=self.failed_s.__contains__,
         )
 
@@ -168,12 +169,15 @@ def test_whose_log_directory_is_offline_leaves() -> None:
         scene.changes(image(1, 2, 3), image(1, 2))
 
 
-@pytest.mark.parametrize("failed_s", [None, -0.1], ids=["never", "before it registered"])
-def test_a_directory_is_offline_only_if_a_call_has_failed_there(failed_s: float | None) -> None:
+@pytest.mark.parametrize(
+    "failed_s",
+    [{}, {2: -0.1}, {22: 0.5}],
+    ids=["never", "before it registered", "in the one beside it"],
+)
+def test_D4_a_directory_is_offline_only_if_a_call_has_failed_there(failed_s: dict[int, float]) -> None:
     scene = Scene()
     scene.changes(image(1, 2, 3), image(1, 2, 3))
-    if failed_s is not None:
-        scene.failed_s[2] = failed_s
+    scene.failed_s |= failed_s
     scene.beats(2, DIRECTORY)
     with refuses("asked to leave: t-0: 2 leaves"):
         scene.changes(image(1, 2, 3), image(1, 3))

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierfetch.sim.faults.schedule import (
+    DIRECTORY_KINDS,
     HARDWARE_KINDS,
     QUORUM_KINDS,
     SCENE_KINDS,
@@ -45,7 +46,7 @@ def test_only_disks_that_may_be_lost_are_wiped() -> None:
 
 def test_every_kind_is_generated() -> None:
     kinds = {fault.kind for seed in range(60) for fault in generate(Random(seed), ALL, 20_000).faults}
-    assert kinds == set(FaultKind) - SCENE_KINDS - HARDWARE_KINDS - TABLE_KINDS
+    assert kinds == set(FaultKind) - SCENE_KINDS - HARDWARE_KINDS - DIRECTORY_KINDS - TABLE_KINDS
 
 
 def test_a_partition_has_two_sides() -> None:

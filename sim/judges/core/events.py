@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from ....broker.cluster import ClusterImage
 from ....controller import MetadataImage
@@ -266,9 +267,10 @@ class MachinesCrashed:
 
 @dataclass(frozen=True, slots=True)
 class DiskWiped:
-    """The files of this host are about to go."""
+    """The files of this host are about to go: all of them, or those in one log directory."""
 
     host: str
+    directory: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

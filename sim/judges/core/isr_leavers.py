@@ -40,9 +40,9 @@ class _Led:
 
 
 class IsrLeaversJudge:
-    """Judges all leaders by the cluster's newest image. `now_s` is the event loop's time; `failed_s`
-    tells of a broker when a call in its log directory failed last, None if none has; `may_lose` whether anything has
-    ever kept it from a log: such a call, a full disk, bit rot.
+    """Judges all leaders by the cluster's newest image. `now_s` is the event loop's time; `failed_s` tells of a broker
+    and its log directory when a call in there failed last, None if none has; `may_lose` whether anything has ever kept
+    the broker from a log: such a call, a full disk, bit rot.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class IsrLeaversJudge:
         heartbeats: HeartbeatJudge,
         *,
         lag_time_max_ms: int,
-        failed_s: Callable[[int], float | None],
+        failed_s: Callable[[int, UUID], float | None],
         may_lose: Callable[[int], bool],
     ) -> None:
         self._image = image
@@ -139,7 +139,9 @@ class IsrLeaversJudge:
 
     def _is_offline(self, broker: BrokerRegistration, directory: UUID | None, batch: CommittedBatch) -> bool:
         """Whether who wrote the batch had been told so, with a cause."""
-        failed_s = self._failed_s(broker.id)
+        if directory is None:
+            return False
+        failed_s = self._failed_s(broker.id, directory)
         has_failed = failed_s is not None and failed_s >= self._registered_s[broker.id, broker.epoch]
         heard = self._heartbeats.known(batch.epoch, broker.id, broker.epoch, batch.base_offset)
         return has_failed and any(directory in each.offline for each in heard)

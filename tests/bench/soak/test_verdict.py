@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tierfetch.bench.soak.probe import Latencies, quantile
-from tierfetch.bench.soak.verdict import MIB, Growth, Sample, growths
+from tierfetch.bench.soak.verdict import MIB, Growth, Sample, growths, latency_growths
 
 
 def samples(descriptors: list[int], pss_bytes: int = 100 * MIB) -> list[Sample]:
@@ -38,8 +38,18 @@ def test_the_tolerance_is_the_larger_of_a_share_and_a_number() -> None:
 
 
 def test_too_few_samples_give_no_verdict() -> None:
-    with pytest.raises(ValueError, match="9 samples of a process: at least 10 are needed"):
+    with pytest.raises(ValueError, match="9 samples of pss_bytes: at least 10 are needed"):
         growths(samples([100] * 9))
+
+
+def test_D10_a_cluster_that_becomes_slow_is_found() -> None:
+    def slower(p50_ms: float, p99_ms: float) -> list[str]:
+        rows = [{"p50_ms": 20.0, "p99_ms": 200.0}] * 50 + [{"p50_ms": p50_ms, "p99_ms": p99_ms}] * 10
+        return [growth.quantity for growth in latency_growths(rows) if growth.is_leak]
+
+    assert slower(30, 300) == []
+    assert slower(31, 300) == ["p50_ms"]
+    assert slower(20, 301) == ["p99_ms"]
 
 
 def test_latencies_are_those_since_the_last_look() -> None:

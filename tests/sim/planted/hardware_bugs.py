@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from unittest.mock import patch
+from uuid import UUID
 
 from tierfetch.broker.replicas import failed_logs
 from tierfetch.broker.replicas.replica_directories import ReplicaDirectories
+from tierfetch.controller.core import broker_registration
+from tierfetch.controller.core.broker_changes import IsLost
+from tierfetch.controller.image.registrations import BrokerRegistration
 from tierfetch.fetcher.core.leader_replicas import LeaderReplicas
+from tierfetch.log.keeper import LogManager
 from tierfetch.log.replica import recovery
 from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
@@ -74,4 +79,45 @@ def failing_log_in_the_isr() -> Iterator[None]:
         """Who lags leaves the ISR in any case."""
 
     with patch.object(ReplicaDirectories, "report_lost", report_lost):
+        yield
+
+
+OF_DIRECTORIES = (FaultKind.DIRECTORY_FAILS, FaultKind.DIRECTORY_HANGS)
+
+
+@planted(
+    "the wrong log directory is reported offline",
+    file="log/keeper/manager.py",
+    scenario="cluster",
+    faults=OF_DIRECTORIES,
+    log_directories=(2,),
+)
+def wrong_directory_offline() -> Iterator[None]:
+    def offline_directory_ids(self: LogManager) -> tuple[UUID, ...]:
+        """Counted from the end."""
+        return tuple(
+            directory.directory_id
+            for directory, other in zip(self.directories, reversed(self.directories), strict=True)
+            if directory.directory_id.int and other.offline is not None
+        )
+
+    with patch.object(LogManager, "offline_directory_ids", property(offline_directory_ids)):
+        yield
+
+
+@planted(
+    "of a broker that has a directory left no replica counts as lost",
+    file="controller/core/broker_registration.py",
+    scenario="cluster",
+    faults=(FaultKind.DIRECTORY_LOST,),
+    log_directories=(2,),
+)
+def directory_left_is_enough() -> Iterator[None]:
+    def is_lost(before: BrokerRegistration | None, broker_id: int, directories: Collection[UUID | None]) -> IsLost:
+        if before is not None and not set(before.directories).isdisjoint(directories):
+            return lambda _: False
+        return real_is_lost(before, broker_id, directories)
+
+    real_is_lost = broker_registration._is_lost
+    with patch.object(broker_registration, "_is_lost", is_lost):
         yield

@@ -1,0 +1,193 @@
+"""How markers reach the leaders of their partitions, beside one that does not answer, and many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
+from tierfetch.broker.replicas.partition import Partition
+from tierfetch.broker.transactions.active_shard import ActiveShard
+from tierfetch.broker.transactions.core.events import Expire
+from tierfetch.broker.transactions.core.states import TransactionState, TransactionValue
+from tierfetch.broker.transactions.markers import LANES_MAX, MarkerSender
+from tierfetch.protocol import ErrorCode, KafkaError, TopicPartition
+from tierfetch.protocol.messages.producers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+pytestmark = pytest.mark.virtual_time
+NODE = 1
+HANG_S = 30.0
+
+
+class Leader:
+    """It leads all partitions; a request with one of `sick` is answered after `HANG_S`, and refuses that one."""
+
+    def __init__(self, sick: Collection[int]) -> None:
+        self.sick = sick
+        self.requests: list[list[int]] = []
+        self.under_way = self.most = 0
+
+    async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        numbers = [
+            number for marker in request.markers for topic in marker.topics for number in topic.partition_indexes
+        ]
+        self.requests.append(numbers)
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(HANG_S if not set(numbers).isdisjoint(self.sick) else 0.01)
+        self.under_way -= 1
+        return WriteTxnMarkersResponse(
+            markers=tuple(
+                WritableTxnMarkerResult(
+                    producer_id=marker.producer_id,
+                    topics=tuple(
+                        WritableTxnMarkerTopicResult(
+                            name=topic.name,
+                            partitions=tuple(
+                                WritableTxnMarkerPartitionResult(partition_index=number, error_code=self.code(number))
+                                for number in topic.partition_indexes
+                            ),
+                        )
+                        for topic in marker.topics
+                    ),
+                )
+                for marker in request.markers
+            )
+        )
+
+    def code(self, number: int) -> ErrorCode:
+        return ErrorCode.request_timed_out if number in self.sick else ErrorCode.none
+
+
+def sender(leader: Leader) -> MarkerSender:
+    image = SimpleNamespace(partition=lambda _: SimpleNamespace(leader=NODE), brokers={NODE: object()})
+    view, client = cast(Any, SimpleNamespace(image=image)), cast(Any, None)
+    return MarkerSender(view, NODE, client, cast(Any, None), leader.write, Random(1), timeout_s=HANG_S)
+
+
+def ended(producer_id: int, *numbers: int) -> TransactionValue:
+    return TransactionValue(
+        producer_id=producer_id,
+        producer_epoch=0,
+        timeout_ms=1000,
+        state=TransactionState.PREPARE_COMMIT,
+        last_update_ms=0,
+        partitions=frozenset(TopicPartition("t", number) for number in numbers),
+    )
+
+
+async def test_D4_a_partition_that_does_not_answer_holds_up_no_other_transaction() -> None:
+    markers = sender(leader := Leader(sick={0}))
+    stuck = asyncio.create_task(markers.send(ended(1, 0, 1), 0))
+    await asyncio.sleep(1)
+    await answered_at_once(markers, turns=100)
+    leader.sick = ()
+    await stuck
+    await markers.close()
+
+
+async def test_D4_markers_that_are_tried_again_hold_up_no_new_ones_however_many_they_are() -> None:
+    markers = sender(leader := Leader(sick={0}))
+    stuck = []
+    for number in range(2 * LANES_MAX):
+        stuck.append(asyncio.create_task(markers.send(ended(10 + number, 0), 0)))
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(2 * HANG_S + 1)  # now each has failed once
+    await answered_at_once(markers, turns=100)
+    leader.sick = ()
+    await asyncio.gather(*stuck)
+    await markers.close()
+
+
+async def answered_at_once(markers: MarkerSender, turns: int) -> None:
+    loop = asyncio.get_running_loop()
+    for turn in range(turns):
+        asked_s = loop.time()
+        await markers.send(ended(2, 1, 2), turn)
+        assert loop.time() - asked_s < 0.1, turn
+        await asyncio.sleep(1)
+
+
+async def test_the_markers_of_a_transaction_share_a_request_and_few_are_under_way() -> None:
+    leader = Leader(sick={0})
+    markers = sender(leader)
+    await markers.send(ended(1, *range(1, 500)), 0)
+    assert [len(numbers) for numbers in leader.requests] == [499]
+    waiting = [asyncio.create_task(markers.send(ended(number, 0), 0)) for number in range(2, 20)]
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert leader.most <= LANES_MAX
+    leader.sick = ()
+    await asyncio.gather(*waiting)
+    assert leader.most <= 2 * LANES_MAX, "and as many that are tried again"
+    await markers.close()
+
+
+class Turns:
+    """Counts how often another task of the loop could run meanwhile."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def __aenter__(self) -> Turns:
+        self._task = asyncio.create_task(self._turn())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+
+    async def _turn(self) -> None:
+        while True:
+            self.count += 1
+            await asyncio.sleep(0)
+
+
+async def test_D10_many_markers_in_a_request_are_written_within_the_loops_share() -> None:
+    count, asked = 4_000, []
+
+    def find(topic: str, number: int) -> Partition:
+        asked.append((topic, number))
+        raise KafkaError(ErrorCode.not_leader_or_follower, "not here")
+
+    handler = TransactionMarkerHandler(cast(Any, SimpleNamespace(find=find)), cast(Any, None), lambda: 0)
+    topics = tuple(WritableTxnMarkerTopic(name=f"t{at}", partition_indexes=(1, 0)) for at in range(count // 2))
+    marker = WritableTxnMarker(
+        producer_id=7, producer_epoch=0, transaction_result=True, topics=topics, coordinator_epoch=0
+    )
+    async with Turns() as turns:
+        response = await handler.write(WriteTxnMarkersRequest(markers=(marker,)))
+    assert len(asked) == count
+    assert turns.count >= count // 100, "a hundred at a time, at most"
+    (answer,) = response.markers
+    assert [topic.name for topic in answer.topics] == sorted(topic.name for topic in topics)
+    assert {(each.partition_index, each.error_code) for topic in answer.topics for each in topic.partitions} == {
+        (0, ErrorCode.not_leader_or_follower),
+        (1, ErrorCode.not_leader_or_follower),
+    }
+
+
+async def test_D10_many_transactional_ids_are_aborted_or_expire_within_the_loops_share() -> None:
+    stepped: list[str] = []
+    shard = SimpleNamespace(_end=None, _step=lambda name, _: stepped.append(name))
+    names = [f"tx-{number}" for number in range(4_000)]
+    async with Turns() as turns:
+        await ActiveShard._step_each(cast(Any, shard), names, Expire(1))
+    assert stepped == names
+    assert turns.count >= len(names) // 100
+    stepped.clear()
+    shard._end = KafkaError(ErrorCode.not_coordinator, "its leadership has ended")
+    await ActiveShard._step_each(cast(Any, shard), names, Expire(1))
+    assert stepped == []
