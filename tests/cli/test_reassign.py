@@ -479,7 +479,7 @@ def test_status_says_what_is_left_and_how_to_go_on(journal: JournalFile, monkeyp
     assert said == [
         f"moving, and no process carries it out: {goes_on}",
         "  before: 1 partition",
-        "left: t-0 to be in sync",
+        "left: t-0 to be in sync on broker 3, without a limit",
     ]
     with journal.owned():
         assert invoke("status", plan).splitlines()[0] == "moving"
