@@ -15,6 +15,7 @@ records/         is `tierfetch produce` and `tierfetch consume`.
 plugins/         is `tierfetch plugins`.
 profiles/        is `tierfetch profile`, and finds the cluster that a command means.
 groups/          is `tierfetch groups`.
+transactions/    is `tierfetch transactions`.
 quorum/          is `tierfetch quorum`.
 tier/            is `tierfetch tier`.
 model/           is `tierfetch model`.
@@ -24,6 +25,7 @@ demo/            is `tierfetch demo`.
 local/           starts clusters of processes on loopback.
 reference/       writes the generated pages of `docs/`: commands, keys, APIs.
 simulate         is `tierfetch simulate`.
+simulate_page    writes its page.
 dump_log         is `tierfetch dump-log`.
 dump_rows        prints the files of a log as text or JSON.
 control_text     prints control records as `kafka-dump-log` does.

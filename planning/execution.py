@@ -188,8 +188,8 @@ class _Step:
             actions += self._throttle(wave, [entry for entry in self._header.entries if entry.wave == wave])
         if to_begin:
             actions += self._place(arriving(to_begin, self._state), wave)
-            actions.append(Reassign(tuple((entry.key, entry.target) for entry in to_begin), wave))
-            return (*actions, Wait(self._why(entries)))
+            orders = tuple((entry.key, entry.target) for entry in to_begin)
+            return (*actions, Reassign(orders, wave), Wait(self._why(entries, orders)))
         if moving := [entry for entry in entries if self._of(entry) is not Standing.DONE]:
             return (*actions, Wait(self._why(moving)))
         left = left_to_do(entries, self._state)
@@ -284,7 +284,7 @@ class _Step:
         orders = tuple((entry.key, entry.before) for entry in entries)
         places = self._place(arriving(entries, self._state, back=True), wave)
         throttle = self._throttle(wave, entries, returns=True)
-        return (*throttle, *places, Reassign(orders, wave), Wait(self._why(entries)))
+        return (*throttle, *places, Reassign(orders, wave), Wait(self._why(entries, orders)))
 
     def _return_directories(self) -> tuple[Action, ...]:
         """Move replicas back to the log directories from before the plan."""
@@ -365,8 +365,10 @@ class _Step:
     def _is_complete(self, entry: Entry) -> bool:
         return is_complete(entry, self._header.topic_ids[entry.topic], self._state)
 
-    def _why(self, entries: Sequence[Entry]) -> str:
-        """Name the brokers that replicas wait for and that are not alive."""
+    def _why(self, entries: Sequence[Entry], orders: Sequence[tuple[Key, tuple[int, ...]]] = ()) -> str:
+        """Name the brokers that replicas wait for and that are not alive, else those on which they wait. `orders` have
+        been given to the cluster just now, so that its state does not have them yet.
+        """
         for entry in entries:
             found = self._state.partitions.get(entry.key)
             dead = [broker for broker in found.adding if broker not in self._state.live] if found else []
@@ -374,6 +376,8 @@ class _Step:
                 return f"{entry.name}: broker {dead[0]} is not alive"
         states = [found for entry in entries if (found := self._state.partitions.get(entry.key)) is not None]
         late = {broker for found in states for broker in found.adding if broker not in found.isr}
+        for key, replicas in orders:
+            late |= set(replicas) - set(self._state.partitions[key].replicas)
         on = f" on {_brokers(late)}, without a limit" if late else ""
         return f"{_names(entries)} to be in sync{on}"
 

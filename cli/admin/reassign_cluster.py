@@ -58,9 +58,12 @@ class PlanCluster:
         self.left: set[int] = set()
 
     async def state(self, topics: Sequence[str]) -> ClusterState:
-        """All partitions of these topics; those that do not exist are absent."""
+        """All partitions of these topics; those that do not exist are absent.
+
+        Replicas, adding and removing ones of a reassignment are the controller's: the broker that is asked for the rest
+        may be a moment behind it, and out of two moments they would be replicas that were never assigned.
+        """
         rows = {(row["topic"], row["partition"]): row for row in await under_way(self._admin)}
-        moving = {key: (tuple(row["adding"]), tuple(row["removing"])) for key, row in rows.items()}
         answer = await self._admin.send(metadata_of(topics))
         self._brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
         self.cluster_id = answer.cluster_id or ""
@@ -73,9 +76,14 @@ class PlanCluster:
             topic_id = "" if topic.topic_id is None else uuid_to_text(topic.topic_id)
             for part in topic.partitions:
                 key = (topic.name or "", part.partition_index)
-                adding, removing = moving.get(key, ((), ()))
+                row = rows.get(key)
                 partitions[key] = PartitionState(
-                    topic_id, tuple(part.replica_nodes), tuple(part.isr_nodes), part.leader_id, adding, removing
+                    topic_id,
+                    tuple(part.replica_nodes if row is None else row["replicas"]),
+                    tuple(part.isr_nodes),
+                    part.leader_id,
+                    () if row is None else tuple(row["adding"]),
+                    () if row is None else tuple(row["removing"]),
                 )
         self._leaders = {key: found.leader for key, found in partitions.items()}
         brokers = {key: frozenset((*row["replicas"], *row["adding"], *row["removing"])) for key, row in rows.items()}

@@ -54,6 +54,8 @@ class LocalNodes(ABC):
         self.nodes = tuple(nodes)
         self._ports = dict(zip(self.nodes, ports, strict=True))
         self._processes = Processes()
+        self._log_began: dict[int, int] = {}
+        """How long each log was when the node was last started: what earlier runs said is not its reason."""
 
     @abstractmethod
     def properties(self, node: int) -> dict[str, str]:
@@ -81,7 +83,10 @@ class LocalNodes(ABC):
 
     def log_tail(self, node: int) -> str:
         path = self.log_file(node)
-        return path.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:] if path.exists() else ""
+        if not path.exists():
+            return ""
+        said = path.read_bytes()[self._log_began.get(node, 0) :]
+        return said.decode(errors="replace")[-LOG_TAIL_CHARACTERS:]
 
     def process(self, node: int) -> Child:
         return self._processes[node]
@@ -109,6 +114,8 @@ class LocalNodes(ABC):
 
     def start(self, node: int) -> float:
         """Start a node without waiting; returns time.monotonic() just before its process began."""
+        log = self.log_file(node)
+        self._log_began[node] = log.stat().st_size if log.exists() else 0
         return self._processes.start(node, self.command(node, self.config_file(node)), self.log_file(node))
 
     def wait_serving(self, node: int) -> None:

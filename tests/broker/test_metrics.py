@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,6 +38,7 @@ from tierfetch.broker.metrics import (
     thin_metrics,
     tier_metrics,
 )
+from tierfetch.broker.metrics_endpoint import _text
 from tierfetch.broker.node_process import process_metrics
 from tierfetch.broker.replicas.thin_replicas import ThinReplicas, WarmingLimits
 from tierfetch.broker.replicas.warmer import WarmingProgress
@@ -117,9 +121,9 @@ class Subject:
         self._server = Server({}, listener_name="PLAINTEXT")
 
     def scrape(self) -> Scrape:
-        return Scrape(self._families)
+        return Scrape(self.families)
 
-    def _families(self) -> Iterator[Metric]:
+    def families(self) -> Iterator[Metric]:
         yield from hosting_metrics(self._hosted)
         yield from fetcher_metrics(self.fetchers)
         yield from partition_metrics(self._hosted)
@@ -326,6 +330,20 @@ def test_every_total_that_kafka_has_too_is_documented_with_both_names() -> None:
         and not re.search(rf"\| `{ours}(_total)?`.*`{kafkas}(_total)?`", documented)
     ]
     assert missing == []
+
+
+def complaints(promtool: str, text: bytes) -> str:
+    done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, timeout=30, check=False)
+    return f"{done.stdout.decode()}{done.stderr.decode()}{done.returncode or ''}"
+
+
+async def test_promtool_finds_nothing_wrong_with_a_scrape(subject: Subject, host: Host) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed (apt-get install prometheus)")
+    await host.topic("t", 1)
+    text = await _text(with_kafka_names(subject.families()))
+    assert await asyncio.to_thread(complaints, promtool, text) == ""
 
 
 def test_kafkas_name_repeats_type_and_samples_of_a_family() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import click
 import numpy as np
@@ -22,13 +23,19 @@ from tierfetch.cli.admin.reassign import _begin_all, reassign
 from tierfetch.cli.admin.reassign_cluster import PlanCluster
 from tierfetch.cli.admin.reassign_journal import JournalFile, default_path
 from tierfetch.cli.model.snapshot import BrokerState, Offsets, PartitionState, RemoteSegment, Snapshot
-from tierfetch.planning.cluster_state import ClusterState
+from tierfetch.planning.cluster_state import ClusterState, Standing, standing
 from tierfetch.planning.journal import ConfigValue, Event, Mode, Outcome
 from tierfetch.planning.plan_file import PlanFile, Roll
+from tierfetch.protocol import uuid_to_text
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.messages.cluster import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from tierfetch.protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
@@ -36,6 +43,32 @@ from tierfetch.tests.planning.clusters import cluster
 from tierfetch.tests.planning.fake_cluster import FakeCluster, Run, entry
 
 ENTRIES = [entry(0, (1, 2), (3, 2))]
+
+
+class LateBroker:
+    """A controller that has begun to move t-0 from (1, 2) to (3, 2), and a broker that has not replayed it yet."""
+
+    async def send(self, request: Any) -> Any:
+        if isinstance(request, ListPartitionReassignmentsRequest):
+            part = OngoingPartitionReassignment(
+                partition_index=0, replicas=(3, 2, 1), adding_replicas=(3,), removing_replicas=(1,)
+            )
+            return ListPartitionReassignmentsResponse(
+                error_message=None, topics=(OngoingTopicReassignment(name="t", partitions=(part,)),)
+            )
+        parts = (
+            MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=(1, 2), isr_nodes=(1, 2)),
+            MetadataResponsePartition(partition_index=1, leader_id=1, replica_nodes=(1, 2), isr_nodes=(1, 2)),
+        )
+        topic = MetadataResponseTopic(name="t", topic_id=UUID(int=7), partitions=parts)
+        return MetadataResponse(brokers=(), topics=(topic,), controller_id=-1)
+
+
+async def test_S5_a_move_that_has_just_begun_is_not_taken_for_that_of_another_client() -> None:
+    state = await PlanCluster(LateBroker()).state(["t"])  # type: ignore[arg-type]
+    topic_id = uuid_to_text(UUID(int=7))
+    assert standing(entry(0, (1, 2), (3, 2)), topic_id, state) is Standing.MOVING
+    assert standing(entry(1, (1, 2), (3, 2)), topic_id, state) is Standing.BEFORE
 
 
 @pytest.fixture
@@ -446,7 +479,7 @@ def test_status_says_what_is_left_and_how_to_go_on(journal: JournalFile, monkeyp
     assert said == [
         f"moving, and no process carries it out: {goes_on}",
         "  before: 1 partition",
-        "left: t-0 to be in sync",
+        "left: t-0 to be in sync on broker 3, without a limit",
     ]
     with journal.owned():
         assert invoke("status", plan).splitlines()[0] == "moving"

@@ -132,6 +132,23 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(tab: chromium.Tab
     assert seen[10] == "billing"
 
 
+def test_a_screen_reader_finds_landmarks_and_a_name_for_everything(tab: chromium.Tab) -> None:
+    """The tree that Chromium gives to assistive technology."""
+    with serving(FakeReader()) as console:
+        tab.send("Accessibility.enable")
+        for path in PATHS:
+            tab.open(console.url + path)
+            nodes = [node for node in tab.send("Accessibility.getFullAXTree")["nodes"] if not node.get("ignored")]
+            found = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes]
+            roles = {role for role, _ in found}
+            assert {"banner", "navigation", "main", "heading"} <= roles, path
+            assert next(name for role, name in found if role == "heading"), path
+            named = {"link", "button", "textbox", "combobox", "table", "region", "progressbar", "image", "navigation"}
+            assert [each for each in found if each[0] in named and not each[1].strip()] == [], path
+            assert ("status", "") in [(role, "") for role, _ in found] or path.startswith("/replace"), path
+        tab.send("Accessibility.disable")
+
+
 def test_a_change_appears_without_a_reload_and_the_focus_stays(tab: chromium.Tab) -> None:
     with serving(FakeReader()) as console:
         tab.open(f"{console.url}/groups")

@@ -84,9 +84,9 @@ def test_what_is_left_is_what_the_plan_waits_for() -> None:
     def left() -> tuple[str, ...]:
         return what_is_left(run.journal, cluster.state(), run.now_ms)
 
-    assert left() == ("2 partitions to be in sync",)
+    assert left() == ("2 partitions to be in sync on broker 4, without a limit",)
     assert run.process(ask_at=(1, "pause")).outcome is Outcome.PAUSED
-    assert left() == ("t-2 to be in sync",), "what resume would begin"
+    assert left() == ("t-2 to be in sync on broker 4, without a limit",), "what resume would begin"
     run.ask("resume")
     run.effects_left = LAST_STEP_EFFECTS
     with pytest.raises(Crash):
