@@ -49,6 +49,9 @@ def test_a_group_goes_on_where_it_committed(cluster: LocalCluster) -> None:
     with NewMember(servers, "committed", "committed") as member:
         assert member.read(30) == VALUES[:30]
         member.consumer.commit(asynchronous=False)
+        described = tierfetch(servers, "groups", "describe", "committed")
+        assert "committed: Stable, assignor uniform, lag 70" in described
+        assert "committed-0" in described
     with NewMember(servers, "committed", "committed") as member:
         assert member.read(70) == VALUES[30:]
 

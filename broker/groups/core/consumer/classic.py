@@ -187,7 +187,6 @@ def _has_step(group: ConsumerGroup, member_id: str) -> bool:
     if _is_behind(group, current) or current.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     return current.state is MemberState.UNRELEASED_PARTITIONS and all(
-        group.owners.get((topic_id, number), member_id) == member_id
+        group.free_for(member_id, topic_id, numbers) == numbers
         for topic_id, numbers in group.targets.get(member_id, {}).items()
-        for number in numbers
     )
