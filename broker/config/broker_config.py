@@ -310,6 +310,7 @@ class GroupKeys(PropertyKeys):
     group_consumer_assignors: Annotated[
         tuple[Literal["uniform", "range"], ...], BeforeValidator(comma_list), Field(min_length=1)
     ] = ("uniform", "range")
+    group_consumer_migration_policy: Literal["bidirectional", "upgrade", "downgrade", "disabled"] = "bidirectional"
     group_consumer_regex_refresh_interval_ms: Annotated[int, Field(ge=10_000, le=INT32_MAX)] = 600_000
     offsets_topic_num_partitions: PositiveInt = 50
     offsets_topic_replication_factor: Annotated[int, Field(ge=1, le=32767)] = 3

@@ -6,6 +6,7 @@ event loop.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,6 +28,8 @@ from ..coordinator.log_writer import InTransaction
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
 from .consumer_groups import ConsumerGroups, Surroundings
+from .core.consumer import classic
+from .core.consumer.decision import Decision, World
 from .core.consumer.records import ConsumerKey
 from .core.events import (
     Answer,
@@ -35,21 +38,19 @@ from .core.events import (
     Heartbeat,
     Join,
     Leave,
-    Left,
     Now,
     Reply,
     SetTimer,
     Store,
     Stored,
     Sync,
-    Synced,
     TimerFired,
     Token,
 )
 from .core.group import Group
 from .core.group_state import GroupState, refused
 from .core.memory import GroupMemory, bytes_of
-from .core.records import GroupKey, GroupRecord, decode_record
+from .core.records import GroupKey, GroupRecord, GroupValue, decode_record
 from .core.shard import Shard
 from .settings import CoordinatorSettings
 
@@ -85,7 +86,7 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         self._memory = memory
         self.shard = Shard(settings.group)
         self._settings = settings
-        self.consumers = ConsumerGroups(self, self.shard, memory, surroundings)
+        self.consumers = ConsumerGroups(self, self.shard, memory, surroundings, self)
         self._accounted: set[str] = set()
         """The groups that `_memory` knows."""
         self._ended_early: list[tuple[int, bool]] = []
@@ -104,31 +105,59 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
             error = self._judge_size(group_id, event) if isinstance(event, Join) else ErrorCode.none
             if isinstance(event, Join) and error is not ErrorCode.none:
                 return refused(error, event.who.member_id)
-            if group_id in self.shard.consumers:
-                refusal = self._refuse_classic(group_id, event)
-                if refusal is not None:
-                    return refusal
+            if group_id in self.shard.consumers and not self._make_classic(group_id, event):
+                return await self.consumers.ask(group_id, partial(self._decide, event))
             self._step(group_id, event)
             answer: Answer = await answered
             return answer
 
-    def _refuse_classic(self, group_id: str, event: Event) -> Answer | None:
-        """Refuse a member of the classic protocol in a group of the other one; one without members becomes classic."""
+    def _make_classic(self, group_id: str, event: Event) -> bool:
+        """Let a group of KIP-848 without members be one of the classic protocol, if one of its members joins."""
         group = self.shard.consumers[group_id]
+        if group.members or not isinstance(event, Join):
+            return False
+        # The group's first classic record comes after these in the log.
+        written = self.submit(group.tombstones())
+        written.add_done_callback(_seen)
+        self.consumers.forget(group_id)
+        return True
+
+    def _decide(self, event: Event, decision: Decision, world: World) -> Answer:
+        """Decide for a member of the classic protocol in a group of KIP-848."""
+        settings = self._settings.group
         match event:
-            case Join(who=who) if group.members:
-                return refused(ErrorCode.inconsistent_group_protocol, who.member_id)
             case Join():
-                # The group's first classic record comes after these in the log.
-                tombstones = group.tombstones()
-                self.consumers.forget(group_id)
-                self.write_tombstones_later(group_id, tombstones)
-                return None
+                sessions = classic.Sessions(settings.session_timeout_min_ms, settings.session_timeout_max_ms)
+                return classic.join(decision, event, world, sessions)
             case Sync():
-                return Synced(error=ErrorCode.unknown_member_id)
-            case Leave(members=members):
-                return Left(members=tuple((who, ErrorCode.unknown_member_id) for who in members))
-        return ErrorCode.unknown_member_id
+                return classic.sync(decision, event, world)
+            case Leave():
+                return classic.leave(decision, event, world)
+            case Heartbeat():
+                return classic.heartbeat(decision, event, world)
+        raise AssertionError(event)
+
+    # Groups that change their protocol (`consumer_groups.ClassicGroups`).
+
+    def become_classic(self, group_id: str, value: GroupValue) -> None:
+        """Let a group be a classic one, whose members have to join again."""
+        group = self.shard.groups[group_id] = Group.restored(group_id, self._settings.group, value)
+        self._account_for(group_id)
+        self._perform(group_id, group, group.begin_again(self.now))
+
+    def end_classic(self, group_id: str) -> None:
+        """Let a group be none of the classic ones: its members try again."""
+        group = self.shard.groups.pop(group_id, None)
+        self.stop_timer(group_id)
+        if group is not None:
+            self._perform(group_id, group, group.abandon(ErrorCode.rebalance_in_progress))
+        self._account_for(group_id)
+
+    def put_back_classic(self, group_id: str, value: GroupValue) -> None:
+        """Let a group be what it was: its record was not replaced."""
+        group = self.shard.groups[group_id] = Group.restored(group_id, self._settings.group, value)
+        self._account_for(group_id)
+        self._perform(group_id, group, group.resume(self.now))
 
     def _judge_size(self, group_id: str, join: Join) -> ErrorCode:
         """Return whether a member may join with what it brings (`core.memory`)."""
@@ -307,6 +336,9 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
 
     async def _store(self, group_id: str, group: Group, store: Store) -> None:
         error = ErrorCode.none
+        # A group that is of the other protocol by now has its records in the log already.
+        if self.shard.groups.get(group_id) is not group:
+            return
         try:
             await self.write([GroupRecord(GroupKey(group_id), store.value)])
         except KafkaError as failure:
@@ -315,6 +347,12 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         # A group that was reloaded or deleted meanwhile must not step with the old one's record.
         if self._end is None and self.shard.groups.get(group_id) is group:
             self._step(group_id, Stored(store.store_id, error))
+
+
+def _seen(written: asyncio.Future[None]) -> None:
+    """Take note of an error that nothing waits for: what was not deleted is replaced by what comes after it."""
+    if not written.cancelled() and written.exception() is not None:
+        _log.warning("tombstones of a group that is a classic one now were not written: %s", written.exception())
 
 
 def replay(shard: Shard, header: BatchHeader, record: SkimmedRecord) -> None:

@@ -21,18 +21,20 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.net import Slices, monotonic_ms
 from ..coordinator.shard import ActiveShard
 from ..replicas.leadership import WallClock
 from .core.consumer.decision import ConsumerSettings, Decision, World, expire, resolve, unresolved
+from .core.consumer.migration import downgrade, must_downgrade, upgrade
 from .core.consumer.records import Resolved
 from .core.consumer.state import ConsumerGroup
 from .core.consumer.topics import Topics, compiled
+from .core.group import Group
 from .core.memory import GroupMemory
-from .core.records import GroupRecord
+from .core.records import GroupRecord, GroupValue
 from .core.shard import Shard
 
 REGEX_INTERVAL_MS: Final = 1_000
@@ -59,14 +61,35 @@ class Surroundings:
 class _Pending:
     decision: Decision
     committed: asyncio.Future[None]
+    was: GroupValue | None = None
+    """The classic group that became this one with the decision."""
+
+
+class ClassicGroups(Protocol):
+    """The port to the groups of the classic protocol in the same partition."""
+
+    def become_classic(self, group_id: str, value: GroupValue) -> None:
+        """Let a group be a classic one, whose members have to join again."""
+
+    def end_classic(self, group_id: str) -> None:
+        """Let a group be none of the classic ones: its members try again."""
+
+    def put_back_classic(self, group_id: str, value: GroupValue) -> None:
+        """Let a group be what it was: its record was not replaced."""
 
 
 class ConsumerGroups:
     """See the module's docstring."""
 
     def __init__(
-        self, runtime: ActiveShard[GroupRecord], shard: Shard, memory: GroupMemory, surroundings: Surroundings
+        self,
+        runtime: ActiveShard[GroupRecord],
+        shard: Shard,
+        memory: GroupMemory,
+        surroundings: Surroundings,
+        classic: ClassicGroups,
     ) -> None:
+        self._classic = classic
         self._runtime = runtime
         self._shard = shard
         self._memory = memory
@@ -84,10 +107,13 @@ class ConsumerGroups:
         """Decide for a group, which may begin with it, and return the answer once it is durable. Raise KafkaError."""
         group = self._shard.consumers.get(group_id) or ConsumerGroup(group_id)
         decision, world = Decision(group), self.world(group_id)
+        classic = None if group_id in self._shard.consumers else self._shard.groups.get(group_id)
         try:
+            if classic is not None:
+                upgrade(decision, classic, world)
             answer = decide(decision, world)
             self._check_memory(decision)
-            self.submit(decision)
+            self._submit_or_downgrade(decision, world, classic)
         except KafkaError:
             decision.undo()
             raise
@@ -103,23 +129,38 @@ class ConsumerGroups:
             message = f"the groups of this broker hold {self._memory.used} of {self._memory.bytes_max} bytes"
             raise KafkaError(ErrorCode.coordinator_not_available, message)
 
-    def submit(self, decision: Decision) -> None:
-        """Let a decision be written, and the group be what it says. Raise KafkaError if it cannot be queued."""
+    def _submit_or_downgrade(self, decision: Decision, world: World, classic: Group | None = None) -> None:
+        """Let a decision be written; with it the group becomes a classic one if only classic members are left."""
+        group = decision.group
+        if not decision.records or not must_downgrade(group, world):
+            self.submit(decision, classic)
+            return
+        value = downgrade(decision, world, self._surroundings.now_ms())
+        self._queue(decision)
+        self.forget(group.group_id)
+        _log.info("group %r: only classic members are left, it is a classic group from now on", group.group_id)
+        self._classic.become_classic(group.group_id, value)
+
+    def submit(self, decision: Decision, classic: Group | None = None) -> None:
+        """Let a decision be written, and the group be what it says; it may have been a classic one. Raise KafkaError
+        if it cannot be queued.
+        """
         group = decision.group
         if decision.records:
-            self._queue(decision)
+            self._queue(decision, classic)
             if not group.is_nothing:
                 self._shard.consumers[group.group_id] = group
-                self._shard.groups.pop(group.group_id, None)
+                if classic is not None:
+                    self._classic.end_classic(group.group_id)
         self._account_for(group)
         self.set_timer(group)
 
-    def _queue(self, decision: Decision) -> None:
+    def _queue(self, decision: Decision, classic: Group | None = None) -> None:
         group_id = decision.group.group_id
         lost = partial(self._lost, group_id)
         committed = self._runtime.submit(decision.records, on_lost=lost)
         pending = self._pending.setdefault(group_id, deque())
-        pending.append(_Pending(decision, committed))
+        pending.append(_Pending(decision, committed, None if classic is None else classic.as_value()))
         committed.add_done_callback(partial(self._done, group_id))
 
     def _done(self, group_id: str, committed: asyncio.Future[None]) -> None:
@@ -138,11 +179,22 @@ class ConsumerGroups:
             if not each.committed.done():
                 each.decision.undo()
                 each.committed.set_exception(error)
-                group = each.decision.group
-                if group.is_nothing and self._shard.consumers.get(group_id) is group:
-                    del self._shard.consumers[group_id]
-                self._account_for(group)
+                self._put_back(each)
         _log.warning("group %r: decisions were undone: their records could not be written", group_id)
+
+    def _put_back(self, lost: _Pending) -> None:
+        """Let the group be of the kind that it was before a decision that is undone."""
+        group, group_id = lost.decision.group, lost.decision.group.group_id
+        if lost.was is not None or group.is_nothing:
+            if self._shard.consumers.get(group_id) is group:
+                self.forget(group_id)
+            if lost.was is not None:
+                self._classic.put_back_classic(group_id, lost.was)
+        elif self._shard.consumers.get(group_id) is not group:
+            self._classic.end_classic(group_id)
+            self._shard.consumers[group_id] = group
+            self.set_timer(group)
+        self._account_for(group)
 
     async def _settled(self, group_id: str) -> None:
         pending = self._pending.get(group_id)
@@ -193,14 +245,14 @@ class ConsumerGroups:
     def _fire(self, group: ConsumerGroup) -> None:
         if self._shard.consumers.get(group.group_id) is not group:
             return
-        decision = Decision(group)
-        lost = expire(decision, self.world(group.group_id))
+        decision, world = Decision(group), self.world(group.group_id)
+        lost = expire(decision, world)
         if lost:
             _log.info(
                 "group %r: members %s were silent for too long, or kept what they had to give up", group.group_id, lost
             )
         try:
-            self.submit(decision)
+            self._submit_or_downgrade(decision, world)
         except KafkaError as error:
             decision.undo()
             _log.warning("group %r: lost members stay for now: %s", group.group_id, error)

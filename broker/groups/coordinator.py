@@ -94,12 +94,7 @@ class GroupCoordinator(Coordinator[ActiveShard]):
     async def decide(self, group_id: str, decide: Callable[[Decision, World], Told], visible: Visible) -> Told:
         """Return the answer of a consumer group to a member; KafkaError as in `coordinator.roles`, and the group's."""
         check_group_id(group_id)
-        active = self.shard_for(group_id)
-        group = active.shard.groups.get(group_id)
-        if group is not None and not (group.is_idle or group.state is GroupState.EMPTY):
-            message = f"group {group_id!r} has members of the classic protocol; they have to leave first"
-            raise KafkaError(ErrorCode.group_id_not_found, message)
-        return await active.consumers.ask(group_id, decide, visible)
+        return await self.shard_for(group_id).consumers.ask(group_id, decide, visible)
 
     def transaction_ended(self, partition: TopicPartition, producer_id: int, *, is_committed: bool) -> None:
         """Its marker is committed in a partition that is led here."""

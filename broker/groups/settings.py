@@ -43,6 +43,7 @@ def coordinator_settings(config: BrokerConfig) -> CoordinatorSettings:
             heartbeat_interval_max_ms=config.group_consumer_max_heartbeat_interval_ms,
             size_max=config.group_consumer_max_size,
             assignors=config.group_consumer_assignors,
+            migration_policy=config.group_consumer_migration_policy,
             regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         ),
         topic_partitions=config.offsets_topic_num_partitions,

@@ -9,7 +9,12 @@ from functools import partial
 from typing import Final, TypeVar
 
 from ...protocol import ErrorCode, KafkaError, TopicPartition
+from ...protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponseDescribedGroup,
+)
 from ...protocol.messages.groups import (
+    DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponseDescribedGroup,
     FindCoordinatorRequest,
@@ -25,6 +30,7 @@ from ...protocol.messages.offsets import (
 )
 from ...protocol.net import Address
 from ..cluster_session import Admin, Cluster, check
+from .lag import as_assignment
 
 T = TypeVar("T")
 
@@ -33,6 +39,7 @@ GROUP: Final = 0
 PATIENCE_S: Final = 30.0
 PAUSE_S: Final = 0.2
 NO_GENERATION: Final = -1
+DEAD: Final = "Dead"
 PASSING: Final = frozenset(
     {
         ErrorCode.coordinator_not_available,
@@ -60,7 +67,50 @@ async def coordinator_of(admin: Admin, group: str) -> Address:
 
 
 async def describe_group(admin: Admin, group: str) -> DescribeGroupsResponseDescribedGroup:
-    """Return state and members of a group; an unknown one is DEAD, without members."""
+    """Return state and members of a group of any kind; an unknown one is DEAD, without members."""
+    described = await _describe_classic(admin, group)
+    return described if described.group_state != DEAD else await _describe_consumers(admin, group) or described
+
+
+async def _describe_consumers(admin: Admin, group: str) -> DescribeGroupsResponseDescribedGroup | None:
+    """Return a group of KIP-848 as the classic ones are described; None if it is none."""
+
+    async def ask() -> ConsumerGroupDescribeResponseDescribedGroup:
+        request = ConsumerGroupDescribeRequest(group_ids=(group,), include_authorized_operations=False)
+        response = await admin.send_to(await coordinator_of(admin, group), request)
+        check(response.groups[0], f"group {group}")
+        return response.groups[0]
+
+    try:
+        found = await patiently(ask)
+    except KafkaError as error:
+        # A broker that does not know the request has no such groups.
+        if error.code in (ErrorCode.group_id_not_found, ErrorCode.unsupported_version):
+            return None
+        raise
+    return DescribeGroupsResponseDescribedGroup(
+        group_id=group,
+        group_state=found.group_state,
+        protocol_type="consumer",
+        protocol_data=found.assignor_name,
+        members=tuple(
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=b"",
+                member_assignment=as_assignment(
+                    {topic.topic_name: topic.partitions for topic in member.assignment.topic_partitions}
+                ),
+            )
+            for member in found.members
+        ),
+        error_message=None,
+    )
+
+
+async def _describe_classic(admin: Admin, group: str) -> DescribeGroupsResponseDescribedGroup:
 
     async def ask() -> DescribeGroupsResponseDescribedGroup:
         response = await admin.send_to(await coordinator_of(admin, group), DescribeGroupsRequest(groups=(group,)))
@@ -73,7 +123,7 @@ async def describe_group(admin: Admin, group: str) -> DescribeGroupsResponseDesc
         if error.code is not ErrorCode.group_id_not_found:  # from version 6 on, in place of a dead group
             raise
         return DescribeGroupsResponseDescribedGroup(
-            group_id=group, group_state="Dead", protocol_type="", protocol_data="", members=(), error_message=None
+            group_id=group, group_state=DEAD, protocol_type="", protocol_data="", members=(), error_message=None
         )
 
 

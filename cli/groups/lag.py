@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from ...protocol import ErrorCode, TopicPartition
 from ...protocol.messages.groups import DescribedGroupMember, DescribeGroupsResponseDescribedGroup
 from ...protocol.messages.offsets import ListOffsetsPartitionResponse
-from ...protocol.wire import MalformedMessageError, Reader
+from ...protocol.wire import MalformedMessageError, Reader, Writer
 
 
 class LagRow(TypedDict):
@@ -55,6 +55,20 @@ def assigned(assignment: bytes) -> list[TopicPartition]:
     except MalformedMessageError:
         return []
     return found
+
+
+def as_assignment(partitions: Mapping[str, Sequence[int]]) -> bytes:
+    """Return a ConsumerProtocolAssignment of partitions by topic."""
+    writer = Writer(flexible=False)
+    writer.int16(0)
+    writer.array_length(len(partitions))
+    for topic, numbers in partitions.items():
+        writer.string(topic)
+        writer.array_length(len(numbers))
+        for number in numbers:
+            writer.int32(number)
+    writer.int32(-1)
+    return bytes(writer.out)
 
 
 def _row(

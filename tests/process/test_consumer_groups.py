@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tierfetch.cli.local.cluster import LocalCluster
+from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import CLIENTS, create_topic
-from tierfetch.tests.process.consumers import NewMember, until_assigned
+from tierfetch.tests.process.consumers import Member, NewMember, until_assigned
 from tierfetch.tests.process.test_cluster_command import tierfetch
 
 VALUES = [b"%04d" % number for number in range(100)]
@@ -47,6 +49,9 @@ def test_a_group_goes_on_where_it_committed(cluster: LocalCluster) -> None:
     with NewMember(servers, "committed", "committed") as member:
         assert member.read(30) == VALUES[:30]
         member.consumer.commit(asynchronous=False)
+        described = tierfetch(servers, "groups", "describe", "committed")
+        assert "committed: Stable, assignor uniform, lag 70" in described
+        assert "committed-0" in described
     with NewMember(servers, "committed", "committed") as member:
         assert member.read(70) == VALUES[30:]
 
@@ -71,6 +76,44 @@ def test_a_static_member_comes_back_to_its_partitions(cluster: LocalCluster) -> 
         with NewMember(servers, topic, topic, group_instance_id="two") as again:
             until_assigned(lambda: bool(again.partitions), first, again)
             assert again.partitions == before
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_clients_are_upgraded_one_after_the_other_and_taken_back(cluster: LocalCluster, strategy: str) -> None:
+    """The same group all the time: no partition is in two hands, offsets stay."""
+    servers, topic = cluster.bootstrap_servers, f"upgraded-{strategy}"
+    create_topic(servers, topic, partitions=4)
+
+    def old() -> Member:
+        return Member(servers, topic, topic, partition_assignment_strategy=strategy)
+
+    def shared(*members: Member) -> None:
+        until_assigned(
+            lambda: sum(len(each.partitions) for each in members) == 4 and all(each.partitions for each in members),
+            *members,
+        )
+        assert set().union(*(each.partitions for each in members)) == {0, 1, 2, 3}
+
+    first, second = old(), old()
+    shared(first, second)
+    second.consumer.close()
+    with NewMember(servers, topic, topic) as third:
+        shared(first, third)
+        assert kind_of(servers, topic) == "consumer"
+        first.consumer.close()
+        shared(third)
+        again = old()
+        shared(third, again)
+    shared(again)
+    assert kind_of(servers, topic) == "classic"
+    again.consumer.close()
+
+
+def kind_of(servers: str, group: str) -> str:
+    admin = AdminClient(connecting.librdkafka(servers))
+    listed = admin.list_consumer_groups(request_timeout=30).result()
+    (found,) = [each for each in listed.valid if each.group_id == group]
+    return found.type.name.lower()
 
 
 def test_a_group_survives_the_loss_of_its_coordinators(tmp_path: Path) -> None:

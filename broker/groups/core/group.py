@@ -63,6 +63,21 @@ class Group(Rebalancing):
         self._now = now
         return self._finish()
 
+    def begin_again(self, now: Now) -> list[Effect]:
+        """After it was another kind of group: every member has to join again."""
+        self._now = now
+        for member in self.members:
+            self._extend(member, now, always=True)
+        self._prepare_rebalance()
+        return self._finish()
+
+    def abandon(self, error: ErrorCode) -> list[Effect]:
+        """It is another kind of group from now on, or none: its members try again."""
+        for member in self.members:
+            self._dismiss(member, error)
+        self._transition(GroupState.DEAD)
+        return self._take_effects()
+
     def die(self) -> None:
         """It is being deleted: clients try again."""
         self._transition(GroupState.DEAD)

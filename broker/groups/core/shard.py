@@ -80,7 +80,10 @@ class Shard:
         if isinstance(key, OffsetKey):
             self._apply_offset(key, value if isinstance(value, OffsetValue) else None)
         elif isinstance(key, GroupKey) and value is None:
-            self._forget(key.group_id)
+            # One with members came after the tombstone: the group was of the other protocol meanwhile.
+            group = self.groups.get(key.group_id)
+            if group is None or group.state is GroupState.DEAD or not len(group.members):
+                self._forget(key.group_id)
 
     def replay_undecided(self, producer_id: int, record: GroupRecord) -> None:
         """The same within a transaction."""

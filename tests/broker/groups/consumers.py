@@ -6,19 +6,29 @@ be held back or lost. Records are kept, as the log would.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 from uuid import UUID
 
+from tierfetch.broker.groups.core.consumer import classic
 from tierfetch.broker.groups.core.consumer.decision import ConsumerSettings, Decision, World, expire
 from tierfetch.broker.groups.core.consumer.heartbeat import Beat, Told, heartbeat
 from tierfetch.broker.groups.core.consumer.records import Assignment
 from tierfetch.broker.groups.core.consumer.state import ConsumerGroup
+from tierfetch.broker.groups.core.consumer.subscription import read_assignment
 from tierfetch.broker.groups.core.consumer.topics import Topic, Topics
+from tierfetch.broker.groups.core.events import Heartbeat, Join, MemberIdentity, Sync
 from tierfetch.broker.groups.core.records import GroupRecord
-from tierfetch.protocol.errors import KafkaError
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.wire import Writer
 
 SETTINGS = ConsumerSettings()
 REBALANCE_MS = 30_000
+A = UUID(int=1000)
+SESSIONS = classic.Sessions(6_000, 1_800_000)
+
+T = TypeVar("T")
 
 
 def topics(**partitions: int) -> Topics:
@@ -72,6 +82,58 @@ class Client:
         return {(topic_id, number) for topic_id, numbers in self.owned.items() for number in numbers}
 
 
+def subscription(names: tuple[str, ...], owned: Assignment, known: Topics, version: int) -> bytes:
+    """What a client of the classic protocol says in JoinGroup."""
+    writer = Writer(flexible=False)
+    writer.int16(version)
+    writer.array_length(len(names))
+    for name in names:
+        writer.string(name)
+    writer.int32(-1)
+    if version >= 1:
+        held = {topic.name: owned[topic.topic_id] for topic in known.values() if topic.topic_id in owned}
+        writer.array_length(len(held))
+        for name, numbers in held.items():
+            writer.string(name)
+            writer.array_length(len(numbers))
+            for number in sorted(numbers):
+                writer.int32(number)
+    return bytes(writer.out)
+
+
+@dataclass
+class ClassicClient:
+    """One consumer of the classic protocol; an eager one gives up everything before it joins again."""
+
+    name: str
+    topics: tuple[str, ...] = ("a",)
+    is_eager: bool = True
+    generation: int = -1
+    owned: Assignment = field(default_factory=dict)
+
+    @property
+    def who(self) -> MemberIdentity:
+        return MemberIdentity(self.name)
+
+    @property
+    def partitions(self) -> set[tuple[UUID, int]]:
+        return {(topic_id, number) for topic_id, numbers in self.owned.items() for number in numbers}
+
+    def joining(self, known: Topics) -> Join:
+        metadata = subscription(self.topics, self.owned, known, 0 if self.is_eager else 1)
+        return Join(
+            token="join",
+            who=self.who,
+            new_member_id=self.name,
+            client_id=self.name,
+            client_host="/127.0.0.1",
+            session_timeout_ms=SETTINGS.session_timeout_ms,
+            rebalance_timeout_ms=REBALANCE_MS,
+            protocol_type="consumer",
+            protocols=(("range" if self.is_eager else "cooperative-sticky", metadata), ("common", metadata)),
+        )
+
+
 class Stage:
     """A group, its log, and its clock."""
 
@@ -102,6 +164,35 @@ class Stage:
         told = client.told
         client.take_in()
         return told
+
+    def decide(self, answer: Callable[[Decision], T]) -> T:
+        decision = Decision(self.group)
+        given = answer(decision)
+        self.log += decision.records
+        return given
+
+    def hear_classic(self, client: ClassicClient) -> ErrorCode:
+        """One heartbeat of a classic member, and what it does about it."""
+        beat = Heartbeat(token="beat", who=client.who, generation_id=client.generation)
+        error = self.decide(lambda decision: classic.heartbeat(decision, beat, self.world))
+        if error is not ErrorCode.none:
+            self.join_classic(client)
+        return error
+
+    def join_classic(self, client: ClassicClient) -> ErrorCode:
+        """Join and fetch the assignment; a cooperative member that had to give something up will join again."""
+        if client.is_eager:
+            client.owned = {}
+        event = client.joining(self.topics)
+        joined = self.decide(lambda decision: classic.join(decision, event, self.world, SESSIONS))
+        assert joined.error is ErrorCode.none, joined
+        assert joined.generation_id >= client.generation, "a member's generation never goes back"
+        client.generation = joined.generation_id
+        sync = Sync(token="sync", who=client.who, generation_id=client.generation, assignments={})
+        synced = self.decide(lambda decision: classic.sync(decision, sync, self.world))
+        if synced.error is ErrorCode.none:
+            client.owned = read_assignment(synced.assignment, self.topics) or {}
+        return synced.error
 
     def tick(self, ms: int) -> list[str]:
         self.now_ms += ms

@@ -117,7 +117,7 @@ async def test_what_an_operator_sees(one: Coordinator) -> None:
 
 async def test_a_group_is_of_one_protocol_until_it_is_empty(one: Coordinator) -> None:
     await one.beat()
-    assert (await one.join("c")).error_code is ErrorCode.inconsistent_group_protocol
+    assert (await one.join("c")).error_code is ErrorCode.inconsistent_group_protocol  # It is no consumer.
     heartbeat = await one.ask(HeartbeatRequest(group_id="c", generation_id=1, member_id="m"))
     assert heartbeat.error_code is ErrorCode.unknown_member_id
     assert await one.commit(3, "c", member="m", generation=1) is NONE

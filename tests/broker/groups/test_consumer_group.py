@@ -11,12 +11,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tierfetch.broker.groups.core.consumer.classic import leave
 from tierfetch.broker.groups.core.consumer.decision import ConsumerSettings, Decision, resolve, unresolved
 from tierfetch.broker.groups.core.consumer.heartbeat import heartbeat
 from tierfetch.broker.groups.core.consumer.records import MemberState, Resolved
 from tierfetch.broker.groups.core.consumer.state import ConsumerGroup, ConsumerGroupState
+from tierfetch.broker.groups.core.events import Leave
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.tests.broker.groups.consumers import REBALANCE_MS, Client, Stage, topics
+from tierfetch.tests.broker.groups.consumers import REBALANCE_MS, ClassicClient, Client, Stage, topics
 
 A = UUID(int=1000)
 
@@ -221,6 +223,7 @@ class GroupMachine(RuleBasedStateMachine):
         super().__init__()
         self.stage = Stage(topics(a=3, b=2))
         self.clients: dict[str, Client] = {}
+        self.classic: dict[str, ClassicClient] = {}
         self.epochs: dict[str, int] = {}
         self.group_epoch = 0
         self.drawn = 0
@@ -238,6 +241,26 @@ class GroupMachine(RuleBasedStateMachine):
         client = Client(f"m{self.drawn}", subscribed, instance, assignor)
         self.clients[client.name] = client
         self.hear(client)
+
+    @precondition(lambda self: len(self.classic) < 2)
+    @rule(subscribed=st.sampled_from([("a",), ("a", "b")]), is_eager=st.booleans())
+    def come_classic(self, subscribed: tuple[str, ...], is_eager: bool) -> None:
+        self.drawn += 1
+        client = ClassicClient(f"c{self.drawn}", subscribed, is_eager)
+        self.classic[client.name] = client
+        self.stage.join_classic(client)
+
+    @precondition(lambda self: self.classic)
+    @rule(data=st.data(), leaves=st.booleans())
+    def beat_classic(self, data: st.DataObject, leaves: bool) -> None:
+        client = self.classic[data.draw(st.sampled_from(sorted(self.classic)))]
+        if leaves:
+            del self.classic[client.name]
+            event = Leave(token="leave", members=(client.who,))
+            left = self.stage.decide(lambda decision: leave(decision, event, self.stage.world))
+            assert left.members == ((client.who, ErrorCode.none),)
+        else:
+            self.stage.hear_classic(client)
 
     @precondition(lambda self: self.clients)
     @rule(data=st.data(), is_lost=st.booleans(), is_late=st.booleans())
@@ -288,8 +311,14 @@ class GroupMachine(RuleBasedStateMachine):
                 client.take_in()
                 self.stage.group.revocations.pop(client.name, None)
                 self.hear(client)
+        self.hear_all_classic()
         del self.clients[silent.name]
         self.stage.tick(0)
+
+    def hear_all_classic(self) -> None:
+        for client in self.classic.values():
+            self.stage.hear_classic(client)
+            self.stage.group.revocations.pop(client.name, None)
 
     @rule(count=st.integers(1, 6))
     def grow(self, count: int) -> None:
@@ -316,9 +345,13 @@ class GroupMachine(RuleBasedStateMachine):
             if not is_late:
                 client.take_in()
 
+    @property
+    def everybody(self) -> list[Client | ClassicClient]:
+        return [*self.clients.values(), *self.classic.values()]
+
     @invariant()
     def no_partition_is_owned_twice(self) -> None:
-        owned = [partition for client in self.clients.values() for partition in client.partitions]
+        owned = [partition for client in self.everybody for partition in client.partitions]
         assert len(owned) == len(set(owned))
 
     @invariant()
@@ -347,19 +380,22 @@ class GroupMachine(RuleBasedStateMachine):
         for client in self.clients.values():
             self.stage.group.revocations.pop(client.name, None)
             self.hear(client)
+        self.hear_all_classic()
         self.stage.tick(0)  # Those who were away for too long.
-        for _ in range(2 * len(self.clients) + 2):
+        for _ in range(2 * len(self.everybody) + 2):
             for client in self.clients.values():
                 self.hear(client)
-        owned = {partition for client in self.clients.values() for partition in client.partitions}
+            for each in self.classic.values():
+                self.stage.hear_classic(each)
+        owned = {partition for each in self.everybody for partition in each.partitions}
         wanted = {
             (topic.topic_id, number)
             for topic in self.stage.topics.values()
-            if any(topic.name in client.topics for client in self.clients.values())
+            if any(topic.name in each.topics for each in self.everybody)
             for number in range(topic.partitions)
         }
         assert owned == wanted
-        if self.clients:
+        if self.everybody:
             assert self.stage.group.state is ConsumerGroupState.STABLE
 
 

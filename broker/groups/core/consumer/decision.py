@@ -43,6 +43,7 @@ class ConsumerSettings:
     heartbeat_interval_max_ms: int = 15_000
     size_max: int = 2**31 - 1
     assignors: tuple[str, ...] = ("uniform", "range")
+    migration_policy: str = "bidirectional"
     regex_refresh_interval_ms: int = 600_000
 
     def of(self, configs: Mapping[str, str]) -> ConsumerSettings:

@@ -75,7 +75,7 @@ def heartbeat(decision: Decision, beat: Beat, world: World) -> Told:
         return _leave_static(decision, beat)
     member_id = _judge(group, beat, world.settings)
     if member_id is not None and member_id != beat.member_id:
-        _take_over(decision, member_id, beat.member_id)
+        take_over(decision, member_id, beat.member_id)
     old = group.members.get(beat.member_id)
     before = group.current(beat.member_id)
     if beat.epoch == JOINING and before.epoch:
@@ -160,7 +160,7 @@ def _is_within(owned: Assignment, assigned: Assignment) -> bool:
     return all(numbers <= assigned.get(topic_id, frozenset()) for topic_id, numbers in owned.items())
 
 
-def _take_over(decision: Decision, old_id: str, new_id: str) -> None:
+def take_over(decision: Decision, old_id: str, new_id: str) -> None:
     """Give a static instance's place to its new member id."""
     group = decision.group
     member, target, current = group.members[old_id], group.targets.get(old_id), group.current(old_id)

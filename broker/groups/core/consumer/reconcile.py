@@ -52,7 +52,7 @@ def _next(group: ConsumerGroup, member_id: str, current: Current, owned: Assignm
         )
     assigned, waits = dict(kept), False
     for topic_id, wanted in target.items():
-        free = {number for number in wanted if group.owners.get((topic_id, number), member_id) == member_id}
+        free = group.free_for(member_id, topic_id, wanted)
         waits = waits or len(free) < len(wanted)
         assigned[topic_id] = assigned.get(topic_id, frozenset()) | free
     return Current(

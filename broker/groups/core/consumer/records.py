@@ -232,7 +232,7 @@ def _read_subscriber(reader: Reader) -> Subscriber:
 
 
 def _read_classic(reader: Reader) -> ClassicMetadata | None:
-    if reader.int8() < 0:  # A structure that may be null has a byte before it.
+    if reader.uvarint() == 0:  # A structure that may be null has a number before it, 0 for null.
         return None
     session_timeout_ms = reader.int32()
     protocols = tuple(_read_protocol(reader) for _ in range(reader.array_length()))
@@ -292,7 +292,7 @@ def _write_subscriber(writer: Writer, value: Subscriber) -> None:
     writer.string(value.regex)
     writer.int32(value.rebalance_timeout_ms)
     writer.string(value.assignor)
-    writer.end_structure({} if value.classic is None else {0: _classic(value.classic)})
+    writer.end_structure({0: b"\x00" if value.classic is None else _classic(value.classic)})
 
 
 def _classic(value: ClassicMetadata) -> bytes:

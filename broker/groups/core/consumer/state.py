@@ -73,8 +73,8 @@ class ConsumerGroup:
         self.regexes: dict[str, Resolved] = {}
         self.static: dict[str, str] = {}
         """Member id by instance id."""
-        self.owners: dict[tuple[UUID, int], str] = {}
-        """The member that owns a partition, or has still to give it up."""
+        self.owners: dict[UUID, dict[int, str]] = {}
+        """The member that owns a partition, or has still to give it up, by topic and number."""
         self.sessions: dict[str, int] = {}
         """When each member is lost, unless it sends a heartbeat before."""
         self.revocations: dict[str, int] = {}
@@ -142,15 +142,19 @@ class ConsumerGroup:
     def _set_current(self, member_id: str, current: Current | None) -> None:
         old = self.currents.pop(member_id, None)
         if old is not None:
-            for partition in _partitions(old):
-                if self.owners.get(partition) == member_id:
-                    del self.owners[partition]
+            for topic_id, numbers in _held(old):
+                owners = self.owners.get(topic_id, {})
+                for number in numbers:
+                    if owners.get(number) == member_id:
+                        del owners[number]
+                if not owners:
+                    self.owners.pop(topic_id, None)
             self._count(old.assigned, -1)
         if current is not None:
             self.currents[member_id] = current
             self._count(current.assigned, 1)
-            for partition in _partitions(current):
-                self.owners[partition] = member_id
+            for topic_id, numbers in _held(current):
+                self.owners.setdefault(topic_id, {}).update(dict.fromkeys(numbers, member_id))
 
     def _count(self, assignment: Assignment | None, sign: int) -> None:
         for numbers in (assignment or NOTHING).values():
@@ -210,6 +214,11 @@ class ConsumerGroup:
         )
         return ConsumerGroupState.STABLE if is_reconciled else ConsumerGroupState.RECONCILING
 
+    def free_for(self, member_id: str, topic_id: UUID, numbers: frozenset[int]) -> frozenset[int]:
+        """Return those partitions that no other member owns."""
+        owners = self.owners.get(topic_id, {})
+        return frozenset([number for number in numbers if owners.get(number, member_id) == member_id])
+
     def current(self, member_id: str) -> Current:
         """Return what a member owns; nothing in epoch 0 for one that has just come."""
         return self.currents.get(member_id) or Current(epoch=0, previous_epoch=0, state=MemberState.STABLE)
@@ -249,11 +258,9 @@ class ConsumerGroup:
             raise KafkaError(code, f"member {member_id!r} is in epoch {current}, not {epoch}")
 
 
-def _partitions(current: Current) -> Iterator[tuple[UUID, int]]:
+def _held(current: Current) -> Iterator[tuple[UUID, frozenset[int]]]:
     for assignment in (current.assigned, current.revoking):
-        for topic_id, numbers in assignment.items():
-            for number in numbers:
-                yield topic_id, number
+        yield from assignment.items()
 
 
 def _bytes_of(member_id: str, member: Subscriber) -> int:
