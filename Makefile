@@ -6,8 +6,9 @@ STAMP  := $(VENV)/.installed
 UV     := $(shell command -v uv 2>/dev/null)
 DEMO_ARGS ?=
 MUTANTS_ARGS ?= --jobs 2
-# What CI runs of the processes on secured clusters; all of them: make test-secure SECURE=tests/process
-SECURE ?= $(patsubst %,tests/process/test_%.py,clients client_refusals groups combined quorum tier durability follower_fetch replacement thin_leaders record_commands data_commands)
+# What CI runs on secured clusters, Java's tools included where they are; all: make test-secure SECURE="tests/process tests/interop"
+SECURE ?= $(patsubst %,tests/process/test_%.py,clients client_refusals groups combined quorum tier durability follower_fetch replacement thin_leaders record_commands data_commands) \
+	$(patsubst %,tests/interop/test_%.py,java_clients groups client_quotas directory_moves)
 # Two more than there are cores: tests of processes mostly wait.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 2))')
 SIM_SEEDS ?= 1000
