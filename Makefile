@@ -63,10 +63,10 @@ test-faults: install ## Brokers killed, frozen and starved while they serve (abo
 test-commands: install ## Whole clusters started and operated by the command: the tutorial, reassign, secured ones (about 3 minutes)
 	$(BIN)/python -m pytest -q tests/process -m 'commands or secured' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test-secure: install ## Processes and clients again, on clusters with TLS, SASL and ACLs (about 4 minutes)
+test-secure: install ## Processes, clients and Java's tools again, on clusters with TLS, SASL and ACLs (about 7 minutes)
 	$(BIN)/python -m pytest -q $(SECURE) --secure -m 'not faults and not secured' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test-abuse: install ## Hostile clients at a broker and a controller, an honest one beside them (about 3 minutes)
+test-abuse: install ## Hostile clients and peers at whole nodes, an honest client beside them (about 8 minutes)
 	$(BIN)/python -m pytest -q tests/abuse -m abuse --timeout 300 -s
 
 fuzz: install ## Requests of any content at a broker and a controller that have a cluster's state (FUZZ_SECONDS, FUZZ_SEED)

@@ -6,7 +6,8 @@ Offsets of consumer groups that were committed in the transaction count, or are 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from ...log.core import AppendOrigin
 from ...protocol import ErrorCode, KafkaError
@@ -18,7 +19,7 @@ from ...protocol.messages.producers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ...protocol.net import RequestContext
+from ...protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Slices, for_each
 from ...protocol.records import ControlType, EndTransactionMarker, build_end_transaction_batch
 from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
@@ -27,6 +28,18 @@ from ..replicas.partition import TransactionAppend
 
 COMMIT_TIMEOUT_S: Final = 30.0
 """The request has no timeout of its own; Kafka takes `request.timeout.ms`."""
+WRITES_MAX: Final = 1_000
+"""Markers that are written, or wait for their followers, at the same time."""
+WRITE_WEIGHT: Final = 50
+"""What an append costs on the loop, in elements of `pace`."""
+
+
+class _Place(NamedTuple):
+    """Where one of the request's markers must be written."""
+
+    marker: int
+    topic: str
+    number: int
 
 
 class TransactionMarkerHandler:
@@ -42,22 +55,27 @@ class TransactionMarkerHandler:
 
     async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         """Return what became of each marker once it is committed, or cannot be."""
-        async with asyncio.TaskGroup() as group:
-            answers = [
-                (
-                    marker.producer_id,
-                    [
-                        (topic.name, number, group.create_task(self._write(topic.name, number, marker)))
-                        for topic in marker.topics
-                        for number in topic.partition_indexes
-                    ],
-                )
-                for marker in request.markers
-            ]
-        markers = [
-            WritableTxnMarkerResult(producer_id=producer_id, topics=_by_topic(written))
-            for producer_id, written in answers
-        ]
+        answers: list[dict[str, dict[int, ErrorCode]]] = [{} for _ in request.markers]
+        places: list[_Place] = []
+        async for some in Slices(_places(request), free=SLICED_ELEMENTS_MIN):
+            for place in some:
+                codes = answers[place.marker].setdefault(place.topic, {})
+                if place.number not in codes:  # named twice, it is written once
+                    codes[place.number] = ErrorCode.unknown_server_error
+                    places.append(place)
+
+        async def write(place: _Place) -> None:
+            code = await self._write(place.topic, place.number, request.markers[place.marker])
+            answers[place.marker][place.topic][place.number] = code
+
+        await for_each(places, write, at_once=WRITES_MAX, weight=WRITE_WEIGHT)
+        markers: list[WritableTxnMarkerResult] = []
+        for marker, by_topic in zip(request.markers, answers, strict=True):
+            topics: list[WritableTxnMarkerTopicResult] = []
+            async for names in Slices(sorted(by_topic), free=SLICED_ELEMENTS_MIN):
+                for name in names:
+                    topics.append(await _topic_result(name, by_topic[name]))
+            markers.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=tuple(topics)))
         return WriteTxnMarkersResponse(markers=tuple(markers))
 
     async def _write(self, topic: str, number: int, wanted: WritableTxnMarker) -> ErrorCode:
@@ -97,16 +115,17 @@ class TransactionMarkerHandler:
         return ErrorCode.none
 
 
-def _by_topic(written: list[tuple[str, int, asyncio.Task[ErrorCode]]]) -> tuple[WritableTxnMarkerTopicResult, ...]:
-    names = sorted({topic for topic, _, _ in written})
-    return tuple(
-        WritableTxnMarkerTopicResult(
-            name=name,
-            partitions=tuple(
-                WritableTxnMarkerPartitionResult(partition_index=number, error_code=task.result())
-                for topic, number, task in written
-                if topic == name
-            ),
-        )
-        for name in names
-    )
+def _places(request: WriteTxnMarkersRequest) -> Iterator[_Place]:
+    for index, marker in enumerate(request.markers):
+        for topic in marker.topics:
+            for number in topic.partition_indexes:
+                yield _Place(index, topic.name, number)
+
+
+async def _topic_result(name: str, codes: dict[int, ErrorCode]) -> WritableTxnMarkerTopicResult:
+    partitions: list[WritableTxnMarkerPartitionResult] = []
+    async for some in Slices(codes.items(), free=SLICED_ELEMENTS_MIN):
+        partitions += [
+            WritableTxnMarkerPartitionResult(partition_index=number, error_code=code) for number, code in some
+        ]
+    return WritableTxnMarkerTopicResult(name=name, partitions=tuple(partitions))

@@ -27,7 +27,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
@@ -55,6 +55,7 @@ from .core.events import (
     TimedOut,
     Token,
 )
+from .core.memory import IdMemory, bytes_of
 from .core.records import TransactionRecord, decode_record
 from .core.shard import Shard
 from .core.states import COMPLETE, PREPARED, TransactionValue
@@ -85,6 +86,7 @@ class ShardServices:
     next_producer_id: Callable[[], Awaitable[int]]
     transaction_version: Callable[[], int]
     markers: MarkerSender
+    memory: IdMemory = field(default_factory=IdMemory)
 
 
 class ActiveShard:
@@ -104,6 +106,8 @@ class ActiveShard:
         """The ends that requests wait for, by transactional id."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._end: KafkaError | None = None
+        self._held_bytes = 0
+        """What the transactional ids of this shard take of `memory`."""
         self._spawn(self._load())
 
     # Requests.
@@ -120,8 +124,11 @@ class ActiveShard:
     async def _ask(self, transactional_id: str, event_of: Callable[[Token], Event]) -> Reply:
         answered: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._parked.add(answered)
+        event = event_of(answered)
         try:
-            self._step(transactional_id, event_of(answered))
+            if isinstance(event, Init):
+                self._check_room(transactional_id)
+            self._step(transactional_id, event)
             async with asyncio.timeout(self._services.settings.append_timeout_ms / 1000):
                 return await answered
         except TimeoutError:
@@ -129,6 +136,20 @@ class ActiveShard:
             raise KafkaError(ErrorCode.coordinator_not_available, message) from None
         finally:
             self._parked.discard(answered)
+
+    def _check_room(self, transactional_id: str) -> None:
+        memory = self._services.memory
+        if transactional_id not in self.shard.transactions and not memory.has_room(transactional_id):
+            message = (
+                f"{self.partition.partition}: a new transactional id is refused: those of this broker hold "
+                f"{memory.used} of {memory.bytes_max} bytes, until transactional.id.expiration.ms"
+            )
+            _log.warning(message)
+            raise KafkaError(ErrorCode.coordinator_not_available, message)
+
+    def _account(self, before: int, after: int) -> None:
+        self._held_bytes += after - before
+        self._services.memory.changed(before, after)
 
     async def _has_ended(self, transactional_id: str) -> bool:
         """Wait for the end of what the transactional id has under way; return whether it came in time."""
@@ -174,6 +195,7 @@ class ActiveShard:
     async def close(self, reason: KafkaError) -> None:
         """End with the leadership."""
         self._end = reason
+        self._account(self._held_bytes, 0)
         for answered in [each for each in self._parked if not each.done()]:
             answered.set_exception(reason)
         for transactional_id in list(self._ends):
@@ -189,6 +211,7 @@ class ActiveShard:
         name, retry_s = self.partition.partition.topic_partition, RETRY_MIN_S
         while (records := await self._try_to_load()) is None:
             self.shard.clear()
+            self._account(self._held_bytes, 0)
             await asyncio.sleep(retry_s * self._services.rng.uniform(0.5, 1.0))
             retry_s = min(2 * retry_s, RETRY_MAX_S)
         self.is_loaded = True
@@ -210,7 +233,9 @@ class ActiveShard:
             return
         decoded = decode_record(record.key, record.value)
         if decoded is not None:
+            before = bytes_of(self.shard.transactions.get(decoded.transactional_id))
             self.shard.replay(decoded)
+            self._account(before, bytes_of(self.shard.transactions.get(decoded.transactional_id)))
 
     # Transactional ids.
 
@@ -219,12 +244,14 @@ class ActiveShard:
         if self._end is not None:
             raise self._end
         transactions = self.shard.transactions
+        before = bytes_of(transactions.get(transactional_id))
         transaction = transactions.get(transactional_id) or Transaction(transactional_id)
         effects = transaction.step(event, self._services.now_ms())
         if transaction.is_idle:
             transactions.pop(transactional_id, None)
         else:
             transactions[transactional_id] = transaction
+        self._account(before, bytes_of(transactions.get(transactional_id)))
         self._perform(transactional_id, effects)
         if transactional_id in self._ends and self._is_settled(transactional_id):
             self._report_end(transactional_id)
