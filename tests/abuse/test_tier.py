@@ -1,6 +1,6 @@
 """A hostile tier: a whole broker reads objects that somebody else wrote over, and its clients notice nothing.
 
-Each kind of object is replaced in every segment by content of each kind; then records and offsets by time are asked for.
+Each kind of object is replaced in every segment by content of each kind. Then records and offsets by time are read.
 """
 
 from __future__ import annotations
