@@ -8,6 +8,7 @@ test_transactions  attacks the coordinator of transactions.
 test_every_array  makes each array of each request very large, and measures the steps of the event loop.
 peers        holds nodes that answer what nodes ask them, with whatever a test says.
 test_leader  is a hostile leader that a broker follows.
+test_replica  is a hostile replica: what it asks its leader, and reports to the controller.
 test_tier    writes over the objects of a tier that a broker reads.
 test_metadata_leader  is a hostile node in the place of the active controller.
 """
