@@ -6,8 +6,9 @@ STAMP  := $(VENV)/.installed
 UV     := $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
 DEMO_ARGS ?=
 MUTANTS_ARGS ?= --jobs 2
-# What CI runs of the processes on secured clusters; all of them: make test-secure SECURE=tests/process
-SECURE ?= $(patsubst %,tests/process/test_%.py,clients client_refusals groups combined quorum tier durability follower_fetch replacement thin_leaders record_commands data_commands)
+# What CI runs on secured clusters, Java's tools included where they are; all: make test-secure SECURE="tests/process tests/interop"
+SECURE ?= $(patsubst %,tests/process/test_%.py,clients client_refusals groups combined quorum tier durability follower_fetch replacement thin_leaders record_commands data_commands) \
+	$(patsubst %,tests/interop/test_%.py,java_clients groups client_quotas directory_moves)
 # Two more than there are cores: tests of processes mostly wait.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 2))')
 # A test that even its own time limit does not end (of its clean-up, say) ends its worker, with the stacks of all threads.
@@ -68,10 +69,10 @@ test-faults: install ## Brokers killed, frozen and starved while they serve (abo
 test-commands: install ## Whole clusters started and operated by the command: the tutorial, reassign, secured ones (about 3 minutes)
 	$(BIN)/python -m pytest -q tests/process -m 'commands or secured' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(call no_hang,600)
 
-test-secure: install ## Processes and clients again, on clusters with TLS, SASL and ACLs (about 4 minutes)
+test-secure: install ## Processes, clients and Java's tools again, on clusters with TLS, SASL and ACLs (about 7 minutes)
 	$(BIN)/python -m pytest -q $(SECURE) --secure -m 'not faults and not secured' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(call no_hang,600)
 
-test-abuse: install ## Hostile clients at a broker and a controller, an honest one beside them (about 3 minutes)
+test-abuse: install ## Hostile clients and peers at whole nodes, an honest client beside them (about 8 minutes)
 	$(BIN)/python -m pytest -q tests/abuse -m abuse --timeout 300 -s
 
 fuzz: install ## Requests of any content at a broker and a controller that have a cluster's state (FUZZ_SECONDS, FUZZ_SEED)

@@ -16,7 +16,7 @@ from ..fetcher import (
 )
 from ..protocol import TopicIdPartition
 from ..protocol.fetch import HIGH_WATERMARK_UNKNOWN, LOCAL_LOG_START_UNKNOWN
-from ..protocol.net import Address, BrokerUnavailableError, KafkaClient
+from ..protocol.net import Address, BrokerUnavailableError, ClientLimits, KafkaClient
 from ..security import ClientIdentity
 from .cluster.topic_config import TopicConfigs
 from .cluster.view import ClusterImage, ClusterView
@@ -114,4 +114,6 @@ def address_of(image: ClusterImage, broker_id: int) -> Address:
 
 def make_client(config: BrokerConfig, rng: Random, identity: ClientIdentity | None) -> KafkaClient:
     """Return a client with connections of its own, protected and identified by `identity`; the caller closes it."""
-    return KafkaClient(client_id=f"tierfetch-broker-{config.node_id}", random=rng, identity=identity)
+    # A leader sends a batch whole even where it alone is above what was asked for, and none came in a larger request.
+    limits = ClientLimits(response_size_max=config.replica_fetch_response_max_bytes + config.socket_request_max_bytes)
+    return KafkaClient(client_id=f"tierfetch-broker-{config.node_id}", random=rng, identity=identity, limits=limits)

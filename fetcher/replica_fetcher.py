@@ -421,7 +421,7 @@ class ReplicaFetcher:
                 self._back_off(replica, f"no whole batch in {size_bytes} bytes", ReplicaState.FETCHING)
                 return
             base_offset, offsets = base_offset_of(batches), partition.offsets
-            if base_offset < offsets.log_end_offset == offsets.log_start_offset:
+            if 0 <= base_offset < offsets.log_end_offset == offsets.log_start_offset:
                 # A log that starts in the middle of a batch has that batch whole; an empty one begins where it begins.
                 await partition.start_at(base_offset)
             await partition.append(batches)

@@ -33,7 +33,7 @@ from .values import value
 from .wire import produce as produce_wire
 from .wire.framing import SIZE_BYTES
 from .wire.message_codec import message_reader, message_writer
-from .wire.primitives import INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer
+from .wire.primitives import ELEMENTS_MAX, INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer
 from .wire.stepping import Steps, run_to_end
 from .wire.steps import stepping_reader, stepping_writer
 
@@ -75,7 +75,7 @@ class BodyCodec(Protocol[RequestT, AnswerT]):
     def request_steps(self, reader: Reader, version: int) -> Steps[RequestT]: ...
     def response_steps(self, writer: Writer, response: AnswerT, version: int) -> Steps[None]: ...
     def write_request(self, writer: Writer, request: RequestT, version: int) -> None: ...
-    def read_response(self, reader: Reader, version: int) -> AnswerT: ...
+    def read_response_steps(self, reader: Reader, version: int) -> Steps[AnswerT]: ...
 
 
 class _MessageCodec:
@@ -93,9 +93,9 @@ class _MessageCodec:
         write = message_writer(cls, self._api.request_type(version))
         write(writer, lowered(_checked(cls, request), version))
 
-    def read_response(self, reader: Reader, version: int) -> Message:
-        read = message_reader(response_class(self._api), self._api.response_type(version))
-        return upgraded(read(reader), version)
+    def read_response_steps(self, reader: Reader, version: int) -> Steps[Message]:
+        read = stepping_reader(response_class(self._api), self._api.response_type(version))
+        return upgraded((yield from read(reader)), version)
 
     def request_steps(self, reader: Reader, version: int) -> Steps[Message]:
         read = stepping_reader(request_class(self._api), self._api.request_type(version))
@@ -116,7 +116,7 @@ class _RecordsCodec(Generic[RequestT, AnswerT]):
         self._response = response
         self.read_request = codec.read_request
         self.request_steps = codec.request_steps
-        self.read_response = codec.read_response
+        self.read_response_steps = codec.read_response_steps
 
     def write_request(self, writer: Writer, request: Message, version: int) -> None:
         self._codec.write_request(writer, _checked(self._request, request), version)
@@ -235,11 +235,18 @@ def correlation_id_of(frame: memoryview) -> int:
 
 def read_response(api: ApiKey, version: int, frame: memoryview) -> Message:
     """Return the body of a response. Fetch's records are views of the frame."""
+    return run_to_end(response_body_steps(api, version, frame))
+
+
+def response_body_steps(
+    api: ApiKey, version: int, frame: memoryview, elements_max: int = ELEMENTS_MAX
+) -> Steps[Message]:
+    """Read the body as `read_response` does, in steps. Array elements beyond `elements_max` are malformed."""
     _, codec, is_flexible, has_tags = _FORMATS[api, version]
-    reader = Reader(frame, INT32.size, flexible=has_tags)
+    reader = Reader(frame, INT32.size, flexible=has_tags, elements_max=elements_max)
     reader.tagged_fields()
     reader.flexible = is_flexible
-    body = codec.read_response(reader, version)
+    body = yield from codec.read_response_steps(reader, version)
     if reader.position < reader.end:
         raise MalformedMessageError(f"{reader.remaining} bytes after a response of {api.name} version {version}")
     return body
@@ -247,8 +254,17 @@ def read_response(api: ApiKey, version: int, frame: memoryview) -> Message:
 
 def read_response_to(request: Request[ResponseT], version: int, frame: memoryview | None) -> ResponseT:
     """Return the response to this request. No frame is no response, as to Produce with acks=0."""
+    return run_to_end(steps_of_response_to(request, version, frame))
+
+
+def steps_of_response_to(
+    request: Request[ResponseT], version: int, frame: memoryview | None, elements_max: int = ELEMENTS_MAX
+) -> Steps[ResponseT]:
+    """Read the response as `read_response_to` does, in steps."""
+    if frame is None:
+        return cast("ResponseT", None)
     # The codec of an API reads the class that its requests are declared with.
-    return cast("ResponseT", None if frame is None else read_response(ApiKey(request.api_key), version, frame))
+    return cast("ResponseT", (yield from response_body_steps(ApiKey(request.api_key), version, frame, elements_max)))
 
 
 def write_response(api: ApiKey, version: int, correlation_id: int, body: Message) -> list[Part]:

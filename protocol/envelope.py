@@ -14,13 +14,14 @@ from typing import Final, cast
 
 from ..security import KafkaPrincipal
 from .api import ApiKey
-from .codec import RequestHeader, read_response, write_request
+from .codec import RequestHeader, response_body_steps, write_request
 from .errors import ErrorCode, KafkaError
 from .messages.base import Request, ResponseT
 from .messages.brokers import EnvelopeRequest, EnvelopeResponse
 from .net.dispatch import RequestContext
 from .wire.framing import SIZE_BYTES
 from .wire.primitives import MalformedMessageError, Part, Reader, Writer
+from .wire.stepping import Steps
 
 _CORRELATION_ID: Final = 0
 """There is one request in an Envelope, so any correlation id will do."""
@@ -43,12 +44,13 @@ def wrapped_in_envelope(request: Request[ResponseT], version: int, client: Reque
     )
 
 
-def response_in_envelope(request: Request[ResponseT], version: int, response: EnvelopeResponse) -> ResponseT:
-    """Return the response for the client. EnvelopeError has the code of the forwarding itself."""
+def response_in_envelope(request: Request[ResponseT], version: int, response: EnvelopeResponse) -> Steps[ResponseT]:
+    """Read the response for the client, in steps. EnvelopeError has the code of the forwarding itself."""
     if response.error_code is not ErrorCode.none:
         raise EnvelopeError(response.error_code, f"the controller answers an Envelope with {response.error_code.name}")
     try:
-        answer = read_response(ApiKey(request.api_key), version, memoryview(response.response_data or b""))
+        frame = memoryview(response.response_data or b"")
+        answer = yield from response_body_steps(ApiKey(request.api_key), version, frame)
     except MalformedMessageError as error:
         raise EnvelopeError(ErrorCode.unknown_server_error, f"the controller's Envelope: {error}") from None
     return cast("ResponseT", answer)

@@ -4,6 +4,7 @@
 |---|---|---|
 | about partitions: Fetch, Produce, ListOffsets, AlterPartition, ... | 200,000 | a broker's partitions |
 | about topics, groups, configurations | 50,000 | a cluster's topics, the members of a group |
+| about users, ACLs and quotas | 2,000 | what an administrator names at once |
 | of the quorum and of a session: Vote, ApiVersions, Heartbeat, ... | 1,000 | one partition, some features |
 
 A request with more closes its connection. What is within the limit is read, handled and answered in slices.
@@ -18,6 +19,7 @@ from .api import ApiKey
 
 REQUEST_ELEMENTS_MAX: Final = 50_000
 PARTITION_ELEMENTS_MAX: Final = 200_000
+ADMINISTRATION_ELEMENTS_MAX: Final = 2_000
 SMALL_ELEMENTS_MAX: Final = 1_000
 
 _PARTITIONS: Final = (
@@ -40,6 +42,13 @@ _PARTITIONS: Final = (
     ApiKey.TXN_OFFSET_COMMIT,
     ApiKey.WRITE_TXN_MARKERS,
 )
+_ADMINISTRATION: Final = (
+    ApiKey.ALTER_CLIENT_QUOTAS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+)
 _SMALL: Final = (
     ApiKey.ADD_OFFSETS_TO_TXN,
     ApiKey.ADD_RAFT_VOTER,
@@ -49,6 +58,7 @@ _SMALL: Final = (
     ApiKey.BROKER_HEARTBEAT,
     ApiKey.BROKER_REGISTRATION,
     ApiKey.CONTROLLER_REGISTRATION,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.DESCRIBE_QUORUM,
     ApiKey.END_QUORUM_EPOCH,
@@ -67,6 +77,7 @@ _SMALL: Final = (
 
 ELEMENTS_MAX_OF: Final[Mapping[ApiKey, int]] = {
     **dict.fromkeys(_PARTITIONS, PARTITION_ELEMENTS_MAX),
+    **dict.fromkeys(_ADMINISTRATION, ADMINISTRATION_ELEMENTS_MAX),
     **dict.fromkeys(_SMALL, SMALL_ELEMENTS_MAX),
 }
 """The limits of the APIs that differ from `REQUEST_ELEMENTS_MAX`."""

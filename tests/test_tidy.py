@@ -83,7 +83,15 @@ def test_no_machine_paths() -> None:
     assert not offenders
 
 
-REAL_OR_SIMULATED = ("tests/process", "tests/interop", "tests/spark", "tests/ci", "tests/sim", "tests/controller")
+REAL_OR_SIMULATED = (
+    "tests/process",
+    "tests/abuse",
+    "tests/interop",
+    "tests/spark",
+    "tests/ci",
+    "tests/sim",
+    "tests/controller",
+)
 """Folders whose tests wait for processes, and folders whose time is the simulation's."""
 
 

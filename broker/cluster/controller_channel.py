@@ -33,7 +33,7 @@ from ...protocol import (
     wrapped_in_envelope,
 )
 from ...protocol.messages import Request, ResponseT
-from ...protocol.net import Address, KafkaClient, RequestContext
+from ...protocol.net import Address, KafkaClient, RequestContext, exhausted
 from ...remote import Backoff
 
 RETRY_MIN_MS: Final = 20
@@ -91,9 +91,8 @@ class ControllerChannel:
             async with asyncio.timeout(attempt_timeout_s):
                 connection = await self._client.connection(address)
                 version = connection.version_of(ApiKey(request.api_key), client.api_version)
-                return response_in_envelope(
-                    request, version, await connection.send(wrapped_in_envelope(request, version, client))
-                )
+                response = await connection.send(wrapped_in_envelope(request, version, client))
+                return await exhausted(response_in_envelope(request, version, response))
 
         return await self._ask(request, attempt, timeout_s)
 

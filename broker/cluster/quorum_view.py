@@ -348,8 +348,13 @@ class QuorumClusterView:
             configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()),
         )
         request = CreateTopicsRequest(topics=(creatable,), timeout_ms=int(self._config.request_timeout_s * 1000))
-        (answer,) = (await self.channel.send(request, timeout_s=self._config.request_timeout_s)).topics
-        _check(answer, f"topic {topic.name}")
+        answers = (await self.channel.send(request, timeout_s=self._config.request_timeout_s)).topics
+        if len(answers) != 1:
+            raise KafkaError(
+                ErrorCode.unknown_server_error,
+                f"the controller has {len(answers)} answers for topic {topic.name}, expected one",
+            )
+        _check(answers[0], f"topic {topic.name}")
         await self._until_image(lambda image: topic.name in image.topics)
         return self.image.topics[topic.name]
 

@@ -21,12 +21,17 @@ from ...protocol.messages.cluster import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from ...protocol.net import RequestContext
+from ...protocol.net import RequestContext, Slices
 from ..replicas.warmer import WarmingProgress
 
 INVALID_OFFSET_LAG: Final = -1
 TIER_ERROR_MAX: Final = 200
 """Characters of a partition's error: all partitions may have one at a time."""
+MOVE_WEIGHT: Final = 10
+"""What the beginning of a move costs on the loop, in elements of `pace`."""
+MOVES_FREE: Final = 50
+REFUSALS_LOGGED_MAX: Final = 10
+"""The lines about moves that one request asks for in vain; then follows their number."""
 UNKNOWN_SPACE: Final = DiskSpace(-1, -1)
 """The answer while the disk does not respond."""
 
@@ -72,27 +77,39 @@ class LogDirHandler:
     ) -> AlterReplicaLogDirsResponse:
         """Begin the moves; DescribeLogDirs shows how far each is."""
         results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-        for directory in request.dirs:
-            for topic in directory.topics:
-                for number in topic.partitions:
-                    code = self._begin_move(TopicPartition(topic.name, number), directory.path)
-                    results.setdefault(topic.name, []).append(
-                        AlterReplicaLogDirPartitionResult(partition_index=number, error_code=code)
-                    )
-        return AlterReplicaLogDirsResponse(
-            results=tuple(
-                AlterReplicaLogDirTopicResult(topic_name=topic, partitions=tuple(partitions))
-                for topic, partitions in results.items()
-            )
+        wanted = (
+            (TopicPartition(topic.name, number), directory.path)
+            for directory in request.dirs
+            for topic in directory.topics
+            for number in topic.partitions
         )
+        refused = 0
+        async for some in Slices(wanted, weight=MOVE_WEIGHT, free=MOVES_FREE):
+            for name, path in some:
+                error = self._begin_move(name, path)
+                if error is not None:
+                    refused += 1
+                    if refused <= REFUSALS_LOGGED_MAX:
+                        _log.warning("%s is not moved to %s: %s", name, path, error.message)
+                code = ErrorCode.none if error is None else error.code
+                result = AlterReplicaLogDirPartitionResult(partition_index=name.partition, error_code=code)
+                results.setdefault(name.topic, []).append(result)
+        if refused > REFUSALS_LOGGED_MAX:
+            _log.warning("%d replicas are not moved", refused)
+        topics: list[AlterReplicaLogDirTopicResult] = []
+        async for names in Slices(list(results), free=MOVES_FREE):
+            topics += [
+                AlterReplicaLogDirTopicResult(topic_name=name, partitions=tuple(results[name])) for name in names
+            ]
+        return AlterReplicaLogDirsResponse(results=tuple(topics))
 
-    def _begin_move(self, name: TopicPartition, path: str) -> ErrorCode:
+    def _begin_move(self, name: TopicPartition, path: str) -> KafkaError | None:
+        """Return why not, if it is refused."""
         try:
             self._move(name, path)
         except KafkaError as error:
-            _log.warning("%s is not moved to %s: %s", name, path, error.message)
-            return error.code
-        return ErrorCode.none
+            return error
+        return None
 
     async def describe_log_dirs(self, _: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
         """All partitions for null, else those asked for that are here."""

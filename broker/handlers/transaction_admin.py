@@ -77,10 +77,11 @@ class TransactionAdminHandlers:
                 error_code=ErrorCode.coordinator_load_in_progress, unknown_state_filters=unknown, transaction_states=()
             )
         listed: list[ListTransactionsResponseTransactionState] = []
+        states, ids = frozenset(request.state_filters), frozenset(request.producer_id_filters)
         async for some in Slices(self._all()):
             for transaction, value in some:
                 name = transaction.transactional_id
-                if self._is_wanted(request, value):
+                if self._is_wanted(states, ids, request.duration_filter, value):
                     listed.append(
                         ListTransactionsResponseTransactionState(
                             transactional_id=name, producer_id=value.producer_id, transaction_state=value.state.label
@@ -94,14 +95,16 @@ class TransactionAdminHandlers:
                 if transaction.value is not None:
                     yield transaction, transaction.value
 
-    def _is_wanted(self, request: ListTransactionsRequest, value: TransactionValue) -> bool:
-        if request.state_filters and value.state.label not in request.state_filters:
+    def _is_wanted(
+        self, states: frozenset[str], ids: frozenset[int], duration_ms: int, value: TransactionValue
+    ) -> bool:
+        if states and value.state.label not in states:
             return False
-        if request.producer_id_filters and value.producer_id not in request.producer_id_filters:
+        if ids and value.producer_id not in ids:
             return False
-        if request.duration_filter < 0:
+        if duration_ms < 0:
             return True
-        return not value.is_at_rest and self._now_ms() - value.start_ms > request.duration_filter
+        return not value.is_at_rest and self._now_ms() - value.start_ms > duration_ms
 
     # Producers of partitions.
 

@@ -5,7 +5,7 @@
 | InitProducerId | without a transactional id | any broker answers; COORDINATOR_LOAD_IN_PROGRESS while it has no ids |
 | | an empty transactional id; a producer id without an epoch, or the reverse | INVALID_REQUEST |
 | | a timeout above `transaction.max.timeout.ms`, or below 1 | INVALID_TRANSACTION_TIMEOUT |
-| AddPartitionsToTxn | an unknown partition | UNKNOWN_TOPIC_OR_PARTITION; for the others OPERATION_NOT_ATTEMPTED |
+| AddPartitionsToTxn | an unknown partition, to be added | UNKNOWN_TOPIC_OR_PARTITION; others OPERATION_NOT_ATTEMPTED |
 | | to be verified, and not in the transaction | TRANSACTION_ABORTABLE; before version 5 INVALID_TXN_STATE |
 | all | not coordinated here, or still being read | NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS |
 | | fenced | PRODUCER_FENCED; INVALID_PRODUCER_EPOCH to clients that do not know it |
@@ -33,7 +33,7 @@ from ...protocol.messages.transactions import (
     EndTxnRequest,
     EndTxnResponse,
 )
-from ...protocol.net import RequestContext
+from ...protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Slices
 from ..cluster.producer_ids import ProducerIds
 from ..cluster.view import ClusterView
 from ..groups.coordinator import GroupCoordinator
@@ -49,6 +49,9 @@ END_KNOWS_FENCED: Final = 2
 ADD_BATCHED_SINCE: Final = 4
 KNOWS_ABORTABLE_SINCE: Final = 5
 END_BUMPS_SINCE: Final = 5
+TRANSACTION_WEIGHT: Final = 20
+"""What one of many transactional ids costs on the loop, in elements of `pace`."""
+TRANSACTIONS_FREE: Final = 20
 
 
 class TransactionHandlers:
@@ -107,32 +110,41 @@ class TransactionHandlers:
     ) -> AddPartitionsToTxnResponse:
         version = context.api_version
         if version >= ADD_BATCHED_SINCE:
-            results = [
-                AddPartitionsToTxnResult(
-                    transactional_id=transaction.transactional_id,
-                    topic_results=await self._of_broker(transaction, version),
-                )
-                for transaction in request.transactions
-            ]
+            results: list[AddPartitionsToTxnResult] = []
+            async for some in Slices(request.transactions, weight=TRANSACTION_WEIGHT, free=TRANSACTIONS_FREE):
+                for transaction in some:
+                    topic_results = await self._of_broker(transaction, version)
+                    answered = AddPartitionsToTxnResult(
+                        transactional_id=transaction.transactional_id, topic_results=topic_results
+                    )
+                    results.append(answered)
             return AddPartitionsToTxnResponse(results_by_transaction=tuple(results))
         producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
         topics = request.v3_and_below_topics
-        absent = {name for name in _partitions(topics) if self._view.image.partition(name) is None}
-        if absent:
-            codes = {
-                name: ErrorCode.unknown_topic_or_partition if name in absent else ErrorCode.operation_not_attempted
-                for name in _partitions(topics)
-            }
-        else:
-            error = await self._add(request.v3_and_below_transactional_id, producer, frozenset(_partitions(topics)))
-            codes = dict.fromkeys(_partitions(topics), _known(error, context, ADD_KNOWS_FENCED))
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_topic(topics, codes))
+        names = await _names(topics)
+        codes = await self._absent(names)
+        if not codes:
+            error = await self._add(request.v3_and_below_transactional_id, producer, names)
+            codes = dict.fromkeys(names, _known(error, context, ADD_KNOWS_FENCED))
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _by_topic(topics, codes))
+
+    async def _absent(self, names: frozenset[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+        """Return the answers where some of the partitions do not exist; nothing where all do."""
+        codes: dict[TopicPartition, ErrorCode] = {}
+        is_any_absent = False
+        async for some in Slices(names, free=SLICED_ELEMENTS_MIN):
+            for name in some:
+                is_absent = self._view.image.partition(name) is None
+                is_any_absent = is_any_absent or is_absent
+                absent, other = ErrorCode.unknown_topic_or_partition, ErrorCode.operation_not_attempted
+                codes[name] = absent if is_absent else other
+        return codes if is_any_absent else {}
 
     async def _of_broker(
         self, transaction: AddPartitionsToTxnTransaction, version: int
     ) -> tuple[AddPartitionsToTxnTopicResult, ...]:
         topics = transaction.topics
-        names = frozenset(_partitions(topics))
+        names = await _names(topics)
         producer = Producer(transaction.producer_id, transaction.producer_epoch)
         if transaction.verify_only:
             codes = self._verify(transaction.transactional_id, producer, names)
@@ -143,8 +155,10 @@ class TransactionHandlers:
                 }
         else:
             bumps = EPOCH_BUMP_SINCE if version >= KNOWS_ABORTABLE_SINCE else 0
-            codes = dict.fromkeys(names, await self._add(transaction.transactional_id, producer, names, bumps))
-        return _by_topic(topics, codes)
+            codes = await self._absent(names)
+            if not codes:
+                codes = dict.fromkeys(names, await self._add(transaction.transactional_id, producer, names, bumps))
+        return await _by_topic(topics, codes)
 
     def _verify(
         self, transactional_id: str, producer: Producer, names: frozenset[TopicPartition]
@@ -216,22 +230,24 @@ def _known(error: ErrorCode, context: RequestContext, fenced_since: int) -> Erro
     return ErrorCode.invalid_producer_epoch if is_unknown else error
 
 
-def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
-    return [TopicPartition(topic.name, number) for topic in topics for number in topic.partitions]
+async def _names(topics: Iterable[AddPartitionsToTxnTopic]) -> frozenset[TopicPartition]:
+    names: set[TopicPartition] = set()
+    named = (TopicPartition(topic.name, number) for topic in topics for number in topic.partitions)
+    async for some in Slices(named, free=SLICED_ELEMENTS_MIN):
+        names.update(some)
+    return frozenset(names)
 
 
-def _by_topic(
+async def _by_topic(
     topics: Iterable[AddPartitionsToTxnTopic], codes: dict[TopicPartition, ErrorCode]
 ) -> tuple[AddPartitionsToTxnTopicResult, ...]:
-    return tuple(
-        AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=tuple(
-                AddPartitionsToTxnPartitionResult(
-                    partition_index=number, partition_error_code=codes[TopicPartition(topic.name, number)]
-                )
-                for number in topic.partitions
-            ),
-        )
-        for topic in topics
-    )
+    results: list[AddPartitionsToTxnTopicResult] = []
+    async for some in Slices(topics, free=SLICED_ELEMENTS_MIN):
+        for topic in some:
+            answers: list[AddPartitionsToTxnPartitionResult] = []
+            async for numbers in Slices(topic.partitions, free=SLICED_ELEMENTS_MIN):
+                for number in numbers:
+                    code = codes[TopicPartition(topic.name, number)]
+                    answers.append(AddPartitionsToTxnPartitionResult(partition_index=number, partition_error_code=code))
+            results.append(AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=tuple(answers)))
+    return tuple(results)

@@ -6,7 +6,8 @@ Offsets of consumer groups that were committed in the transaction count, or are 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from ...log.core import AppendOrigin
 from ...protocol import ErrorCode, KafkaError
@@ -18,7 +19,7 @@ from ...protocol.messages.producers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ...protocol.net import RequestContext, Slices
+from ...protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Slices, for_each
 from ...protocol.records import ControlType, EndTransactionMarker, build_end_transaction_batch
 from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
@@ -27,14 +28,18 @@ from ..replicas.partition import TransactionAppend
 
 COMMIT_TIMEOUT_S: Final = 30.0
 """The request has no timeout of its own; Kafka takes `request.timeout.ms`."""
+WRITES_MAX: Final = 1_000
+"""Markers that are written, or wait for their followers, at the same time."""
+WRITE_WEIGHT: Final = 50
+"""What an append costs on the loop, in elements of `pace`."""
 
-MARKER_WEIGHT: Final = 50
-"""What the append of a marker costs on the loop, in elements of `pace`."""
-MARKERS_FREE: Final = 20
-"""The number of markers that are begun at once, as most requests have fewer."""
 
-_Results = dict[str, list[tuple[int, asyncio.Task[ErrorCode]]]]
-"""The partitions of each topic, with what becomes of their marker."""
+class _Place(NamedTuple):
+    """Where one of the request's markers must be written."""
+
+    marker: int
+    topic: str
+    number: int
 
 
 class TransactionMarkerHandler:
@@ -50,22 +55,27 @@ class TransactionMarkerHandler:
 
     async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         """Return what became of each marker once it is committed, or cannot be."""
-        wanted = [
-            (at, topic.name, number)
-            for at, marker in enumerate(request.markers)
-            for topic in marker.topics
-            for number in topic.partition_indexes
-        ]
-        written: list[_Results] = [{} for _ in request.markers]
-        async with asyncio.TaskGroup() as group:
-            async for some in Slices(wanted, weight=MARKER_WEIGHT, free=MARKERS_FREE):
-                for at, topic, number in some:
-                    task = group.create_task(self._write(topic, number, request.markers[at]))
-                    written[at].setdefault(topic, []).append((number, task))
-        markers = [
-            WritableTxnMarkerResult(producer_id=marker.producer_id, topics=_results(topics))
-            for marker, topics in zip(request.markers, written, strict=True)
-        ]
+        answers: list[dict[str, dict[int, ErrorCode]]] = [{} for _ in request.markers]
+        places: list[_Place] = []
+        async for some in Slices(_places(request), free=SLICED_ELEMENTS_MIN):
+            for place in some:
+                codes = answers[place.marker].setdefault(place.topic, {})
+                if place.number not in codes:  # named twice, it is written once
+                    codes[place.number] = ErrorCode.unknown_server_error
+                    places.append(place)
+
+        async def write(place: _Place) -> None:
+            code = await self._write(place.topic, place.number, request.markers[place.marker])
+            answers[place.marker][place.topic][place.number] = code
+
+        await for_each(places, write, at_once=WRITES_MAX, weight=WRITE_WEIGHT)
+        markers: list[WritableTxnMarkerResult] = []
+        for marker, by_topic in zip(request.markers, answers, strict=True):
+            topics: list[WritableTxnMarkerTopicResult] = []
+            async for names in Slices(sorted(by_topic), free=SLICED_ELEMENTS_MIN):
+                for name in names:
+                    topics.append(await _topic_result(name, by_topic[name]))
+            markers.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=tuple(topics)))
         return WriteTxnMarkersResponse(markers=tuple(markers))
 
     async def _write(self, topic: str, number: int, wanted: WritableTxnMarker) -> ErrorCode:
@@ -105,14 +115,17 @@ class TransactionMarkerHandler:
         return ErrorCode.none
 
 
-def _results(topics: _Results) -> tuple[WritableTxnMarkerTopicResult, ...]:
-    return tuple(
-        WritableTxnMarkerTopicResult(
-            name=name,
-            partitions=tuple(
-                WritableTxnMarkerPartitionResult(partition_index=number, error_code=task.result())
-                for number, task in written
-            ),
-        )
-        for name, written in sorted(topics.items())
-    )
+def _places(request: WriteTxnMarkersRequest) -> Iterator[_Place]:
+    for index, marker in enumerate(request.markers):
+        for topic in marker.topics:
+            for number in topic.partition_indexes:
+                yield _Place(index, topic.name, number)
+
+
+async def _topic_result(name: str, codes: dict[int, ErrorCode]) -> WritableTxnMarkerTopicResult:
+    partitions: list[WritableTxnMarkerPartitionResult] = []
+    async for some in Slices(codes.items(), free=SLICED_ELEMENTS_MIN):
+        partitions += [
+            WritableTxnMarkerPartitionResult(partition_index=number, error_code=code) for number, code in some
+        ]
+    return WritableTxnMarkerTopicResult(name=name, partitions=tuple(partitions))

@@ -15,13 +15,13 @@ behind a long fetch. They are incremental (KIP-227):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from ...fetcher import Arrived
 from ...fetcher.core import FetchedPartition, FetchLimits, PartitionToFetch
 from ...log.core import EpochEnd
-from ...protocol import ErrorCode, KafkaError, TopicIdPartition
+from ...protocol import ApiKey, ErrorCode, KafkaError, TopicIdPartition
 from ...protocol.fetch import (
     HIGH_WATERMARK_UNKNOWN,
     LOCAL_LOG_START_UNKNOWN,
@@ -52,6 +52,20 @@ _SESSION_ERRORS: Final = frozenset(
         ErrorCode.fetch_session_topic_id_error,
     }
 )
+
+
+class _Answer(Protocol):
+    @property
+    def error_code(self) -> ErrorCode: ...
+
+
+AnswerT = TypeVar("AnswerT", bound=_Answer)
+AnswerT_co = TypeVar("AnswerT_co", bound=_Answer, covariant=True)
+
+
+class _Topic(Protocol[AnswerT_co]):
+    @property
+    def partitions(self) -> Sequence[AnswerT_co]: ...
 
 
 class ReplicaDetails(NamedTuple):
@@ -158,7 +172,9 @@ class BrokerEndpoint:
 
         timeout_s = limits.wait_max_ms / 1000 + self._timeout_s
         try:
-            response = await connection.fetch(request, timeout_s=timeout_s, arrived=report)
+            response = await connection.fetch(
+                request, timeout_s=timeout_s, arrived=report, partitions_max=len(self._wanted)
+            )
         except BaseException:
             self._session.request_failed()
             connection.close()
@@ -175,9 +191,7 @@ class BrokerEndpoint:
             topics=(ListOffsetsTopic(name=partition.topic, partitions=(wanted,)),),
         )
         response = await self._questions.send(self._address(), request, timeout_s=self._timeout_s)
-        (topic,) = response.topics
-        (answer,) = topic.partitions
-        self._check(answer.error_code, "LIST_OFFSETS", partition)
+        answer = self._only_answer(ApiKey.LIST_OFFSETS, partition, response.topics)
         return OffsetAndEpoch(answer.offset, answer.leader_epoch)
 
     async def end_offset_for_leader_epoch(self, partition: TopicIdPartition, leader_epoch: int, epoch: int) -> EpochEnd:
@@ -188,15 +202,21 @@ class BrokerEndpoint:
             replica_id=self._replica_id, topics=(OffsetForLeaderTopic(topic=partition.topic, partitions=(wanted,)),)
         )
         response = await self._questions.send(self._address(), request, timeout_s=self._timeout_s)
-        (topic,) = response.topics
-        (answer,) = topic.partitions
-        self._check(answer.error_code, "OFFSET_FOR_LEADER_EPOCH", partition)
+        answer = self._only_answer(ApiKey.OFFSET_FOR_LEADER_EPOCH, partition, response.topics)
         return EpochEnd(answer.leader_epoch, answer.end_offset)
 
-    def _check(self, error: ErrorCode, api: str, partition: TopicIdPartition) -> None:
-        """Raise what the leader answers for the one partition that it was asked about, as a KafkaError."""
-        if error is not ErrorCode.none:
-            raise KafkaError(error, f"{api} of {partition.topic_partition} at broker {self._broker_id}")
+    def _only_answer(self, api: ApiKey, partition: TopicIdPartition, topics: Sequence[_Topic[AnswerT]]) -> AnswerT:
+        """Return the answer for the one partition that the leader was asked about. KafkaError with the code in it, or
+        with UNKNOWN_SERVER_ERROR if there are more or fewer answers than one.
+        """
+        asked = f"{api.name} of {partition.topic_partition} at broker {self._broker_id}"
+        if len(topics) != 1 or len(topics[0].partitions) != 1:
+            found = sum(len(topic.partitions) for topic in topics)
+            raise KafkaError(ErrorCode.unknown_server_error, f"{asked}: expected one answer, found {found}")
+        answer = topics[0].partitions[0]
+        if answer.error_code is not ErrorCode.none:
+            raise KafkaError(answer.error_code, asked)
+        return answer
 
 
 def _wire(wanted: PartitionToFetch, details: ReplicaDetails) -> FetchPartition:

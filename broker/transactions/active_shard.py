@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
@@ -47,6 +47,7 @@ from .core.events import (
     TimedOut,
     Token,
 )
+from .core.memory import IdMemory, bytes_of
 from .core.records import TransactionRecord, decode_record
 from .core.shard import Shard
 from .core.states import COMPLETE, PREPARED, TransactionValue
@@ -77,6 +78,7 @@ class ShardServices:
     next_producer_id: Callable[[], Awaitable[int]]
     transaction_version: Callable[[], int]
     markers: MarkerSender
+    memory: IdMemory = field(default_factory=IdMemory)
 
 
 class ActiveShard(runtime.ActiveShard[TransactionRecord]):
@@ -90,6 +92,8 @@ class ActiveShard(runtime.ActiveShard[TransactionRecord]):
         self._services = services
         self._ends: dict[str, asyncio.Future[None]] = {}
         """The ends that requests wait for, by transactional id."""
+        self._held_bytes = 0
+        """What the transactional ids of this shard take of `memory`."""
 
     # Requests.
 
@@ -105,13 +109,30 @@ class ActiveShard(runtime.ActiveShard[TransactionRecord]):
     async def _ask(self, transactional_id: str, event_of: Callable[[Token], Event]) -> Reply:
         try:
             with self._parking() as answered:
-                self._step(transactional_id, event_of(answered))
+                event = event_of(answered)
+                if isinstance(event, Init):
+                    self._check_room(transactional_id)
+                self._step(transactional_id, event)
                 async with asyncio.timeout(self._services.settings.append_timeout_ms / 1000):
                     reply: Reply = await answered
                     return reply
         except TimeoutError:
             message = f"transactional id {transactional_id!r}: its record is not committed yet"
             raise KafkaError(ErrorCode.coordinator_not_available, message) from None
+
+    def _check_room(self, transactional_id: str) -> None:
+        memory = self._services.memory
+        if transactional_id not in self.shard.transactions and not memory.has_room(transactional_id):
+            message = (
+                f"{self.partition.partition}: a new transactional id is refused: those of this broker hold "
+                f"{memory.used} of {memory.bytes_max} bytes, until transactional.id.expiration.ms"
+            )
+            _log.warning(message)
+            raise KafkaError(ErrorCode.coordinator_not_available, message)
+
+    def _account(self, before: int, after: int) -> None:
+        self._held_bytes += after - before
+        self._services.memory.changed(before, after)
 
     async def _has_ended(self, transactional_id: str) -> bool:
         """Wait for the end of what the transactional id has under way; return whether it came in time."""
@@ -163,8 +184,10 @@ class ActiveShard(runtime.ActiveShard[TransactionRecord]):
 
     def _clear(self) -> None:
         self.shard.clear()
+        self._account(self._held_bytes, 0)
 
     def _release(self) -> None:
+        self._account(self._held_bytes, 0)
         for transactional_id in list(self._ends):
             self._report_end(transactional_id)
 
@@ -180,7 +203,9 @@ class ActiveShard(runtime.ActiveShard[TransactionRecord]):
             return
         decoded = decode_record(record.key, record.value)
         if decoded is not None:
+            before = bytes_of(self.shard.transactions.get(decoded.transactional_id))
             self.shard.replay(decoded)
+            self._account(before, bytes_of(self.shard.transactions.get(decoded.transactional_id)))
 
     # Transactional ids.
 
@@ -189,12 +214,14 @@ class ActiveShard(runtime.ActiveShard[TransactionRecord]):
         if self._end is not None:
             raise self._end
         transactions = self.shard.transactions
+        before = bytes_of(transactions.get(transactional_id))
         transaction = transactions.get(transactional_id) or Transaction(transactional_id)
         effects = transaction.step(event, self._services.now_ms())
         if transaction.is_idle:
             transactions.pop(transactional_id, None)
         else:
             transactions[transactional_id] = transaction
+        self._account(before, bytes_of(transactions.get(transactional_id)))
         self._perform(transactional_id, effects)
         if transactional_id in self._ends and self._is_settled(transactional_id):
             self._report_end(transactional_id)

@@ -50,6 +50,7 @@ ADD_RETRY_S: Final = 0.02
 ONGOING: Final = object()
 """The guard of a batch whose transaction is open in the log already: it holds for no other."""
 
+# The last two: the coordinator's metadata lag behind this leader's.
 _NOT_NOW: Final = frozenset(
     {
         ErrorCode.coordinator_load_in_progress,
@@ -57,6 +58,8 @@ _NOT_NOW: Final = frozenset(
         ErrorCode.not_coordinator,
         ErrorCode.network_exception,
         ErrorCode.unknown_server_error,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.operation_not_attempted,
     }
 )
 

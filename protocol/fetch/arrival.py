@@ -8,13 +8,16 @@ be read are taken for a part of what can.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from ..api import ApiKey
-from ..wire.primitives import INT32, MalformedMessageError, Reader, ShortMessageError
+from ..wire.primitives import ELEMENTS_MAX, INT32, MalformedMessageError, Reader, ShortMessageError
 from .messages import FetchPartitionResponse
 from .wire import read_partition_response, read_response_start, read_topic_start
+
+PIECES_AT_ONCE_MAX: Final = 500
+"""Answers that are reported early each time that bytes have arrived: many small ones are no longer worth a hint."""
 
 
 class ArrivedAnswer(NamedTuple):
@@ -26,12 +29,13 @@ class ArrivedAnswer(NamedTuple):
 
 
 class ArrivingFetchResponse:
-    """One frame's response, in one version. Records are views of the frame."""
+    """One frame's response, in one version. Records are views of the frame. `elements_max`: as when it is whole."""
 
-    def __init__(self, frame: memoryview, version: int) -> None:
+    def __init__(self, frame: memoryview, version: int, elements_max: int = ELEMENTS_MAX) -> None:
         self._frame = frame
         self._version = version
-        self._reader = Reader(frame[:0], INT32.size, flexible=ApiKey.FETCH.has_flexible_response_header(version))
+        flexible = ApiKey.FETCH.has_flexible_response_header(version)
+        self._reader = Reader(frame[:0], INT32.size, flexible=flexible, elements_max=elements_max)
         self._topics_left: int | None = None
         self._partitions_left = 0
         self._topic: tuple[str, UUID | None] | None = None
@@ -43,7 +47,9 @@ class ArrivingFetchResponse:
         if count < self._needed:
             return
         self._reader.continue_with(self._frame[:count])
-        while self._topics_left != 0 or self._partitions_left:
+        for _ in range(PIECES_AT_ONCE_MAX):
+            if self._topics_left == 0 and not self._partitions_left:
+                return
             position = self._reader.position
             try:
                 arrived = self._step()

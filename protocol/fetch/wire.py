@@ -319,11 +319,17 @@ def _write_topic(writer: Writer, topic: FetchTopic, version: int, layout: _Layou
 
 
 def read_response(reader: Reader, version: int) -> FetchResponse:
+    return run_to_end(read_response_steps(reader, version))
+
+
+def read_response_steps(reader: Reader, version: int) -> Steps[FetchResponse]:
     throttle_time_ms, code, session_id = read_response_start(reader, version)
-    topics = tuple([_read_topic_response(reader, version) for _ in range(reader.array_length())])
+    topics = []
+    for _ in range(reader.array_length()):
+        topics.append((yield from _topic_response_steps(reader, version)))
     tags = reader.tagged_fields()
     endpoints = read_node_endpoints(tags) if tags else ()
-    return FetchResponse(topics, error_code(code), session_id, throttle_time_ms, endpoints)
+    return FetchResponse(tuple(topics), error_code(code), session_id, throttle_time_ms, endpoints)
 
 
 def read_response_start(reader: Reader, version: int) -> tuple[int, int, int]:
@@ -339,28 +345,38 @@ def read_topic_start(reader: Reader, version: int) -> tuple[str, UUID | None]:
     return reader.topic(by_id=version >= TOPIC_ID_SINCE)
 
 
-def _read_topic_response(reader: Reader, version: int) -> FetchTopicResponse:
+def _topic_response_steps(reader: Reader, version: int) -> Steps[FetchTopicResponse]:
+    if reader.is_step_over():
+        yield
     topic, topic_id = read_topic_start(reader, version)
-    partitions = tuple([read_partition_response(reader, version) for _ in range(reader.array_length())])
+    partitions = []
+    for _ in range(reader.array_length()):
+        if reader.is_step_over():
+            yield
+        partitions.append((yield from _partition_response_steps(reader, version)))
     reader.tagged_fields()
-    return FetchTopicResponse(partitions, topic, topic_id)
+    return FetchTopicResponse(tuple(partitions), topic, topic_id)
 
 
 def read_partition_response(reader: Reader, version: int) -> FetchPartitionResponse:
+    return run_to_end(_partition_response_steps(reader, version))
+
+
+def _partition_response_steps(reader: Reader, version: int) -> Steps[FetchPartitionResponse]:
     if not reader.flexible:
-        return _read_old_partition_response(reader, version)
+        return (yield from _old_partition_response_steps(reader, version))
     partition, code, high_watermark, last_stable, log_start, is_aborted, preferred = reader.unpack(_FLEXIBLE_ANSWER)
     aborted = None
     if is_aborted:
         reader.position -= _FLEXIBLE_ANSWER_TAIL_SIZE
-        aborted, preferred = _read_aborted(reader), reader.int32()
+        aborted, preferred = (yield from _aborted_steps(reader)), reader.int32()
     fields = partition, error_code(code), high_watermark, last_stable, log_start, aborted, preferred
     records = reader.nullable_records()
     tags = reader.tagged_fields()
     return FetchPartitionResponse(*fields, records, *(_answer_tags(tags) if tags else ()))
 
 
-def _read_old_partition_response(reader: Reader, version: int) -> FetchPartitionResponse:
+def _old_partition_response_steps(reader: Reader, version: int) -> Steps[FetchPartitionResponse]:
     partition, code, high_watermark, last_stable, *log_start = reader.unpack(_response_layout(version).struct)
     return FetchPartitionResponse(
         partition,
@@ -368,7 +384,7 @@ def _read_old_partition_response(reader: Reader, version: int) -> FetchPartition
         high_watermark,
         last_stable,
         log_start[0] if log_start else -1,
-        _read_aborted(reader),
+        (yield from _aborted_steps(reader)),
         reader.int32() if version >= RACK_SINCE else NO_READ_REPLICA,
         reader.nullable_records(),
     )
@@ -386,12 +402,14 @@ def _answer_tags(
     return diverging, leader, snapshot
 
 
-def _read_aborted(reader: Reader) -> tuple[AbortedTransaction, ...] | None:
+def _aborted_steps(reader: Reader) -> Steps[tuple[AbortedTransaction, ...] | None]:
     length = reader.nullable_array_length()
     if length < 0:
         return None
     aborted = []
     for _ in range(length):
+        if reader.is_step_over():
+            yield
         aborted.append(AbortedTransaction(*reader.unpack(_ABORTED)))
         reader.tagged_fields()
     return tuple(aborted)

@@ -33,22 +33,25 @@ from typing import Final, NamedTuple
 from ...security import ClientIdentity, tls_failure
 from ...security.core import SaslClientError
 from ..api import ApiKey, VersionRange
-from ..codec import RequestHeader, correlation_id_of, read_response_to, write_request
+from ..codec import RequestHeader, correlation_id_of, steps_of_response_to, write_request
 from ..errors import OUTSIDE, ErrorCode, KafkaError, OperatorError
 from ..fetch.arrival import ArrivedAnswer, ArrivingFetchResponse
 from ..fetch.messages import FetchRequest, FetchResponse
 from ..messages.base import Message, Request, ResponseT
 from ..messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 from ..messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
-from ..wire.primitives import BUFFER_TYPES, INT32, MalformedMessageError, Reader
+from ..wire.primitives import BUFFER_TYPES, ELEMENTS_MAX, INT32, MalformedMessageError, Reader
 from ..wire.produce import ACKS_NONE, ProduceRequest
 from .dialing import dial
+from .pacing import exhausted
 from .stream import StreamProtocol
 from .turns import Turns
 
 log = logging.getLogger(__name__)
 
 CORRELATION_ID_MASK: Final = 0x7FFF_FFFF
+FETCHED_ELEMENTS_FREE: Final = 10_000
+FETCHED_ELEMENTS_EACH: Final = 8
 RENEWAL_AT: Final = 0.9
 """The part of a session's lifetime after which it is renewed; Java's clients draw one from 0.85 to 0.95."""
 
@@ -87,9 +90,12 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLimits:
-    """`response_size_max` in bytes; a request beyond `in_flight_max` on one connection waits its turn."""
+    """`response_size_max` in bytes, `response_elements_max` in elements of arrays; a request beyond `in_flight_max` on
+    one connection waits its turn.
+    """
 
     response_size_max: int = 256 * 1024 * 1024
+    response_elements_max: int = ELEMENTS_MAX
     in_flight_max: int = 64
     connect_timeout_s: float = 10.0
     request_timeout_s: float = 30.0
@@ -209,13 +215,16 @@ class Connection(StreamProtocol):
         *,
         timeout_s: float | None = None,
         arrived: Callable[[ArrivedAnswer], None] | None = None,
+        partitions_max: int | None = None,
     ) -> FetchResponse:
         """Return records as views of the one buffer in which the response was received. `arrived` is called with each
-        partition's answer before the response is whole, if it arrives in several pieces.
+        partition's answer before the response is whole, if it arrives in several pieces. With `partitions_max`, those
+        of the session, a response that has clearly more is refused as a bad one.
         """
         version = self.version_of(ApiKey.FETCH)
-        arriving = None if arrived is None else _tell(arrived, version)
-        return await self._exchange(request, version, timeout_s, arriving)
+        elements_max = ELEMENTS_MAX if partitions_max is None else fetched_elements_max(partitions_max)
+        arriving = None if arrived is None else _tell(arrived, version, elements_max)
+        return await self._exchange(request, version, timeout_s, arriving, elements_max)
 
     async def _exchange(
         self,
@@ -223,11 +232,12 @@ class Connection(StreamProtocol):
         version: int,
         timeout_s: float | None,
         arriving: Arriving | None = None,
+        elements_max: int = ELEMENTS_MAX,
     ) -> ResponseT:
         if not self._is_renewed.is_set():
             await self._is_renewed.wait()
         frame = await self._round_trip(request, version, timeout_s, arriving)
-        return self._read(request, version, frame)
+        return await self._read(request, version, frame, elements_max)
 
     async def _round_trip(
         self,
@@ -303,10 +313,22 @@ class Connection(StreamProtocol):
         if left_s:
             self._watch_until(min(left_s))
 
-    def _read(self, request: Request[ResponseT], version: int, frame: memoryview | None) -> ResponseT:
-        """Return the response in this frame; no frame is none at all. BrokerUnavailableError."""
+    async def _read(
+        self,
+        request: Request[ResponseT],
+        version: int,
+        frame: memoryview | None,
+        elements_max: int = ELEMENTS_MAX,
+    ) -> ResponseT:
+        """Return the response in this frame, a large one read in slices; no frame is none. BrokerUnavailableError."""
+        steps = steps_of_response_to(request, version, frame, min(elements_max, self._limits.response_elements_max))
         try:
-            return read_response_to(request, version, frame)
+            try:
+                next(steps)
+            except StopIteration as end:
+                response: ResponseT = end.value
+                return response
+            return await exhausted(steps)
         except MalformedMessageError as error:
             api = ApiKey(request.api_key)
             self._fail(f"bad {api.name} response: {error}")
@@ -318,7 +340,7 @@ class Connection(StreamProtocol):
         software = ApiVersionsRequest(client_software_name="tierfetch", client_software_version=_software_version())
         frame = await self._round_trip(software, version, self._limits.connect_timeout_s)
         assert frame is not None
-        response = self._read(software, 0 if _is_unsupported(frame) else version, frame)
+        response = await self._read(software, 0 if _is_unsupported(frame) else version, frame)
         if response.error_code not in (ErrorCode.none, ErrorCode.unsupported_version):
             raise BrokerUnavailableError(f"{self.peer} refuses ApiVersions: {response.error_code.name}")
         self._take_versions(response)
@@ -375,7 +397,7 @@ class Connection(StreamProtocol):
         """Exchange one of SASL's own requests, which wait for no renewal."""
         version = self.version_of(ApiKey(request.api_key))
         frame = await self._round_trip(request, version, self._limits.connect_timeout_s)
-        return self._read(request, version, frame)
+        return await self._read(request, version, frame)
 
     async def _renew(self, identity: ClientIdentity, lifetime_ms: int) -> None:
         """Authenticate again before the session ends; without success the connection ends with it."""
@@ -442,13 +464,18 @@ class Connection(StreamProtocol):
                 pending.frame.set_exception(ConnectionResetError(reason))
 
 
-def _tell(arrived: Callable[[ArrivedAnswer], None], version: int) -> Arriving:
+def fetched_elements_max(partitions: int) -> int:
+    """Return what a response for so many partitions has at most: topics, partitions, their tagged fields, and nodes."""
+    return FETCHED_ELEMENTS_FREE + FETCHED_ELEMENTS_EACH * partitions
+
+
+def _tell(arrived: Callable[[ArrivedAnswer], None], version: int, elements_max: int) -> Arriving:
     response: ArrivingFetchResponse | None = None
 
     def arriving(frame: memoryview, count: int) -> None:
         nonlocal response
         if response is None:
-            response = ArrivingFetchResponse(frame, version)
+            response = ArrivingFetchResponse(frame, version, elements_max)
         for answer in response.arrived(count):
             arrived(answer)
 

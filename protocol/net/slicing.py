@@ -42,8 +42,8 @@ class Split:
 
 
 RequestT = TypeVar("RequestT", bound=Message)
-Item = Message | str
-"""An element of a request or a response: a structure, or the name of a group."""
+Item = Message | str | int
+"""An element of a request or a response: a structure, the name of a group, the number of a partition."""
 
 _PARTITIONS = ("partitions", "partitions")
 SPLITS: Final[Mapping[ApiKey, Split]] = {
@@ -52,22 +52,28 @@ SPLITS: Final[Mapping[ApiKey, Split]] = {
     ApiKey.ALTER_PARTITION: Split("topics", "topics", *_PARTITIONS),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Split("topics", "responses", *_PARTITIONS),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: Split("directories", "directories"),
+    ApiKey.CREATE_ACLS: Split("creations", "results"),
     ApiKey.CREATE_PARTITIONS: Split("topics", "results"),
     ApiKey.CREATE_TOPICS: Split("topics", "topics"),
+    ApiKey.DELETE_ACLS: Split("filters", "filter_results"),
     ApiKey.DELETE_GROUPS: Split("groups_names", "results"),
     ApiKey.DELETE_RECORDS: Split("topics", "topics", *_PARTITIONS),
     ApiKey.DELETE_TOPICS: Split("topics", "responses"),
     ApiKey.DESCRIBE_CONFIGS: Split("resources", "results", asks_only=True),
     ApiKey.DESCRIBE_GROUPS: Split("groups", "groups", asks_only=True),
+    ApiKey.DESCRIBE_PRODUCERS: Split("topics", "topics", "partition_indexes", "partitions", asks_only=True),
+    ApiKey.DESCRIBE_TRANSACTIONS: Split("transactional_ids", "transaction_states", asks_only=True),
     ApiKey.ELECT_LEADERS: Split("topic_partitions", "replica_election_results", "partitions", "partition_result"),
     ApiKey.FIND_COORDINATOR: Split("coordinator_keys", "coordinators", asks_only=True),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Split("resources", "responses"),
     ApiKey.LIST_OFFSETS: Split("topics", "topics", *_PARTITIONS, asks_only=True),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Split("topics", "topics", "partition_indexes", "partitions", asks_only=True),
     ApiKey.METADATA: Split("topics", "topics", asks_only=True),
     ApiKey.OFFSET_COMMIT: Split("topics", "topics", *_PARTITIONS),
     ApiKey.OFFSET_DELETE: Split("topics", "topics", *_PARTITIONS),
     ApiKey.OFFSET_FETCH: Split("groups", "groups"),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Split("topics", "topics", *_PARTITIONS, asks_only=True),
+    ApiKey.TXN_OFFSET_COMMIT: Split("topics", "topics", *_PARTITIONS),
     ApiKey.WRITE_TXN_MARKERS: Split("markers", "markers"),
 }
 

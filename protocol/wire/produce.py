@@ -158,26 +158,40 @@ def write_request(writer: Writer, request: ProduceRequest, version: int) -> None
 
 
 def read_response(reader: Reader, version: int) -> ProduceResponse:
-    topics = tuple([_read_topic_response(reader, version) for _ in range(reader.array_length())])
+    return run_to_end(read_response_steps(reader, version))
+
+
+def read_response_steps(reader: Reader, version: int) -> Steps[ProduceResponse]:
+    topics = []
+    for _ in range(reader.array_length()):
+        topics.append((yield from _topic_response_steps(reader, version)))
     throttle_time_ms = reader.int32()
     tags = reader.tagged_fields()
-    return ProduceResponse(topics, throttle_time_ms, read_node_endpoints(tags) if tags else ())
+    return ProduceResponse(tuple(topics), throttle_time_ms, read_node_endpoints(tags) if tags else ())
 
 
-def _read_topic_response(reader: Reader, version: int) -> ProduceTopicResponse:
+def _topic_response_steps(reader: Reader, version: int) -> Steps[ProduceTopicResponse]:
+    if reader.is_step_over():
+        yield
     topic, topic_id = reader.topic(by_id=version >= _TOPIC_ID_SINCE)
-    partitions = tuple([_read_partition_response(reader, version) for _ in range(reader.array_length())])
+    partitions = []
+    for _ in range(reader.array_length()):
+        if reader.is_step_over():
+            yield
+        partitions.append((yield from _partition_response_steps(reader, version)))
     reader.tagged_fields()
-    return ProduceTopicResponse(partitions, topic, topic_id)
+    return ProduceTopicResponse(tuple(partitions), topic, topic_id)
 
 
-def _read_partition_response(reader: Reader, version: int) -> ProducePartitionResponse:
+def _partition_response_steps(reader: Reader, version: int) -> Steps[ProducePartitionResponse]:
     partition, code, base_offset, log_append_time_ms = reader.unpack(_PARTITION)
     log_start_offset = reader.int64() if version >= _LOG_START_OFFSET_SINCE else -1
     record_errors = []
     error_message = None
     if version >= _RECORD_ERRORS_SINCE:
         for _ in range(reader.array_length()):
+            if reader.is_step_over():
+                yield
             record_errors.append(RecordError(reader.int32(), reader.nullable_string()))
             reader.tagged_fields()
         error_message = reader.nullable_string()

@@ -51,6 +51,8 @@ from .messages import (
 AnyTopic = TypeVar("AnyTopic", FetchTopic, FetchTopicResponse)
 
 MIN_BYTES: Final = 1
+SHOWN_MAX: Final = 10
+"""Topics and partitions; of more, only their number is shown."""
 TEXT_MAX: Final = 200
 """Characters of what was asked for in place of the metadata log, in the refusal."""
 
@@ -105,8 +107,10 @@ def _single(topics: Sequence[AnyTopic]) -> AnyTopic | None:
 
 
 def _not_single(code: ErrorCode, found: Sequence[object]) -> KafkaError:
-    """Its text is short, however much was asked for."""
-    return KafkaError(code, f"expected {TOPIC}-{PARTITION} alone, found {str(found)[:TEXT_MAX]}")
+    """Its text is short, and quickly made, however much was asked for."""
+    size = sum(1 + len(getattr(topic, "partitions", ())) for topic in found)
+    text = str(found)[:TEXT_MAX] if size <= SHOWN_MAX else f"{len(found)} topics"
+    return KafkaError(code, f"expected {TOPIC}-{PARTITION} alone, found {text}")
 
 
 def _is_metadata(topic: FetchTopic) -> bool:

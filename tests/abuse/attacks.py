@@ -27,11 +27,12 @@ def answer(port: int, request: bytes) -> bytes | None:
     """Send a request on a connection of its own and return its response; None if the connection is closed instead."""
     with connect(port) as connection, contextlib.suppress(ConnectionError):
         connection.sendall(request)
-        return _frame(connection)
+        return received_frame(connection)
     return None
 
 
-def _frame(connection: socket.socket) -> bytes | None:
+def received_frame(connection: socket.socket) -> bytes | None:
+    """Return the next frame without its size; None if the connection ends before it is whole."""
     head = _exactly(connection, 4)
     return None if head is None else _exactly(connection, struct.unpack(">i", head)[0])
 

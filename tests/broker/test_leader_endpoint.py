@@ -14,14 +14,15 @@ from tierfetch.fetcher.core.partition_fetch import FetchedPartition, FetchLimits
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch.leader_sessions import FetchSessionCache
-from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse
+from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
 from tierfetch.protocol.messages.offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.protocol.net.client import Address, BrokerUnavailableError, KafkaClient
+from tierfetch.protocol.net.client_connection import FETCHED_ELEMENTS_FREE
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.net.server import Server
 from tierfetch.protocol.topics import TopicIdPartition
@@ -38,6 +39,10 @@ class Leader:
         self.high_watermarks = [10, 20, 30]
         self.refusal = ErrorCode.none
         self.gate: asyncio.Event | None = None
+        self.copies = 1
+        """Of each answer to a question."""
+        self.unasked = 0
+        """Answers to a fetch that are added to what was asked for."""
         self.forget_sessions()
 
     def forget_sessions(self) -> None:
@@ -61,7 +66,11 @@ class Leader:
             )
             for asked in session.partitions
         }
-        return self.sessions.respond(session, answers, now_ms=0)
+        response = self.sessions.respond(session, answers, now_ms=0)
+        if not self.unasked:
+            return response
+        more = FetchTopicResponse((FetchPartitionResponse(0),) * self.unasked, "t", PARTITIONS[0].topic_id)
+        return FetchResponse((*response.topics, more), session_id=response.session_id)
 
     async def list_offsets(self, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
         partition = ListOffsetsPartitionResponse(
@@ -70,7 +79,8 @@ class Leader:
             leader_epoch=3,
             error_code=self.refusal,
         )
-        return ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name="t", partitions=(partition,)),))
+        topic = ListOffsetsTopicResponse(name="t", partitions=(partition,) * self.copies)
+        return ListOffsetsResponse(topics=(topic,))
 
 
 @pytest.fixture
@@ -189,3 +199,21 @@ async def test_answers_are_told_while_others_are_on_their_way(leader: Leader, en
     assert [key for key, _ in early] == PARTITIONS[: len(early)]
     assert 1 <= len(early) <= len(PARTITIONS)
     assert all(answer == answers[key] for key, answer in early)
+
+
+@pytest.mark.parametrize("copies", [0, 2])
+async def test_a_question_has_one_answer(copies: int, leader: Leader, endpoint: BrokerEndpoint) -> None:
+    leader.copies = copies
+    with pytest.raises(KafkaError, match=f"LIST_OFFSETS of t-2 at broker 1: expected one answer, found {copies}"):
+        await endpoint.list_offset(PARTITIONS[2], 0, -6)
+
+
+async def test_A1_a_fetch_response_has_not_many_times_what_was_asked_for(
+    leader: Leader, endpoint: BrokerEndpoint
+) -> None:
+    await fetched(endpoint, *PARTITIONS)
+    leader.unasked = FETCHED_ELEMENTS_FREE + 100
+    with pytest.raises(BrokerUnavailableError, match="more than 10024 array elements"):
+        await fetched(endpoint, *PARTITIONS)
+    leader.unasked = 0
+    assert await fetched(endpoint, *PARTITIONS) == {0: 10, 1: 20, 2: 30}

@@ -70,3 +70,9 @@ async def test_zombie_coordinator_is_fenced(host: Host) -> None:
     await begin(host, "t")
     assert await write(host, "t", commit=True, coordinator_epoch=3) == {"t": ErrorCode.none}
     assert await write(host, "t", commit=False, coordinator_epoch=2) == {"t": ErrorCode.transaction_coordinator_fenced}
+
+
+async def test_A2_a_partition_that_is_named_twice_is_marked_once(host: Host) -> None:
+    partition = await begin(host, "t")
+    assert await write(host, "t", "t", commit=True) == {"t": ErrorCode.none}
+    assert partition.log.state.offsets.log_end_offset == 2

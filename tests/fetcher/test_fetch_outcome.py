@@ -13,6 +13,7 @@ from tierfetch.protocol.errors import ErrorCode
 from tierfetch.tests.fetcher.cluster import Cluster, until
 from tierfetch.tests.fetcher.model_follower import ModelFollower
 from tierfetch.tests.fetcher.model_log import batch_of, epochs_of, model_log
+from tierfetch.tests.fetcher.model_tier import PARTITION
 
 EPOCHS = epochs_of((0, 0), (3, 40), (5, 90))
 
@@ -116,3 +117,15 @@ async def test_a_log_that_starts_in_the_middle_of_a_batch_has_that_batch_whole()
             lambda: cluster.follower.offsets.log_start_offset == 5 and cluster.follower.offsets.log_end_offset == 20
         )
     assert cluster.follower.effects[:4] == ["start at 5", "start at 3", "append 3-19", "log start 5"]
+
+
+async def test_A2_a_batch_below_offset_0_does_not_empty_the_log() -> None:
+    """An empty log begins where the leader's first batch begins, but not at an offset that no log has."""
+    log = model_log((0, 0), end=5)
+    cluster = Cluster(log)
+    cluster.follower = ModelFollower()
+    cluster.follower.is_tiered = False
+    cluster.leader.begins_below = 3
+    async with cluster.running() as fetcher:
+        await until(lambda: fetcher.replicas[PARTITION].failures > 1)
+    assert not any("start at -" in effect for effect in cluster.follower.effects)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tierfetch.bench.lab.kafka import KafkaCluster, run_tool
+from tierfetch.bench.lab.kafka import KafkaCluster
 from tierfetch.bench.systems import Cluster
 from tierfetch.log.core import decode_offsets, encode_offsets
 from tierfetch.protocol.topics import TopicPartition
+from tierfetch.tests.interop.java import kafka_tool
 
 BROKER = 1
 
@@ -27,6 +28,6 @@ def complaints(cluster: KafkaCluster, topic: str) -> list[str]:
 
 def list_offsets(cluster: Cluster, topic: str, timestamp: int) -> int:
     """As `kafka-get-offsets` prints it; -1 where it prints none, as while nothing is in the tier."""
-    server = ("--bootstrap-server", cluster.bootstrap_servers)
-    printed = run_tool("org.apache.kafka.tools.GetOffsetShell", *server, "--topic", topic, "--time", str(timestamp))
+    wanted = ("--topic", topic, "--time", str(timestamp))
+    printed = kafka_tool("org.apache.kafka.tools.GetOffsetShell", cluster.bootstrap_servers, *wanted)
     return int(printed.strip().removeprefix(f"{topic}:0:") or -1)

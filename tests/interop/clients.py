@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.records import Record
+from tierfetch.tests.process.connecting import librdkafka
 
 TIMEOUT_S = 240.0
 """For what must happen, on a machine of two cores that has other work; nothing here waits for it to pass."""
@@ -18,7 +19,7 @@ CONSOLE_TIMEOUT_MS = "240000"
 
 def create_topic(bootstrap_servers: str, topic: str, configs: Mapping[str, str] | None = None) -> None:
     """One partition, one replica."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    admin = AdminClient({**librdkafka(bootstrap_servers), "log_level": 0})
     new = NewTopic(topic, num_partitions=1, replication_factor=1, config=dict(configs or {}))
     admin.create_topics([new], operation_timeout=TIMEOUT_S)[topic].result(TIMEOUT_S)
 
@@ -29,7 +30,7 @@ def consume(
     """Every record of the partition that a consumer sees from `offset` to the end of its isolation."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap_servers,
+            **librdkafka(bootstrap_servers),
             "group.id": "interop",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
@@ -69,7 +70,7 @@ def consume(
 
 def produce_transactions(bootstrap_servers: str, topic: str, compression: str) -> None:
     """Some transactions to partition 0 that end either way, and records outside of any in between."""
-    common = {"bootstrap.servers": bootstrap_servers, "compression.type": compression, "linger.ms": 0, "log_level": 0}
+    common = {**librdkafka(bootstrap_servers), "compression.type": compression, "linger.ms": 0, "log_level": 0}
     plain = Producer(common | {"enable.idempotence": True})
     transactional = Producer(common | {"transactional.id": f"{topic}-{compression}"})
     transactional.init_transactions(TIMEOUT_S)
@@ -91,7 +92,7 @@ def produce_transactions(bootstrap_servers: str, topic: str, compression: str) -
 
 def _wait_for_markers(bootstrap_servers: str, topic: str) -> None:
     """Wait until no transaction is open: a coordinator answers before it writes the markers into the partition."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    admin = AdminClient({**librdkafka(bootstrap_servers), "log_level": 0})
     partition, latest = TopicPartition(topic, 0), OffsetSpec.latest()
 
     def end(isolation: IsolationLevel) -> int:

@@ -1,4 +1,8 @@
-"""Apache Kafka itself as the judge of what we write. Every test here skips, with the reason, where it cannot be run."""
+"""Apache Kafka itself as the judge of what we write. Every test here skips, with the reason, where it cannot be run.
+
+With `--secure` our clusters are secured, Java's tools get the file that our commands get, and what needs Apache Kafka's
+own brokers, which are not, is left out.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,16 @@ from tierfetch.bench.lab.kafka import SHORT_LIVED_JVM, KafkaCluster
 from tierfetch.log.disk import OsDisk
 from tierfetch.tests.interop.brokers import BROKER
 from tierfetch.tests.interop.quotas import remove_quotas
+from tierfetch.tests.process.securing import leave_out_plaintext, secured_clusters
 
 _HERE = Path(__file__).parent
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.interop)
+            leave_out_plaintext(config, item, if_it_uses="shared_cluster")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -30,6 +36,16 @@ def kafka() -> Path:
         return kafka_jars()
     except KafkaUnavailableError as reason:
         pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clusters_are_secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """As in `tests/process`."""
+    if not request.config.getoption("--secure"):
+        yield
+        return
+    with secured_clusters(tmp_path_factory.mktemp("security")):
+        yield
 
 
 @pytest.fixture(scope="session")

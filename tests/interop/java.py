@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 from collections.abc import Iterable
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from tierfetch.bench.lab.jars import kafka_jars
 from tierfetch.bench.lab.kafka import run_tool
+from tierfetch.cli.command_config import VARIABLE
 from tierfetch.cli.dump_rows import parse_path, text_lines
 from tierfetch.tests.interop.clients import TIMEOUT_S
 
@@ -70,6 +72,13 @@ def check_by_kafka(*directories: Path) -> dict[Path, list[str]]:
         sane = kafka_dump(indexes, "--index-sanity-check")
         assert sane == {path: [f"{path} passed sanity check."] for path in indexes}
     return ours
+
+
+def kafka_tool(name: str, servers: str, *arguments: str, stdin: str = "") -> str:
+    """Run one of Kafka's tools on a cluster, with the client's file that our commands have too; return its output."""
+    file = os.environ.get(VARIABLE)
+    login = () if file is None else ("--command-config", file)
+    return run_tool(name, "--bootstrap-server", servers, *login, *arguments, stdin=stdin)
 
 
 def run_jshell(script: str) -> list[str]:

@@ -12,6 +12,8 @@ from tierfetch.tests.interop.test_secure_clients import client_file
 from tierfetch.tests.process.secure_servers import SecureServers
 from tierfetch.tests.process.test_authorizer import AUTHORIZER
 
+pytestmark = pytest.mark.plaintext
+
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory, kafka: Path) -> Iterator[SecureServers]:

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from tierfetch.bench.lab.kafka import KafkaCluster, run_tool
+from tierfetch.bench.lab.kafka import KafkaCluster
 from tierfetch.cli.local.cluster import LocalCluster
 from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.tests.interop.brokers import BROKER
 from tierfetch.tests.interop.clients import TIMEOUT_S
+from tierfetch.tests.interop.java import kafka_tool
 from tierfetch.tests.interop.quotas import remove_quotas
 from tierfetch.tests.messages import plain, request_of
 
@@ -138,7 +139,7 @@ async def test_kafka_and_tierfetch_answer_the_same(cluster: KafkaCluster, tierfe
 
 
 def kafka_configs(servers: str, *arguments: str) -> str:
-    return run_tool(CONFIGS, "--bootstrap-server", servers, *arguments)
+    return kafka_tool(CONFIGS, servers, *arguments)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tierfetch.cli.local.processes import Processes, free_ports, poll
 from tierfetch.cli.local.quorum import LocalQuorum
 from tierfetch.tests.interop.clients import CONSOLE_TIMEOUT_MS, TIMEOUT_S
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.plaintext]
 
 BROKERS = (11, 12)
 SESSION_TIMEOUT_MS = 6_000

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.bench.lab.kafka import run_tool
 from tierfetch.cli.local.cluster import LocalCluster
 from tierfetch.cli.local.processes import poll
 from tierfetch.tests.interop.clients import TIMEOUT_S
+from tierfetch.tests.interop.java import kafka_tool
 from tierfetch.tests.process.clients import Librdkafka, create_topic
 
 TOOLS = "org.apache.kafka.tools."
@@ -28,16 +28,14 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 
 
 def reassign(cluster: LocalCluster, file: Path, *arguments: str) -> str:
-    server = ("--bootstrap-server", cluster.bootstrap_servers)
-    return run_tool(
-        TOOLS + "reassign.ReassignPartitionsCommand", *server, "--reassignment-json-file", str(file), *arguments
-    )
+    command, plan = TOOLS + "reassign.ReassignPartitionsCommand", ("--reassignment-json-file", str(file))
+    return kafka_tool(command, cluster.bootstrap_servers, *plan, *arguments)
 
 
 def log_dirs(cluster: LocalCluster) -> dict[str, list[bool]]:
     """Return for each log directory of broker 1 whether the replicas of `t` in it are future logs."""
-    server = ("--bootstrap-server", cluster.bootstrap_servers)
-    said = run_tool(TOOLS + "LogDirsCommand", *server, "--describe", "--broker-list", "1", "--topic-list", "t")
+    wanted = ("--describe", "--broker-list", "1", "--topic-list", "t")
+    said = kafka_tool(TOOLS + "LogDirsCommand", cluster.bootstrap_servers, *wanted)
     (line,) = [line for line in said.splitlines() if line.startswith("{")]
     (broker,) = json.loads(line)["brokers"]
     return {entry["logDir"]: [part["isFuture"] for part in entry["partitions"]] for entry in broker["logDirs"]}

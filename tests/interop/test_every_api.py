@@ -21,6 +21,8 @@ from tierfetch.protocol.net.client import Address
 from tierfetch.tests.broker.api_answers import Asked, answers_of, offered
 from tierfetch.tests.broker.api_scene import make_scene, scene_client
 
+pytestmark = pytest.mark.plaintext
+
 LISTENERS = ("broker", "controller")
 BROKER_RESOURCE = 4
 VOLATILE = frozenset(

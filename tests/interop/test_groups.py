@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.bench.lab.kafka import KafkaCluster, run_tool
+from tierfetch.bench.lab.kafka import KafkaCluster
 from tierfetch.broker.groups.core.records import GroupKey, GroupValue, OffsetKey, decode_record
 from tierfetch.cli.local.cluster import LocalCluster
 from tierfetch.protocol.records import Record, iter_batches, iter_records
 from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
 from tierfetch.tests.interop.clients import CONSOLE_TIMEOUT_MS, create_topic
-from tierfetch.tests.interop.java import kafka_dump
+from tierfetch.tests.interop.java import kafka_dump, kafka_tool
 from tierfetch.tests.process.clients import CLIENTS
 from tierfetch.tests.process.consumers import Member, until_assigned
 
@@ -34,12 +34,12 @@ def tierfetch(kafka: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def consume(servers: str, group: str, count: int, topic: str = "t") -> list[str]:
     """With `kafka-console-consumer`, from where the group is."""
     options = ("--group", group, "--from-beginning", "--max-messages", str(count), "--timeout-ms", CONSOLE_TIMEOUT_MS)
-    printed = run_tool(f"{TOOLS}.consumer.ConsoleConsumer", "--bootstrap-server", servers, "--topic", topic, *options)
+    printed = kafka_tool(f"{TOOLS}.consumer.ConsoleConsumer", servers, "--topic", topic, *options)
     return [line for line in printed.splitlines() if line.isdecimal()]
 
 
 def groups(servers: str, *arguments: str) -> str:
-    return run_tool(f"{TOOLS}.consumer.group.ConsumerGroupCommand", "--bootstrap-server", servers, *arguments)
+    return kafka_tool(f"{TOOLS}.consumer.group.ConsumerGroupCommand", servers, *arguments)
 
 
 def table(printed: str) -> list[Row]:

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.bench.lab.kafka import run_tool
 from tierfetch.cli.local.cluster import LocalCluster, TierSettings
 from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.records import Compression, iter_batches
 from tierfetch.tests.interop.brokers import list_offsets
 from tierfetch.tests.interop.clients import CONSOLE_TIMEOUT_MS, TIMEOUT_S, consume
-from tierfetch.tests.interop.java import check_by_kafka
+from tierfetch.tests.interop.java import check_by_kafka, kafka_tool
 
 TOOLS = "org.apache.kafka.tools"
 
@@ -33,7 +32,7 @@ def tierfetch(kafka: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def tool(cluster: LocalCluster, name: str, *arguments: str, stdin: str = "") -> str:
-    return run_tool(name, "--bootstrap-server", cluster.bootstrap_servers, *arguments, stdin=stdin)
+    return kafka_tool(name, cluster.bootstrap_servers, *arguments, stdin=stdin)
 
 
 def create(cluster: LocalCluster, topic: str, **configs: str) -> None:

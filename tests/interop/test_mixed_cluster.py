@@ -25,7 +25,7 @@ from tierfetch.protocol.messages.cluster import ApiVersionsRequest
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.tests.interop.clients import TIMEOUT_S
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.plaintext]
 
 OURS, JAVA = (1, 2), 11
 VALUES = [b"%06d" % number for number in range(2000)]

@@ -16,6 +16,8 @@ from tierfetch.tests.process.secure_servers import SecureServers
 
 TOOLS = "org.apache.kafka.tools"
 
+pytestmark = pytest.mark.plaintext
+
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory, kafka: Path) -> Iterator[SecureServers]:

@@ -21,7 +21,7 @@ FOREIGN = Path(__file__).parent / "foreign"
 INSTALL_S = 400.0
 RUN_S = 120.0
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.plaintext, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

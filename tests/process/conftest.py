@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.cli.command_config import VARIABLE
 from tierfetch.cli.local.cluster import LocalCluster, TierSettings
 from tierfetch.cli.local.nodes import LocalNodes
-from tierfetch.cli.local.security import LocalSecurity
+from tierfetch.tests.process.securing import leave_out_plaintext, secured_clusters
 
 LOG_CHARACTERS = 10_000
 FAULT_SUITES = {
@@ -42,8 +41,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.faults)
             if item.path.name in COMMAND_SUITES:
                 item.add_marker(pytest.mark.commands)
-            if config.getoption("--secure") and item.get_closest_marker("plaintext") is not None:
-                item.add_marker(pytest.mark.skip(reason="needs listeners without security, or has security of its own"))
+            leave_out_plaintext(config, item)
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -77,10 +75,7 @@ def clusters_are_secured(
     if not request.config.getoption("--secure"):
         yield
         return
-    security = LocalSecurity(tmp_path_factory.mktemp("security") / "secrets")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalNodes, "security", security)
-        patch.setenv(VARIABLE, str(security.client_file))
+    with secured_clusters(tmp_path_factory.mktemp("security")):
         yield
 
 

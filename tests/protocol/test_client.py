@@ -25,6 +25,7 @@ from tierfetch.protocol.net.client import (
     RequestTimedOutError,
 )
 from tierfetch.protocol.net.dispatch import RequestContext
+from tierfetch.protocol.net.pacing import ELEMENTS_PER_ITERATION, SLICE_ELEMENTS
 from tierfetch.protocol.wire.produce import ProduceRequest, ProduceResponse
 from tierfetch.tests.protocol.wire_fakes import HOST, RawPeer, connected, fake_broker, joined, raw_peer, serving, until
 from tierfetch.tests.turns import turns
@@ -262,6 +263,24 @@ async def test_nonsense_closes_the_connection(answer: Callable[[int], bytes], me
             with pytest.raises(BrokerUnavailableError, match=message):
                 await client.fetch(FETCH)
         await until(lambda: client.is_closed)
+
+
+async def test_A2_a_large_response_is_read_in_slices() -> None:
+    """Other work has its turn every few hundred elements, and the answers to later requests are not late."""
+    many = FetchResponse((FetchTopicResponse((FetchPartitionResponse(0),) * 20_000, "t"),))
+
+    async def large(peer: RawPeer, correlation_id: int, frame: bytes) -> None:
+        peer.writer.write(bytes(joined(codec.write_response(ApiKey.FETCH, 12, correlation_id, many))))
+
+    async with fake_broker(broker(large)) as port, connected(port) as client:
+        response = asyncio.create_task(client.fetch(FETCH))
+        await until(lambda: client.frames.arriving is None and not client._pending)
+        iterations = 0
+        while not response.done():
+            await asyncio.sleep(0)
+            iterations += 1
+        assert len((await response).topics[0].partitions) == 20_000
+    assert iterations >= 20_000 // (ELEMENTS_PER_ITERATION + SLICE_ELEMENTS)
 
 
 async def test_a_lost_connection_fails_all_its_requests() -> None:

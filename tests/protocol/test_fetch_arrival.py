@@ -7,8 +7,13 @@ from hypothesis import strategies as st
 
 from tierfetch.protocol import codec
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.fetch.arrival import ArrivedAnswer, ArrivingFetchResponse
-from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchResponse, FetchTopicResponse
+from tierfetch.protocol.fetch.arrival import PIECES_AT_ONCE_MAX, ArrivedAnswer, ArrivingFetchResponse
+from tierfetch.protocol.fetch.messages import (
+    AbortedTransaction,
+    FetchPartitionResponse,
+    FetchResponse,
+    FetchTopicResponse,
+)
 from tierfetch.protocol.wire.framing import SIZE_BYTES
 from tierfetch.tests.protocol.wire_strategies import FETCH_RESPONSE
 
@@ -68,3 +73,19 @@ def test_bytes_that_are_no_response_tell_at_most_answers(frame: bytes, version: 
     for count in range(0, len(frame) + 1, 7):
         for arrived in arriving.arrived(count):
             assert isinstance(arrived.answer, FetchPartitionResponse)
+
+
+def test_A2_of_many_answers_some_are_told_at_a_time() -> None:
+    answers = tuple(FetchPartitionResponse(number) for number in range(2 * PIECES_AT_ONCE_MAX + 1))
+    frame = frame_of(FetchResponse(topics=(FetchTopicResponse(answers, "t"),)), 12)
+    arriving = ArrivingFetchResponse(frame, 12)
+    told = [len(list(arriving.arrived(len(frame)))) for _ in range(4)]
+    assert (max(told), sum(told), told[-1]) == (PIECES_AT_ONCE_MAX, len(answers), 0)
+
+
+def test_A1_an_answer_with_too_much_is_not_told() -> None:
+    aborted = (AbortedTransaction(1, 1),) * 11
+    answer = FetchPartitionResponse(0, aborted_transactions=aborted)
+    frame = frame_of(FetchResponse(topics=(FetchTopicResponse((answer,), "t"),)), 12)
+    arriving = ArrivingFetchResponse(frame, 12, elements_max=12)
+    assert list(arriving.arrived(len(frame))) == []

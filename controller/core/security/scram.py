@@ -42,12 +42,15 @@ def alter_user_scram_credentials(
     state: ControllerState, request: AlterUserScramCredentialsRequest
 ) -> ControllerResult[AlterUserScramCredentialsResponse]:
     """Set and remove credentials."""
-    changes: list[Change] = [*request.deletions, *request.upsertions]
+    changes: dict[str, list[Change]] = {}
+    all_changes: list[Change] = [*request.deletions, *request.upsertions]
+    for change in all_changes:
+        changes.setdefault(change.name, []).append(change)
     records: list[MetadataRecord] = []
     results: list[AlterUserScramCredentialsResult] = []
-    for user in dict.fromkeys(change.name for change in changes):
+    for user, of_user in changes.items():
         try:
-            records += _changed(state.image.scram, user, [change for change in changes if change.name == user])
+            records += _changed(state.image.scram, user, of_user)
         except KafkaError as error:
             results.append(
                 AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.message)
