@@ -249,7 +249,7 @@ def _locked(path: Path, flags: int, lock: int, timeout_s: float) -> Iterator[int
 
 
 def _append(path: Path, position: int, value: bytes, timeout_s: float) -> None:
-    """Append an event behind the last whole batch. What is before `position` has been read. OSError."""
+    """Append an event after the last whole batch. What is before `position` has been read. OSError."""
     is_new = not path.exists()
     with _locked(path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX, timeout_s) as descriptor:
         while (read := _whole(descriptor, path, position)).events:

@@ -73,7 +73,7 @@ class ActiveShard(ABC, Generic[RecordT]):
 
     @abstractmethod
     async def _resume(self, records: int) -> None:
-        """Go on with what was under way, now that the partition is read."""
+        """Continue what was under way, now that the partition is read."""
 
     def _apply(self, record: RecordT, transaction: InTransaction | None) -> None:
         """Take in a record of its own once it is committed; machines with a `Stored` need not."""

@@ -1,7 +1,7 @@
 """A producer's entry in memory: one bytes object of 38 bytes with one batch and of 78 with five, where tuples of
 integers take 1,200. Its producer id is the key that it is kept under.
 
-    row of a `.snapshot` file behind the id (38 bytes), then, by the length of what follows:
+    row of a `.snapshot` file after the id (38 bytes), then, by the length of what follows:
 
 | length         | what follows                                                                                     |
 |----------------|--------------------------------------------------------------------------------------------------|

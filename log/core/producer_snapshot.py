@@ -7,7 +7,7 @@
 Only the last batch of each producer is kept; -1, -1, 0 stand for "no batch". The file's name is the offset up to which
 (exclusive) the log was seen.
 
-A snapshot is encoded from the packed entries (`packed_producer`): their rows, each behind its id.
+A snapshot is encoded from the packed entries (`packed_producer`): their rows, each after its id.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A page's changes as server-sent events: what is sent, and that a reader that leaves leaves nothing behind."""
+"""A page's changes as server-sent events: what is sent, and that nothing is left of a reader that has left."""
 
 from __future__ import annotations
 
