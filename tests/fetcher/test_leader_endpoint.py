@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.replicas.leader_endpoint import BrokerEndpoint
 from tierfetch.fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
+from tierfetch.fetcher.leader_endpoint import BrokerEndpoint
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch.leader_sessions import FetchSessionCache

@@ -18,11 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
 
-from ...fetcher import Arrived
-from ...fetcher.core import FetchedPartition, FetchLimits, PartitionToFetch
-from ...log.core import EpochEnd
-from ...protocol import ErrorCode, KafkaError, TopicIdPartition
-from ...protocol.fetch import (
+from ..log.core import EpochEnd
+from ..protocol import ErrorCode, KafkaError, TopicIdPartition
+from ..protocol.fetch import (
     HIGH_WATERMARK_UNKNOWN,
     LOCAL_LOG_START_UNKNOWN,
     ArrivedAnswer,
@@ -32,7 +30,7 @@ from ...protocol.fetch import (
     FetchSession,
     is_same_partition,
 )
-from ...protocol.messages.offsets import (
+from ..protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
@@ -40,9 +38,11 @@ from ...protocol.messages.offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from ...protocol.net import Address, KafkaClient
-from ...protocol.wire import BUFFER_TYPES
-from ...remote.core import OffsetAndEpoch
+from ..protocol.net import Address, KafkaClient
+from ..protocol.wire import BUFFER_TYPES
+from ..remote.core import OffsetAndEpoch
+from .core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
+from .ports import Arrived
 
 NOTHING: Final = memoryview(b"")
 _SESSION_ERRORS: Final = frozenset(
@@ -72,7 +72,8 @@ def no_details(_: TopicIdPartition) -> ReplicaDetails:
 
 class BrokerEndpoint:
     """The broker `broker_id`; `address` returns where it listens, `replica_epoch` the epoch of this broker's own
-    registration, `details` what there is to say of a replica. `fetches` is its own to close, `questions` shared.
+    registration, `details` what there is to say of a replica. `fetches` is its own to close, `questions` shared. A
+    `replica_id` of -1 is a consumer's (`embedded`).
     """
 
     def __init__(
