@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from tierfetch.errors import OperatorError
 from tierfetch.fetcher import FollowEndedError, follow
+from tierfetch.fetcher.embedded import KEEP_ALL
 from tierfetch.log import open_log, verify_log
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.net import BrokerUnavailableError
@@ -21,6 +23,13 @@ LIMIT_S = 20.0
 
 async def values(follower, offset: int | None = None) -> list[bytes | None]:
     return [record.value async for record in follower.read(offset)]
+
+
+async def delete_records(cluster: InProcessCluster, offset: int) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    await admin.start()
+    await admin.delete_records({TopicPartition("orders", 0): RecordsToDelete(offset)})
+    await admin.close()
 
 
 async def test_what_is_committed_is_copied_byte_for_byte_and_resumed(
@@ -64,7 +73,10 @@ async def test_another_leader_is_followed(tierfetch_cluster: InProcessCluster, t
         assert await values(follower) == [b"0", b"1"]
 
 
-async def test_what_only_the_tier_has_is_copied_too(tierfetch_cluster: InProcessCluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("deleted_to", [0, 2])
+async def test_what_only_the_tier_has_is_copied_too(
+    tierfetch_cluster: InProcessCluster, tmp_path: Path, deleted_to: int
+) -> None:
     cluster = tierfetch_cluster
     configs = {"local.retention.bytes": "1", "segment.bytes": "1048576"}
     await asyncio.to_thread(cluster.create_topic, "orders", tiered=True, configs=configs)
@@ -76,9 +88,10 @@ async def test_what_only_the_tier_has_is_copied_too(tierfetch_cluster: InProcess
     async with asyncio.timeout(LIMIT_S):
         while (segments / f"{0:020d}.log").exists():  # noqa: ASYNC110 - of a broker's files
             await asyncio.sleep(0.01)
+        await delete_records(cluster, deleted_to)
         async with follow(cluster.bootstrap, "orders", 0, tmp_path / "copy") as follower:
-            await follower.wait_caught_up()
-            assert await values(follower) == [b"0", b"1", b"2", b"3", b"4"]
+            await follower.wait_newer(4)
+            assert await values(follower) == [b"0", b"1", b"2", b"3", b"4"][deleted_to:]
 
 
 async def test_a_cluster_that_is_away_is_waited_for(tierfetch_cluster: InProcessCluster, tmp_path: Path) -> None:
@@ -151,17 +164,18 @@ async def test_records_that_the_cluster_deletes_are_deleted_here(
 ) -> None:
     cluster = tierfetch_cluster
     await asyncio.to_thread(cluster.create_topic, "orders")
-    await asyncio.to_thread(cluster.produce, "orders", b"old", b"newer", b"newest")
-    admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap)
-    await admin.start()
-    async with asyncio.timeout(LIMIT_S), follow(cluster.bootstrap, "orders", 0, tmp_path / "copy") as follower:
+    for value in (b"old", b"newer", b"newest"):
+        await asyncio.to_thread(cluster.produce, "orders", value)
+    small, copy = replace(KEEP_ALL, segment_bytes=100), tmp_path / "copy"
+    async with asyncio.timeout(LIMIT_S), follow(cluster.bootstrap, "orders", 0, copy, config=small) as follower:
         await follower.wait_newer(2)
-        await admin.delete_records({TopicPartition("orders", 0): RecordsToDelete(2)})
-        while follower.start_offset < 2:  # noqa: ASYNC110 - nothing waits for a deletion
+        first = copy / "orders-0" / f"{0:020d}.log"
+        assert first.exists()
+        await delete_records(cluster, 2)
+        while first.exists():  # noqa: ASYNC110 - nothing waits for a deletion
             await asyncio.sleep(0.01)
+        assert follower.start_offset == 2
         assert await values(follower) == [b"newest"]
-        await asyncio.to_thread(cluster.stop, 1)
-    await admin.close()
 
 
 async def test_a_copy_that_was_away_for_longer_than_the_retention_begins_again(
@@ -173,10 +187,7 @@ async def test_a_copy_that_was_away_for_longer_than_the_retention_begins_again(
     async with asyncio.timeout(LIMIT_S), follow(cluster.bootstrap, "orders", 0, tmp_path / "copy") as follower:
         await follower.wait_newer(0)
     await asyncio.to_thread(cluster.produce, "orders", b"1", b"2")
-    admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap)
-    await admin.start()
-    await admin.delete_records({TopicPartition("orders", 0): RecordsToDelete(2)})
-    await admin.close()
+    await delete_records(cluster, 2)
     async with asyncio.timeout(LIMIT_S), follow(cluster.bootstrap, "orders", 0, tmp_path / "copy") as follower:
         assert await follower.wait_newer(2) == 3
         assert follower.start_offset >= 1
