@@ -24,7 +24,8 @@ for longer than the retention) the copy begins again there; `start_offset` shows
 What was appended is durable after `flush`, after the block's end, and as `config` says (`flush.messages`); a process
 that is killed loses nothing, a machine that loses power only what was not flushed, and that is fetched again.
 
-Failure points: no broker answers, or the partition has no leader: tried again for ever, `trouble` says why. The topic
+Failure points: no broker answers, the partition has no leader, or the leader's `replica.selector.class` sends consumers
+without a rack elsewhere (REPLICA_NOT_AVAILABLE): tried again for ever, `trouble` says why. The topic
 was deleted and created again, or the disk failed: FollowEndedError from every wait.
 """
 
@@ -85,7 +86,7 @@ class _Leader:
     address: Address
 
 
-class _ConsumersEndpoint(BrokerEndpoint):
+class ConsumersEndpoint(BrokerEndpoint):
     """A leader as a consumer sees it: its log begins at the log start, the tier included."""
 
     async def list_offset(self, partition: TopicIdPartition, leader_epoch: int, timestamp: int) -> OffsetAndEpoch:
@@ -308,7 +309,7 @@ class EmbeddedFollower:
         await self._stop_fetching()
         self._leader, self._replica.leader_epoch = leader, leader.epoch
         chance = random.Random(uuid4().int)
-        endpoint = _ConsumersEndpoint(
+        endpoint = ConsumersEndpoint(
             leader.broker_id,
             lambda: leader.address,
             replica_id=CONSUMER,

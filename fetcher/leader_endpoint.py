@@ -218,8 +218,9 @@ def _answer(answer: FetchPartitionResponse) -> FetchedPartition:
     diverging = answer.diverging_epoch
     records = answer.records
     assert records is None or isinstance(records, BUFFER_TYPES), records
+    is_sent_elsewhere = answer.preferred_read_replica >= 0  # a consumer alone, by the leader's selector (KIP-392)
     return FetchedPartition(
-        answer.error_code,
+        ErrorCode.replica_not_available if is_sent_elsewhere else answer.error_code,
         answer.high_watermark,
         answer.log_start_offset,
         None if diverging is None else EpochEnd(diverging.epoch, diverging.end_offset),

@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
+from tierfetch.fetcher.embedded import ConsumersEndpoint
 from tierfetch.fetcher.leader_endpoint import BrokerEndpoint
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -25,6 +26,7 @@ from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.net.server import Server
 from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.remote.core import OffsetAndEpoch
 
 LIMITS = FetchLimits(wait_max_ms=100, min_bytes=1, response_max_bytes=1 << 20)
 PARTITIONS = [TopicIdPartition(UUID(int=5), "t", number) for number in range(3)]
@@ -189,3 +191,29 @@ async def test_answers_are_told_while_others_are_on_their_way(leader: Leader, en
     assert [key for key, _ in early] == PARTITIONS[: len(early)]
     assert 1 <= len(early) <= len(PARTITIONS)
     assert all(answer == answers[key] for key, answer in early)
+
+
+@pytest.mark.parametrize(("asked", "sent"), [(-1, -1), (-2, -2), (-4, -2)])
+async def test_to_a_consumer_the_leaders_log_begins_at_its_log_start(
+    monkeypatch: pytest.MonkeyPatch, asked: int, sent: int
+) -> None:
+    """The leader reads for it what is tiered, so the local log start is no place to begin at."""
+    seen = []
+
+    async def list_offset(*arguments: object) -> OffsetAndEpoch:
+        seen.append(arguments[-1])
+        return OffsetAndEpoch(7, 1)
+
+    monkeypatch.setattr(BrokerEndpoint, "list_offset", list_offset)
+    client = KafkaClient(client_id="test", random=Random(1))
+    endpoint = ConsumersEndpoint(
+        1,
+        lambda: Address("127.0.0.1", 1),
+        replica_id=-1,
+        replica_epoch=lambda: -1,
+        fetches=client,
+        questions=client,
+        timeout_s=1.0,
+    )
+    assert await endpoint.list_offset(TopicIdPartition(UUID(int=1), "t", 0), 1, asked) == OffsetAndEpoch(7, 1)
+    assert seen == [sent]
