@@ -7,11 +7,14 @@ from random import Random
 from typing import Final
 
 from ..fetcher import (
+    NO_DETAILS,
     AuxStateBuilder,
     Bootstrapper,
     BootstrapSettings,
+    BrokerEndpoint,
     ConfiguredPolicies,
     FetcherConfig,
+    ReplicaDetails,
     ReplicaFetcher,
 )
 from ..protocol import TopicIdPartition
@@ -24,7 +27,6 @@ from .config.broker_config import BrokerConfig
 from .core.metadata_view import knows_pending_uploads
 from .environment import NodeEnvironment
 from .replicas.hosted_partitions import HostedPartitions
-from .replicas.leader_endpoint import NO_DETAILS, BrokerEndpoint, ReplicaDetails
 from .replicas.replication_throttles import Throttle
 from .replicas.thin_replicas import ThinReplicas
 

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 from ..doors import lazy_door
 
 if TYPE_CHECKING:
-    from .embedded import EmbeddedLog, LogSummary, open_log, partition_log_of, verify_log
+    from .embedded import EmbeddedLog, LogSummary, check_owner, open_log, partition_log_of, records_from, verify_log
     from .partition_log import LogAppendInfo, LogLocation, PartitionLog, TimestampAndOffset
 
-_PUBLIC = {name: "embedded" for name in ("EmbeddedLog", "LogSummary", "open_log", "partition_log_of", "verify_log")}
+_EMBEDDED = ("EmbeddedLog", "LogSummary", "check_owner", "open_log", "partition_log_of", "records_from", "verify_log")
+_PUBLIC = dict.fromkeys(_EMBEDDED, "embedded")
 _INNER = {name: "partition_log" for name in ("LogAppendInfo", "LogLocation", "PartitionLog", "TimestampAndOffset")}
 
 __all__ = [
@@ -35,8 +36,10 @@ __all__ = [
     "LogSummary",
     "PartitionLog",
     "TimestampAndOffset",
+    "check_owner",
     "open_log",
     "partition_log_of",
+    "records_from",
     "verify_log",
 ]
 

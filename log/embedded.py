@@ -88,18 +88,8 @@ class EmbeddedLog:
                 print(record.offset, record.value)
         """
         position = self.start_offset if offset is None else offset
-        end_offset = self.end_offset
-        while True:
-            with await self._log.read(position, max_bytes=READ_BYTES, max_offset=end_offset) as piece:
-                data = await piece.read() if piece.size else b""
-            if not data:
-                return
-            for at, header in iter_batches(data):
-                check_batch(data, at, header)
-                for record in iter_records(data, at, header):
-                    if record.offset >= position:
-                        yield record
-                position = header.next_offset
+        async for record in records_from(self._log, position, self.end_offset):
+            yield record
 
     async def delete_before(self, offset: int) -> None:
         """Delete the records below `offset`: they cannot be read any longer, and whole segments of them free their
@@ -109,6 +99,22 @@ class EmbeddedLog:
         """
         await self._log.increment_log_start_offset(offset)
         await self._log.delete_old_segments_by_log_start()
+
+
+async def records_from(log: PartitionLog, offset: int, end_offset: int) -> AsyncIterator[Record]:
+    """Yield the records of the local log in [offset, end_offset). Errors as of `EmbeddedLog.read`."""
+    position = offset
+    while True:
+        with await log.read(position, max_bytes=READ_BYTES, max_offset=end_offset) as piece:
+            data = await piece.read() if piece.size else b""
+        if not data:
+            return
+        for at, header in iter_batches(data):
+            check_batch(data, at, header)
+            for record in iter_records(data, at, header):
+                if record.offset >= position:
+                    yield record
+            position = header.next_offset
 
 
 def partition_log_of(log: EmbeddedLog) -> PartitionLog:
@@ -136,7 +142,7 @@ async def open_log(
     path = Path(directory).absolute()
     disk = OsDisk()
     try:
-        await _check_owner(disk, path, create)
+        await check_owner(disk, path, OWNER, "open_log", create=create)
         services = LogServices(disk=disk, rng=SystemRandom(), now_ms=_now_ms, config_of=lambda _: config or LogConfig())
         manager = LogManager([path], services, cluster_id=OWNER, node_id=0)
         try:
@@ -153,8 +159,11 @@ async def open_log(
         await disk.close()
 
 
-async def _check_owner(disk: Disk, path: Path, create: bool) -> None:
-    """Raise OperatorError unless `path` is a log of `open_log`'s or may become one. Nothing is written."""
+async def check_owner(disk: Disk, path: Path, cluster_id: str, call: str, *, create: bool = True) -> None:
+    """Raise OperatorError unless `path` is a log directory of this owner, or may become one. Nothing is written.
+
+    `call` is what the owner is made by; `cluster_id` is what it has written to `meta.properties`.
+    """
     if not path.is_dir():
         if path.exists():
             raise OperatorError(f"{path} is a file: expected the directory of a log")
@@ -167,9 +176,9 @@ async def _check_owner(disk: Disk, path: Path, create: bool) -> None:
     names = {entry.name for entry in entries}
     if META_PROPERTIES in names:
         owner = decode_meta_properties(await disk.read_file(path / META_PROPERTIES), name=str(path / META_PROPERTIES))
-        if owner.cluster_id != OWNER:
+        if owner.cluster_id != cluster_id:
             raise OperatorError(
-                f"{path} is a log directory of node {owner.node_id} in cluster {owner.cluster_id}: open_log needs a "
+                f"{path} is a log directory of node {owner.node_id} in cluster {owner.cluster_id}: {call} needs a "
                 "directory of its own; verify_log reads a broker's partition"
             )
         return
@@ -177,7 +186,7 @@ async def _check_owner(disk: Disk, path: Path, create: bool) -> None:
     foreign = sorted(names - {LOCK_FILE, f"{META_PROPERTIES}.tmp"})
     if foreign:
         raise OperatorError(
-            f"{path} holds {foreign[0]!r} and is no log that open_log made: name an absent or empty directory; "
+            f"{path} holds {foreign[0]!r} and is no log that {call} made: name an absent or empty directory; "
             "verify_log reads a broker's partition"
         )
     if not create:

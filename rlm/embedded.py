@@ -241,7 +241,6 @@ async def _open(
     await manager.start()
     await metadata.assign([partition])
     manager.lead(partition, log, LEADER_EPOCH, lambda: log.state.log_start_offset)
-    stack.push_async_callback(manager.stop, partition)
     reader = RemoteLogReader(metadata, chunks, indexes, max_wait_ms=limits.fetch_max_wait_ms)
     await metadata.wait_newer(partition, -1)
     return TieredLog(partition, log, manager, metadata, reader)

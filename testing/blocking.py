@@ -2,12 +2,14 @@
 
 | evidence                                                       | how it is seen                                    |
 |----------------------------------------------------------------|---------------------------------------------------|
-| time.sleep, a file opened, listed, renamed or removed, SQLite, | Python's audit events on the loop's thread, while |
-| a process started, urllib                                      | the watch is on                                   |
+| time.sleep, a file opened, listed, renamed or removed, SQLite  | Python's audit events on the loop's thread, while |
+| opened, a process started, urllib                              | the watch is on                                   |
+| SQL of an open SQLite database, an open file read or written,  | calls of C functions on the loop's thread, which  |
+| synced or looked up, a blocking socket                         | `sys.setprofile` reports                          |
 | anything else that takes longer than `blocks_max_s`            | a thread that waits for the loop's heartbeat      |
 
-The first needs no clock, so a loaded machine changes nothing. An audit hook cannot be removed: there is one, which
-does nothing without a watch.
+The first two need no clock, so a loaded machine changes nothing, and no call is too quick to be seen. An audit hook
+cannot be removed: there is one, which does nothing without a watch.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import FrameType
-from typing import Final, SupportsIndex
+from typing import Any, Final, SupportsIndex
 
 BLOCKING_EVENTS: Final = frozenset(
     {
@@ -35,6 +37,22 @@ BLOCKING_EVENTS: Final = frozenset(
         "urllib.Request",
     }
 )
+_FILE: Final = frozenset({"read", "readinto", "readinto1", "read1", "readall", "write", "writelines", "flush"})
+_SQL: Final = frozenset({"execute", "executemany", "executescript", "commit", "rollback", "fetchone", "fetchall"})
+BLOCKING_METHODS: Final[dict[str, frozenset[str]]] = {
+    "_io.BufferedRandom": _FILE,
+    "_io.BufferedReader": _FILE,
+    "_io.BufferedWriter": _FILE,
+    "_io.FileIO": _FILE,
+    "sqlite3.Connection": _SQL,
+    "sqlite3.Cursor": _SQL,
+}
+"""The methods in C that wait for a disk, by their type."""
+BLOCKING_FUNCTIONS: Final = frozenset(
+    {"copy_file_range", "fdatasync", "fsync", "lstat", "pread", "preadv", "pwrite", "pwritev", "stat", "truncate"}
+)
+"""The functions of the module `os` that do."""
+SOCKET_CALLS: Final = frozenset({"accept", "connect", "recv", "recv_into", "send", "sendall"})
 FRAMES_SHOWN: Final = 6
 
 _watches: dict[int, _Watch] = {}
@@ -73,6 +91,22 @@ def _hook(
         watch.note(event, sys._getframe(1))
 
 
+def _blocks(function: Any, frame: FrameType | None) -> str | None:
+    """Return the name of a C function that may wait for a disk or a peer; None for any other."""
+    owner: Any = getattr(function, "__self__", None)
+    name = function.__name__
+    if getattr(function, "__module__", None) == "posix":
+        is_of_an_import = frame is not None and frame.f_code.co_filename.startswith("<frozen")
+        return f"os.{name}" if name in BLOCKING_FUNCTIONS and not is_of_an_import else None
+    for kind in type(owner).__mro__:
+        known = f"{kind.__module__}.{kind.__qualname__}"
+        if name in BLOCKING_METHODS.get(known, ()):
+            return f"{known}.{name}"
+        if known == "_socket.socket":
+            return f"socket.{name}, which blocks," if name in SOCKET_CALLS and owner.gettimeout() != 0 else None
+    return None
+
+
 @asynccontextmanager
 async def watched(blocks_max_s: float) -> AsyncIterator[list[str]]:
     """Yield a list to which every blocking call of the block is added, with its stack."""
@@ -102,10 +136,18 @@ async def watched(blocks_max_s: float) -> AsyncIterator[list[str]]:
             watch.note("time.sleep", sys._getframe(1))
         sleep(seconds)
 
+    profile = sys.getprofile()
+
+    def profiled(frame: FrameType, event: str, function: Any) -> None:
+        if event == "c_call" and (what := _blocks(function, frame)) is not None:
+            watch.note(what, frame)
+
+    sys.setprofile(profiled)  # of this thread
     time.sleep = sleep_noted  # an audit event of its own since Python 3.13 only
     try:
         yield watch.seen
     finally:
+        sys.setprofile(profile)
         time.sleep = sleep
         del _watches[ident]
         ended.set()

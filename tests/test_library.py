@@ -22,6 +22,7 @@ from .test_tidy import ROOT
 NAMES = Path(__file__).with_name("public_names.txt")
 PUBLIC = {
     "tierfetch.broker": ("EmbeddedBroker", "join_cluster", "open_server"),
+    "tierfetch.fetcher": ("EmbeddedFollower", "follow"),
     "tierfetch.log": ("EmbeddedLog", "LogSummary", "open_log", "verify_log"),
     "tierfetch.model": (
         "FailoverPrediction",
@@ -86,6 +87,7 @@ PRINTED = (
     ["1 b'orders' b'two'", "2 None b'three'", "3 records in 1 segment"],
     ["in the tier: below 2", "0 b'one'", "1 b'two'", "2 b'three'"],
     ["random: offsets 0 to 4, 2 segments", "2 b'two'", "3 b'three'"],
+    ["caught up at 1", "0 b'one'", "1 b'two'"],
     ["0 b'one'"],
     [
         "log-start: 15 replicas in sync after 38 min,",
@@ -108,7 +110,9 @@ def two_segments() -> list[Segment]:
 
 
 @pytest.mark.parametrize(
-    ("example", "printed"), [*zip(examples(), PRINTED, strict=True)], ids=["log", "rlm", "remote", "broker", "model"]
+    ("example", "printed"),
+    [*zip(examples(), PRINTED, strict=True)],
+    ids=["log", "rlm", "remote", "fetcher", "broker", "model"],
 )
 def test_each_example_runs(tmp_path: Path, example: str, printed: list[str]) -> None:
     assert len(example.splitlines()) < LINES_MAX

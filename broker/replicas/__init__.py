@@ -5,7 +5,6 @@ partition              is one hosted replica in its role: leader of one epoch, f
 leadership             keeps one leader epoch: followers' positions, the high watermark, ISR changes.
 hosted_partitions      looks partitions up for requests, and names the error when one is missing.
 fetcher_pool           runs one fetcher for each leader and shard.
-leader_endpoint        reaches a leader over the wire (`fetcher.ports.LeaderEndpoint`).
 followed_partition     shows a hosted partition to a fetcher (`fetcher.ports.FollowerPartition`).
 delayed                holds produce and fetch requests until the offsets they wait for move.
 resting_fetches        leaves idle partitions out of a fetch session until they have something new.

@@ -13,10 +13,18 @@ if TYPE_CHECKING:
 ClientName = Literal["confluent", "aiokafka", "kafka-python"]
 ConfluentValue = str | int | float | bool
 EARLIEST = "earliest"
+WITH_UNDERSCORE = frozenset({"log_level"})
+"""The configs of librdkafka whose own name has one."""
+
+
+def dotted(configs: dict[str, ConfluentValue] | None, keywords: dict[str, ConfluentValue]) -> dict[str, ConfluentValue]:
+    """Return the configs by librdkafka's names: `group_id` is `group.id`."""
+    named = {name if name in WITH_UNDERSCORE else name.replace("_", "."): value for name, value in keywords.items()}
+    return (configs or {}) | named
 
 
 class ConfluentClients:
-    """confluent-kafka (librdkafka). Configs with dots are given as a dictionary."""
+    """confluent-kafka (librdkafka). Configs are keywords, with `group_id` for `group.id`, or a dictionary."""
 
     def __init__(self, bootstrap: str) -> None:
         self._common: dict[str, ConfluentValue] = {
@@ -27,28 +35,34 @@ class ConfluentClients:
             "log_level": 0,
         }
 
-    def producer(self, configs: dict[str, ConfluentValue] | None = None) -> confluent_kafka.Producer:
+    def producer(
+        self, configs: dict[str, ConfluentValue] | None = None, **keywords: ConfluentValue
+    ) -> confluent_kafka.Producer:
         """Return an idempotent producer that does not linger."""
         from confluent_kafka import Producer
 
         own: dict[str, ConfluentValue] = {"enable.idempotence": True, "linger.ms": 0, "retry.backoff.ms": 20}
-        return Producer(self._common | own | (configs or {}))
+        return Producer(self._common | own | dotted(configs, keywords))
 
-    def consumer(self, *topics: str, configs: dict[str, ConfluentValue] | None = None) -> confluent_kafka.Consumer:
+    def consumer(
+        self, *topics: str, configs: dict[str, ConfluentValue] | None = None, **keywords: ConfluentValue
+    ) -> confluent_kafka.Consumer:
         """Return a consumer from the beginning, subscribed to the topics, in a group named "test"."""
         from confluent_kafka import Consumer
 
         own: dict[str, ConfluentValue] = {"group.id": "test", "auto.offset.reset": EARLIEST, "fetch.wait.max.ms": 50}
-        consumer = Consumer(self._common | own | (configs or {}))
+        consumer = Consumer(self._common | own | dotted(configs, keywords))
         if topics:
             consumer.subscribe(list(topics))
         return consumer
 
-    def admin(self, configs: dict[str, ConfluentValue] | None = None) -> confluent_kafka.admin.AdminClient:
+    def admin(
+        self, configs: dict[str, ConfluentValue] | None = None, **keywords: ConfluentValue
+    ) -> confluent_kafka.admin.AdminClient:
         """Return an admin client."""
         from confluent_kafka.admin import AdminClient
 
-        return AdminClient(self._common | (configs or {}))
+        return AdminClient(self._common | dotted(configs, keywords))
 
 
 class AiokafkaClients:

@@ -249,7 +249,7 @@ class InProcessCluster:
             start, end = self._on_leader(
                 topic, number, lambda _, log: (log.state.log_start_offset, log.state.high_watermark)
             )
-            found += self._ask(partial(_records, at, start, end))
+            found += self._ask(partial(_records, at, start, end, lambda broker: Address(LOOPBACK, self._ports[broker])))
         return found
 
     def roll_segments(self, topic: str) -> None:
@@ -430,8 +430,10 @@ async def _roll(key: TopicPartition, broker: Broker) -> bool:
     return await broker.hosted.partitions[key].log.roll()
 
 
-async def _records(at: PartitionAt, start: int, end: int, operator: Operator) -> list[ConsumedRecord]:
-    return await operator.records(at, start, end)
+async def _records(
+    at: PartitionAt, start: int, end: int, address_of: Callable[[int], Address], operator: Operator
+) -> list[ConsumedRecord]:
+    return await operator.records(at, start, end, address_of)
 
 
 def failures_of_broker(broker: Broker) -> list[asyncio.Future[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Final, NamedTuple
@@ -90,19 +90,26 @@ class Operator:
         check(result.error_code, f"{at.topic}-{at.partition}: {result.error_message or result.error_code.name}")
         return result.base_offset
 
-    async def records(self, at: PartitionAt, start: int, end: int) -> list[ConsumedRecord]:
-        """Return the committed records from `start` up to `end`, exclusive, tier included."""
+    async def records(
+        self, at: PartitionAt, start: int, end: int, address_of: Callable[[int], Address]
+    ) -> list[ConsumedRecord]:
+        """Return the committed records from `start` up to `end`, exclusive, tier included. They are read from where the
+        leader sends consumers (`replica.selector.class`); `address_of` returns where a broker is.
+        """
         found: list[ConsumedRecord] = []
-        offset = start
+        offset, source = start, at.leader
         deadline_s = asyncio.get_running_loop().time() + REQUEST_TIMEOUT_S
         while offset < end:
             if asyncio.get_running_loop().time() > deadline_s:
                 raise TimeoutError(f"{at.topic}-{at.partition}: nothing came from offset {offset} on")
             topic = FetchTopic((FetchPartition(at.partition, fetch_offset=offset),), at.topic, at.topic_id)
             request = FetchRequest(FETCH_WAIT_MS, 1, (topic,), isolation_level=READ_COMMITTED)
-            response = await self._client.send(at.leader, request, timeout_s=REQUEST_TIMEOUT_S)
+            response = await self._client.send(source, request, timeout_s=REQUEST_TIMEOUT_S)
             result = response.topics[0].partitions[0]
             check(result.error_code, f"{at.topic}-{at.partition} at offset {offset}")
+            if result.preferred_read_replica >= 0:
+                source = address_of(result.preferred_read_replica)
+                continue
             aborted = {each.producer_id: each.first_offset for each in result.aborted_transactions or ()}
             data = memoryview(result.records or b"")  # type: ignore[arg-type]  # a buffer, in a decoded response
             for position, header in iter_batches(data):

@@ -155,6 +155,8 @@ async def main(first):
     manager = FileRemoteLogMetadataManager(FileMetadataConfig(dir=Path(sys.argv[1])))
     await manager.start()
     await manager.assign([PARTITION])
+    print("ready", flush=True)
+    sys.stdin.readline()
     for number in range(first, first + 20):
         await copy(manager, number)
     await manager.close()
@@ -167,10 +169,17 @@ asyncio.run(main(int(sys.argv[2])))
 async def test_processes_write_one_after_another(tmp_path: Path) -> None:
     async with following(tmp_path) as manager:
         commands = [[sys.executable, "-c", WRITER, str(tmp_path), str(first)] for first in (0, 20)]
-        writers = [await asyncio.create_subprocess_exec(*command) for command in commands]
+        pipe = asyncio.subprocess.PIPE
+        writers = [await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe) for command in commands]
+        for writer in writers:
+            await writer.stdout.readline()
+        for writer in writers:
+            writer.stdin.write(b"go\n")
         for number in range(40, 60):
             await copy(manager, number)
-        assert [await writer.wait() for writer in writers] == [0, 0]
+        for writer in writers:
+            await writer.communicate()
+        assert [writer.returncode for writer in writers] == [0, 0]
         ledger = await manager.wait_newer(PARTITION, 119)
         assert [each.start_offset for each in ledger.finished()] == [100 * number for number in range(60)]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,56 @@ class FileStorage(LocalTieredStorage):
         return await super().log_segment_size(metadata)
 
 
+class OpenFileStorage(LocalTieredStorage):
+    """Reads a file that it has opened before, on the loop: no call is long, and nothing is opened."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self._file = Path(__file__).open("rb", buffering=0)  # noqa: SIM115 - `close` closes it
+
+    async def log_segment_size(self, metadata: Any) -> int | None:
+        self._file.read(10)
+        return await super().log_segment_size(metadata)
+
+    async def close(self) -> None:
+        self._file.close()
+        await super().close()
+
+
+class DatabaseStorage(LocalTieredStorage):
+    """Does its SQL on the loop, with a connection that was opened before."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self._database = sqlite3.connect(":memory:")
+
+    async def fetch_index(self, *arguments: Any) -> bytes:
+        self._database.execute("select 1")
+        return await super().fetch_index(*arguments)
+
+    async def close(self) -> None:
+        self._database.close()
+        await super().close()
+
+
+class SyncingStorage(LocalTieredStorage):
+    """Looks a file up on the loop."""
+
+    async def fetch_index(self, *arguments: Any) -> bytes:
+        Path(__file__).exists()
+        return await super().fetch_index(*arguments)
+
+
+class SocketStorage(LocalTieredStorage):
+    """Talks to a server over a socket that blocks."""
+
+    async def fetch_index(self, *arguments: Any) -> bytes:
+        one, other = socket.socketpair()
+        with one, other:
+            one.sendall(b"x")
+        return await super().fetch_index(*arguments)
+
+
 async def check(storage: LocalTieredStorage) -> None:
     try:
         await RemoteStorageConformance().test_no_call_blocks_the_event_loop(storage)
@@ -36,7 +88,17 @@ async def check(storage: LocalTieredStorage) -> None:
         await storage.close()
 
 
-@pytest.mark.parametrize(("store", "what"), [(SleepingStorage, "time.sleep"), (FileStorage, "open")])
+@pytest.mark.parametrize(
+    ("store", "what"),
+    [
+        (SleepingStorage, "time.sleep"),
+        (FileStorage, "open"),
+        (OpenFileStorage, "_io.FileIO.read"),
+        (DatabaseStorage, "sqlite3.Connection.execute"),
+        (SyncingStorage, "os.stat"),
+        (SocketStorage, "socket.sendall, which blocks,"),
+    ],
+)
 async def test_a_store_that_blocks_fails_with_the_place(tmp_path: Path, store: Any, what: str) -> None:
     storage = store(store.Config.model_validate({"dir": str(tmp_path)}))
     with pytest.raises(

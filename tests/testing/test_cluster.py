@@ -8,15 +8,20 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tierfetch.plugin_registry import REPLICA_SELECTOR
 from tierfetch.testing import ClusterOptions, InProcessCluster
 from tierfetch.testing.cluster.moto import moto_bucket
+from tierfetch.tests.fakes.packages import install_package
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
+TIMEOUT_S: Final = 20.0
 
 
 def values(cluster: InProcessCluster, topic: str) -> list[bytes | None]:
@@ -52,6 +57,58 @@ def test_a_killed_leader_is_replaced_and_returns_at_its_address(tierfetch_cluste
     cluster.start(dead, wipe=True)
     cluster.wait_isr("t")
     assert values(cluster, "t") == [b"before", b"after"]
+
+
+TO_A_FOLLOWER = """
+from tierfetch.plugin_options import PluginConfig
+
+class ToAFollower:
+    Config = PluginConfig
+    def __init__(self, config): ...
+    def __call__(self, rack, leader, followers): return followers[0] if followers else leader
+"""
+
+
+def test_records_are_read_where_the_leader_sends_consumers(
+    tierfetch_cluster_factory: Callable[..., InProcessCluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = {(REPLICA_SELECTOR, "to-a-follower"): "to_a_follower:ToAFollower"}
+    install_package(tmp_path, "somebodys", plugin, to_a_follower=TO_A_FOLLOWER)
+    monkeypatch.syspath_prepend(tmp_path)
+    cluster = tierfetch_cluster_factory(brokers=2, tier=None, configs={"replica.selector.class": "to-a-follower"})
+    cluster.create_topic("t")
+    cluster.produce("t", b"one", b"two")
+    assert values(cluster, "t") == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("style", ["keywords", "dictionary"])
+def test_a_transaction_with_offsets_of_a_group(tierfetch_cluster: InProcessCluster, style: str) -> None:
+    cluster = tierfetch_cluster
+    cluster.create_topic("in")
+    cluster.create_topic("out")
+    cluster.produce("in", b"one", b"two")
+    clients, dictionary = cluster.client("confluent"), {"group.id": "g", "enable.auto.commit": False}
+    if style == "keywords":
+        consumer = clients.consumer("in", group_id="g", enable_auto_commit=False)
+        producer = clients.producer(transactional_id="x")
+    else:
+        consumer = clients.consumer("in", configs=dictionary)
+        producer = clients.producer({"transactional.id": "x"})
+    producer.init_transactions(TIMEOUT_S)
+    for is_kept in (False, True):
+        producer.begin_transaction()
+        producer.produce("out", str(is_kept))
+        if is_kept:
+            message = consumer.poll(TIMEOUT_S)
+            assert message.value() == b"one"
+            positions = consumer.position(consumer.assignment())
+            producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), TIMEOUT_S)
+            producer.commit_transaction(TIMEOUT_S)
+        else:
+            producer.abort_transaction(TIMEOUT_S)
+    assert values(cluster, "out") == [b"True"]
+    assert [each.offset for each in consumer.committed(consumer.assignment(), TIMEOUT_S)] == [1]
+    consumer.close()
 
 
 @pytest.mark.tierfetch(brokers=2, tier=None)

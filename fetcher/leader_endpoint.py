@@ -18,11 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from ...fetcher import Arrived
-from ...fetcher.core import FetchedPartition, FetchLimits, PartitionToFetch
-from ...log.core import EpochEnd
-from ...protocol import ApiKey, ErrorCode, KafkaError, TopicIdPartition
-from ...protocol.fetch import (
+from ..log.core import EpochEnd
+from ..protocol import ApiKey, ErrorCode, KafkaError, TopicIdPartition
+from ..protocol.fetch import (
     HIGH_WATERMARK_UNKNOWN,
     LOCAL_LOG_START_UNKNOWN,
     ArrivedAnswer,
@@ -32,7 +30,7 @@ from ...protocol.fetch import (
     FetchSession,
     is_same_partition,
 )
-from ...protocol.messages.offsets import (
+from ..protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
@@ -40,9 +38,11 @@ from ...protocol.messages.offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from ...protocol.net import Address, KafkaClient
-from ...protocol.wire import BUFFER_TYPES
-from ...remote.core import OffsetAndEpoch
+from ..protocol.net import Address, KafkaClient
+from ..protocol.wire import BUFFER_TYPES
+from ..remote.core import OffsetAndEpoch
+from .core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
+from .ports import Arrived
 
 NOTHING: Final = memoryview(b"")
 _SESSION_ERRORS: Final = frozenset(
@@ -86,7 +86,8 @@ def no_details(_: TopicIdPartition) -> ReplicaDetails:
 
 class BrokerEndpoint:
     """The broker `broker_id`; `address` returns where it listens, `replica_epoch` the epoch of this broker's own
-    registration, `details` what there is to say of a replica. `fetches` is its own to close, `questions` shared.
+    registration, `details` what there is to say of a replica. `fetches` is its own to close, `questions` shared. A
+    `replica_id` of -1 is a consumer's (`embedded`).
     """
 
     def __init__(
@@ -237,8 +238,9 @@ def _answer(answer: FetchPartitionResponse) -> FetchedPartition:
     diverging = answer.diverging_epoch
     records = answer.records
     assert records is None or isinstance(records, BUFFER_TYPES), records
+    is_sent_elsewhere = answer.preferred_read_replica >= 0  # a consumer alone, by the leader's selector (KIP-392)
     return FetchedPartition(
-        answer.error_code,
+        ErrorCode.replica_not_available if is_sent_elsewhere else answer.error_code,
         answer.high_watermark,
         answer.log_start_offset,
         None if diverging is None else EpochEnd(diverging.epoch, diverging.end_offset),

@@ -9,8 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.replicas.leader_endpoint import BrokerEndpoint
 from tierfetch.fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
+from tierfetch.fetcher.embedded import ConsumersEndpoint
+from tierfetch.fetcher.leader_endpoint import BrokerEndpoint
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch.leader_sessions import FetchSessionCache
@@ -26,6 +27,7 @@ from tierfetch.protocol.net.client_connection import FETCHED_ELEMENTS_FREE
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.net.server import Server
 from tierfetch.protocol.topics import TopicIdPartition
+from tierfetch.remote.core import OffsetAndEpoch
 
 LIMITS = FetchLimits(wait_max_ms=100, min_bytes=1, response_max_bytes=1 << 20)
 PARTITIONS = [TopicIdPartition(UUID(int=5), "t", number) for number in range(3)]
@@ -217,3 +219,29 @@ async def test_A1_a_fetch_response_has_not_many_times_what_was_asked_for(
         await fetched(endpoint, *PARTITIONS)
     leader.unasked = 0
     assert await fetched(endpoint, *PARTITIONS) == {0: 10, 1: 20, 2: 30}
+
+
+@pytest.mark.parametrize(("asked", "sent"), [(-1, -1), (-2, -2), (-4, -2)])
+async def test_to_a_consumer_the_leaders_log_begins_at_its_log_start(
+    monkeypatch: pytest.MonkeyPatch, asked: int, sent: int
+) -> None:
+    """The leader reads for it what is tiered, so the local log start is no place to begin at."""
+    seen = []
+
+    async def list_offset(*arguments: object) -> OffsetAndEpoch:
+        seen.append(arguments[-1])
+        return OffsetAndEpoch(7, 1)
+
+    monkeypatch.setattr(BrokerEndpoint, "list_offset", list_offset)
+    client = KafkaClient(client_id="test", random=Random(1))
+    endpoint = ConsumersEndpoint(
+        1,
+        lambda: Address("127.0.0.1", 1),
+        replica_id=-1,
+        replica_epoch=lambda: -1,
+        fetches=client,
+        questions=client,
+        timeout_s=1.0,
+    )
+    assert await endpoint.list_offset(TopicIdPartition(UUID(int=1), "t", 0), 1, asked) == OffsetAndEpoch(7, 1)
+    assert seen == [sent]
