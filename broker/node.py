@@ -369,7 +369,7 @@ class _Composition:
         transactions = self._transactions = Transactions(
             self._view,
             transaction_settings(config),
-            Brokers(config.node_id, client, address_of),
+            Brokers(config.node_id, client, self._make_client, address_of),
             self._markers.write,
             environment.rng,
             environment.now_ms,

@@ -126,8 +126,10 @@ class Coordinator(ABC, Generic[ShardT]):
         async def run() -> None:
             while True:
                 await asyncio.sleep(interval_ms / 1000)
-                for active in list(self.shards):
-                    if active.is_loaded:
-                        await work(active)
+                await self.for_each_loaded(work)
 
         self._upkeep.append(asyncio.create_task(run(), name=f"upkeep-{self.topic_name}"))
+
+    async def for_each_loaded(self, work: Callable[[ShardT], Awaitable[None]]) -> None:
+        """Do work for every partition that is loaded; none waits for another one's log."""
+        await asyncio.gather(*(work(active) for active in list(self.shards) if active.is_loaded))

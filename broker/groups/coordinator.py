@@ -13,6 +13,7 @@ from random import Random
 from typing import Final
 
 from ...protocol import GROUP_METADATA_TOPIC, ErrorCode, KafkaError, TopicPartition
+from ...protocol.net import Slices
 from ..cluster.view import ClusterImage, ClusterView, NewTopic
 from ..coordinator.roles import Coordinator
 from ..replicas.leadership import WallClock
@@ -29,6 +30,9 @@ from .core.memory import GroupMemory
 from .settings import CoordinatorSettings
 
 GROUP_VERSION: Final = "group.version"
+EXPIRE_WEIGHT: Final = 10
+"""What a look at a group's offsets costs on the loop, in elements of `pace`."""
+_LOG_TAKES_NOTHING: Final = frozenset({ErrorCode.coordinator_not_available, ErrorCode.not_coordinator})
 
 _log = logging.getLogger(__name__)
 
@@ -128,11 +132,15 @@ class GroupCoordinator(Coordinator[ActiveShard]):
                     active.write_tombstones_later(group_id, tombstones)
 
     async def expire(self, active: ActiveShard) -> None:
-        """Delete what is too old in one partition."""
-        for group_id in [*active.shard.groups, *active.shard.consumers]:
-            error = await active.expire(group_id, self.settings.retention_ms)
-            if error is not ErrorCode.none:
-                _log.warning("group %r: expired offsets could not be deleted, trying again: %s", group_id, error.name)
+        """Delete what is too old in one partition; leave the rest to the next time if its log takes nothing."""
+        async for some in Slices([*active.shard.groups, *active.shard.consumers], weight=EXPIRE_WEIGHT):
+            for group_id in some:
+                error = await active.expire(group_id, self.settings.retention_ms)
+                if error is not ErrorCode.none:
+                    message = "group %r: expired offsets could not be deleted, trying again: %s"
+                    _log.warning(message, group_id, error.name)
+                if error in _LOG_TAKES_NOTHING:
+                    return
 
 
 def check_group_id(group_id: str) -> None:

@@ -79,13 +79,15 @@ class _Marker:
 
 
 class MarkerSender:
-    """`write_here` writes markers to what this broker leads; `client` and `address_of` reach the others."""
+    """`write_here` writes markers to what this broker leads; `address_of` and a client of its own for each request
+    under way reach the others: a connection is answered in the order of its requests.
+    """
 
     def __init__(
         self,
         view: ClusterView,
         node_id: int,
-        client: KafkaClient,
+        make_client: Callable[[], KafkaClient],
         address_of: AddressOf,
         write_here: WriteHere,
         rng: Random,
@@ -94,7 +96,8 @@ class MarkerSender:
     ) -> None:
         self._view = view
         self._node_id = node_id
-        self._client = client
+        self._make_client = make_client
+        self._idle_clients: list[KafkaClient] = []
         self._address_of = address_of
         self._write_here = write_here
         self._rng = rng
@@ -129,6 +132,8 @@ class MarkerSender:
         for lane in lanes:
             lane.cancel()
         await asyncio.gather(*lanes, return_exceptions=True)
+        for client in self._idle_clients:
+            await client.close()
 
     def _route(self, marker: _Marker) -> None:
         if marker.done.done():
@@ -146,7 +151,7 @@ class MarkerSender:
         self._queues[kind].append(marker)
         lanes = {lane for lane in self._lanes[kind] if not lane.done()}
         # The markers of one transaction share a request: the lane that was opened for the first takes them all.
-        if len(self._queues[kind]) == 1 and len(lanes) < LANES_MAX:
+        if not lanes or (len(self._queues[kind]) == 1 and len(lanes) < LANES_MAX):
             lanes.add(asyncio.create_task(self._serve(kind), name=f"markers-{leader}"))
         self._lanes[kind] = lanes
 
@@ -157,23 +162,29 @@ class MarkerSender:
 
     async def _serve(self, kind: _Kind) -> None:
         queue, broker_id = self._queues[kind], kind[0]
-        while queue:
-            some: list[_Marker] = []
-            while queue and len(some) < MARKERS_MAX:
-                marker = queue.popleft()
-                if not marker.done.done():
-                    some.append(marker)
-            if some:
-                self._settle(some, await self._write(broker_id, some))
+        client = self._idle_clients.pop() if self._idle_clients else self._make_client()
+        try:
+            while queue:
+                some: list[_Marker] = []
+                while queue and len(some) < MARKERS_MAX:
+                    marker = queue.popleft()
+                    if not marker.done.done():
+                        some.append(marker)
+                if some:
+                    self._settle(some, await self._write(broker_id, some, client))
+        finally:
+            self._idle_clients.append(client)
 
-    async def _write(self, broker_id: int, markers: list[_Marker]) -> dict[tuple[int, str, int], ErrorCode]:
+    async def _write(
+        self, broker_id: int, markers: list[_Marker], client: KafkaClient
+    ) -> dict[tuple[int, str, int], ErrorCode]:
         request = WriteTxnMarkersRequest(markers=_grouped(markers))
         try:
             if broker_id == self._node_id:
                 response = await self._write_here(request)
             else:
                 address = self._address_of(self._view.image, broker_id)
-                response = await self._client.send(address, request, timeout_s=self._timeout_s)
+                response = await client.send(address, request, timeout_s=self._timeout_s)
         except OUTSIDE as error:
             _log.info("broker %d: markers could not be written, trying again: %s", broker_id, error)
             return {}

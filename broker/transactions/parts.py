@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -21,10 +22,11 @@ TRANSACTION_VERSION: Final = "transaction.version"
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """How this broker, `node_id`, reaches the others."""
+    """How this broker, `node_id`, reaches the others: by a client that it shares, or new ones."""
 
     node_id: int
     client: KafkaClient
+    make_client: Callable[[], KafkaClient]
     address_of: AddressOf
 
 
@@ -44,7 +46,7 @@ class Transactions:
         self.ids = ProducerIds(view)
         timeout_s = settings.request_timeout_ms / 1000
         markers = MarkerSender(
-            view, brokers.node_id, brokers.client, brokers.address_of, write_here, rng, timeout_s=timeout_s
+            view, brokers.node_id, brokers.make_client, brokers.address_of, write_here, rng, timeout_s=timeout_s
         )
         self.coordinator = TransactionCoordinator(
             view,

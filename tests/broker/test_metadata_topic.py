@@ -81,7 +81,7 @@ async def leader(view: FakeClusterView, host: Host, config: BrokerConfig) -> Asy
         transactions=Transactions(
             view,
             TransactionSettings(),
-            Brokers(1, client, address_of),
+            Brokers(1, client, lambda: client, address_of),
             markers.write,
             random.Random(7),
             lambda: NOW_MS,

@@ -297,3 +297,26 @@ async def test_D4_a_start_opens_each_directory_while_another_ones_disk_is_slow()
     assert set(again.logs) == set(PARTITIONS)
     assert again.directory_ids == ids
     await again.close()
+
+
+@pytest.mark.parametrize("ends", ["slowly", "with an error"])
+async def test_D4_a_stop_marks_each_directory_that_closed_in_order_whatever_becomes_of_another(ends: str) -> None:
+    disk = MemoryDisk()
+    manager = await filled(disk)
+    is_marked = asyncio.Event()
+
+    async def ill(effect: Effect) -> None:
+        if effect.path == FIRST / CLEAN_SHUTDOWN:
+            is_marked.set()
+        elif effect.path.is_relative_to(SECOND):
+            async with asyncio.timeout(10):
+                await is_marked.wait()
+            if ends == "with an error":
+                raise OSError(errno.ETIMEDOUT, "the disk hangs", str(effect.path))
+
+    disk.before_effect = ill
+    await manager.close()
+    disk.before_effect = None
+    assert await disk.exists(FIRST / CLEAN_SHUTDOWN)
+    assert await disk.exists(SECOND / CLEAN_SHUTDOWN) == (ends == "slowly")
+    assert set((await loaded(disk, log_dirs=(FIRST, SECOND))).logs) == set(PARTITIONS)

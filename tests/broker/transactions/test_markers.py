@@ -72,10 +72,26 @@ class Leader:
         return ErrorCode.request_timed_out if number in self.sick else ErrorCode.none
 
 
-def sender(leader: Leader) -> MarkerSender:
+class Client:
+    """One connection to the leader, which answers in the order of the requests."""
+
+    def __init__(self, leader: Leader) -> None:
+        self._leader = leader
+        self._turn = asyncio.Lock()
+
+    async def send(self, _: object, request: WriteTxnMarkersRequest, *, timeout_s: float) -> WriteTxnMarkersResponse:
+        async with asyncio.timeout(2 * timeout_s), self._turn:
+            return await self._leader.write(request)
+
+    async def close(self) -> None: ...
+
+
+def sender(leader: Leader, here: int = NODE) -> MarkerSender:
+    """Return that of the leader itself, or of another broker."""
     image = SimpleNamespace(partition=lambda _: SimpleNamespace(leader=NODE), brokers={NODE: object()})
-    view, client = cast(Any, SimpleNamespace(image=image)), cast(Any, None)
-    return MarkerSender(view, NODE, client, cast(Any, None), leader.write, Random(1), timeout_s=HANG_S)
+    view, make_client = cast(Any, SimpleNamespace(image=image)), cast(Any, lambda: Client(leader))
+    address_of = cast(Any, lambda *_: None)
+    return MarkerSender(view, here, make_client, address_of, leader.write, Random(1), timeout_s=HANG_S)
 
 
 def ended(producer_id: int, *numbers: int) -> TransactionValue:
@@ -89,8 +105,9 @@ def ended(producer_id: int, *numbers: int) -> TransactionValue:
     )
 
 
-async def test_D4_a_partition_that_does_not_answer_holds_up_no_other_transaction() -> None:
-    markers = sender(leader := Leader(sick={0}))
+@pytest.mark.parametrize("here", [NODE, 2], ids=["the leader", "another broker"])
+async def test_D4_a_partition_that_does_not_answer_holds_up_no_other_transaction(here: int) -> None:
+    markers = sender(leader := Leader(sick={0}), here)
     stuck = asyncio.create_task(markers.send(ended(1, 0, 1), 0))
     await asyncio.sleep(1)
     await answered_at_once(markers, turns=100)
