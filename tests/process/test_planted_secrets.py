@@ -22,7 +22,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 import pytest
@@ -77,7 +77,7 @@ def secrets_of(security: LocalSecurity) -> dict[str, str]:
 
 
 def admin(cluster: LocalCluster, security: LocalSecurity, **changes: str) -> AdminClient:
-    where: dict[str, str | int | float] = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+    where: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
     return AdminClient({**where, **security.librdkafka(), **changes})
 
 

@@ -2,7 +2,7 @@
 
 A client may choose any number of ids of up to 32 KiB each, and they are kept for `transactional.id.expiration.ms`, a
 week. Beyond `TRANSACTIONS_BYTES_MAX` InitProducerId with a new one is answered COORDINATOR_NOT_AVAILABLE, as JoinGroup
-is where groups have no room (`groups.core.memory`); ids that are known continue.
+is where groups have no room (`groups.core.memory`); ids that are known keep working.
 """
 
 from __future__ import annotations

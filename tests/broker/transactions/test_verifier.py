@@ -138,6 +138,8 @@ async def test_an_addition_waits_for_the_markers_of_the_transaction_before() -> 
     [
         (ErrorCode.coordinator_load_in_progress, QUESTION, True, ErrorCode.not_enough_replicas),
         (ErrorCode.not_coordinator, ADDING, True, ErrorCode.not_enough_replicas),
+        (ErrorCode.unknown_topic_or_partition, ADDING, True, ErrorCode.not_enough_replicas),
+        (ErrorCode.operation_not_attempted, ADDING, True, ErrorCode.not_enough_replicas),
         (ErrorCode.concurrent_transactions, QUESTION, True, ErrorCode.not_enough_replicas),
         (ErrorCode.concurrent_transactions, ADDING, True, ErrorCode.concurrent_transactions),
         (ErrorCode.producer_fenced, QUESTION, True, ErrorCode.invalid_producer_epoch),
