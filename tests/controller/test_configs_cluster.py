@@ -18,6 +18,7 @@ from tierfetch.protocol.requests import cluster_of
 from .harness import CLUSTER_ID, Harness
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
+GROUP = 32
 TOPIC, BROKER = 2, 4
 
 
@@ -47,6 +48,21 @@ def test_configs_are_set_deleted_and_lists_changed(cluster: Harness) -> None:
     assert cluster.image.config(TOPIC, "t")["cleanup.policy"] == "delete,compact", "the default was delete"
     assert alter(cluster, ("cleanup.policy", SUBTRACT, "delete"))["error_code"] is ErrorCode.none
     assert cluster.image.config(TOPIC, "t")["cleanup.policy"] == "compact"
+
+
+def test_G1_a_group_has_configs_of_its_own(cluster: Harness) -> None:
+    session = "consumer.session.timeout.ms"
+    assert alter(cluster, (session, SET, "50000"), kind=GROUP, name="g")["error_code"] is ErrorCode.none
+    assert cluster.image.config(GROUP, "g") == {session: "50000"}
+    for key, value, name, code in [
+        ("retention.ms", "5", "g", ErrorCode.invalid_config),
+        (session, "soon", "g", ErrorCode.invalid_config),
+        (session, "0", "g", ErrorCode.invalid_config),
+        (session, "5", "", ErrorCode.invalid_request),
+    ]:
+        assert alter(cluster, (key, SET, value), kind=GROUP, name=name)["error_code"] is code
+    assert alter(cluster, (session, DELETE, None), kind=GROUP, name="g")["error_code"] is ErrorCode.none
+    assert cluster.image.config(GROUP, "g") == {}
 
 
 def test_a_list_grows_no_longer_than_a_record_can_hold(cluster: Harness) -> None:

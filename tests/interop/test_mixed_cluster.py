@@ -138,8 +138,12 @@ class Mixed:
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
+    yield from mixed_cluster(tmp_path_factory.mktemp("mixed"))
+
+
+def mixed_cluster(base: Path) -> Iterator[Mixed]:
+    """Yield a cluster of two brokers of ours and one of Apache Kafka's; no fault may be in the log of the latter."""
     kafka_jars()
-    base = tmp_path_factory.mktemp("mixed")
     tier = base / "tier"
     with (
         LocalQuorum(base, first_id=101) as quorum,

@@ -185,6 +185,15 @@ def test_most_members_choose_the_assignor() -> None:
     assert stage.group.targets["x"] == {A: frozenset({0, 1}), UUID(int=1001): frozenset({0, 1})}
 
 
+def test_a_group_may_have_timeouts_of_its_own_within_the_limits_of_its_broker() -> None:
+    own = ConsumerSettings().of({"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "90000"})
+    assert (own.session_timeout_ms, own.heartbeat_interval_ms) == (50_000, 15_000)
+    stage = Stage(topics(a=1), own)
+    assert stage.hear(Client("x")).heartbeat_interval_ms == 15_000
+    assert stage.tick(49_999) == []
+    assert stage.tick(1) == ["x"]
+
+
 def test_offsets_are_fenced_by_the_epoch_of_the_member() -> None:
     stage, x = Stage(topics(a=2)), Client("x")
     stage.hear(x)
