@@ -83,7 +83,10 @@ def test_no_machine_paths() -> None:
     assert not offenders
 
 
-REAL_OR_SIMULATED = ("tests/process", "tests/interop", "tests/spark", "tests/ci", "tests/sim", "tests/controller")
+REAL_OR_SIMULATED = (
+    *("tests/process", "tests/interop", "tests/spark", "tests/ci", "tests/sim", "tests/controller"),
+    *("tests/testing/test_simulation", "tests/testing/hashed_application"),
+)
 """Folders whose tests wait for processes, and folders whose time is the simulation's."""
 
 
