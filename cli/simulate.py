@@ -24,6 +24,7 @@ from ..extras import needing
 from ..pages import Made
 from ..sim.faults import Schedule, UnfitScheduleError
 from ..sim.scenarios import REPORTS, SCENARIOS, RunReport, run_seed, shrink_failure
+from ..sim.watch import watch_seed
 from .options import OutputFile, write_text
 from .simulate_page import simulate_page
 
@@ -37,6 +38,7 @@ _HELP = """Run the production nodes in a deterministic simulation, under faults 
   tierfetch simulate --seed 17                 one line for each state transition and fault
   tierfetch simulate --seeds 1000 --jobs 2     many seeds, a summary, what failed and how to repeat it
   tierfetch simulate --seeds 100 --html p.html the same as a page
+  tierfetch simulate --watch 17                a page that shows the run: simulate-cluster-17.html
 
 The same seed gives the same run, event for event, with the same commit, dependencies and Python version.
 """
@@ -44,6 +46,7 @@ The same seed gives the same run, event for event, with the same commit, depende
 
 @click.command("simulate", help=_HELP)
 @click.option("--seed", type=int, help="Run this seed.")
+@click.option("--watch", type=int, metavar="SEED", help="Run this seed, and write a page (HTML) that shows the run.")
 @click.option("--seeds", type=click.IntRange(1), help="Run this number of seeds.")
 @click.option("--start", type=int, default=1, show_default=True, help="The first seed, with --seeds.")
 @click.option("--scenario", type=click.Choice(sorted(SCENARIOS)), help="What to run; by default the seed chooses.")
@@ -58,6 +61,7 @@ The same seed gives the same run, event for event, with the same commit, depende
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Shorten the schedule of a failure.")
 def simulate(
     seed: int | None,
+    watch: int | None,
     seeds: int | None,
     start: int,
     scenario: str | None,
@@ -70,13 +74,12 @@ def simulate(
     time_limit: float | None,
     shrink: bool,
 ) -> None:
-    if (seed is None) == (seeds is None):
-        raise click.UsageError("give either --seed or --seeds")
-    if seed is None and (events_file is not None or logs):
-        raise click.UsageError("--events and --logs describe one run: give --seed")
+    _check(seed, seeds, watch, describes_one=events_file is not None or logs)
     schedule = _schedule(schedule_file)
     try:
-        if seed is not None:
+        if watch is not None:
+            reports = [_watch(watch, scenario, schedule)]
+        elif seed is not None:
             reports = [_one(seed, scenario, schedule, events_file, logs)]
         else:
             assert seeds is not None, "checked above"
@@ -105,6 +108,13 @@ def _write(reports: list[RunReport], seeds: int, json_file: Path | None, html_fi
         write_text(html_file, text)
 
 
+def _check(seed: int | None, seeds: int | None, watch: int | None, *, describes_one: bool) -> None:
+    if sum(each is not None for each in (seed, seeds, watch)) != 1:
+        raise click.UsageError("give one of --seed, --seeds and --watch")
+    if seed is None and describes_one:
+        raise click.UsageError("--events and --logs describe one run: give --seed")
+
+
 def _schedule(path: Path | None) -> Schedule | None:
     if path is None:
         return None
@@ -127,6 +137,15 @@ def _one(
         f"records acknowledged {report.records_acknowledged}, checked {report.records_checked}, "
         f"excused {report.records_excused}; digest {report.digest}"
     )
+    return report
+
+
+def _watch(seed: int, scenario: str | None, schedule: Schedule | None) -> RunReport:
+    """Run a seed, and write its page."""
+    report, text = watch_seed(seed, scenario, schedule, Made.now())
+    path = Path(f"simulate-{report.scenario}-{seed}.html")
+    write_text(path, text)
+    click.echo(f"seed {seed} ({report.scenario}): {'FAILED' if report.has_failed else 'passed'}; see {path}")
     return report
 
 

@@ -1,7 +1,8 @@
-"""A cluster for the tests of an application, and conformance suites for the tests of a plugin.
+"""A cluster for the tests of an application, a simulated one too, and conformance suites for the tests of a plugin.
 
 cluster/             runs a real cluster in the process of a test (docs/testing.md).
 pytest_plugin        makes it a fixture, `tierfetch_cluster`.
+simulation/          runs an application in a simulated cluster, under faults (docs/simulate-your-app.md).
 remote_storage       checks a `RemoteStorageManager`.
 bootstrap_policy     checks a `BootstrapPolicy`.
 replica_placement    checks a `ReplicaPlacement`.
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from .remote_storage import RemoteStorageConformance
     from .replica_placement import ReplicaPlacementConformance
     from .replica_selector import ReplicaSelectorConformance
+    from .simulation.node import SimulatedNode
+    from .simulation.run import SimulatedFailure, SimulatedRun, simulated
 
 __all__ = [
     "BootstrapPolicyConformance",
@@ -36,6 +39,10 @@ __all__ = [
     "RemoteStorageConformance",
     "ReplicaPlacementConformance",
     "ReplicaSelectorConformance",
+    "SimulatedFailure",
+    "SimulatedNode",
+    "SimulatedRun",
+    "simulated",
 ]
 
 _MODULES: Final = {
@@ -46,6 +53,10 @@ _MODULES: Final = {
     "RemoteStorageConformance": "remote_storage",
     "ReplicaPlacementConformance": "replica_placement",
     "ReplicaSelectorConformance": "replica_selector",
+    "SimulatedFailure": "simulation.run",
+    "SimulatedNode": "simulation.node",
+    "SimulatedRun": "simulation.run",
+    "simulated": "simulation.run",
 }
 
 if not TYPE_CHECKING:

@@ -9,17 +9,21 @@
     @pytest.mark.tierfetch(brokers=3, tier="s3", policy="tier-first")
     def test_x(tierfetch_cluster): ...
 
+The marker `tierfetch_seeds` runs a test of a simulated application with many seeds (`simulation/seeds.py`).
+
 The log of the nodes goes through `logging`, at INFO while a cluster runs, so pytest shows it where a test fails.
 Nothing of a broker is imported before a test asks for a cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from .simulation import seeds
 
 if TYPE_CHECKING:
     from .cluster.local_cluster import InProcessCluster
@@ -34,6 +38,24 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         f"{MARKER}(brokers=1, tier='local', policy=None, configs=, ...): the options of the fixture tierfetch_cluster",
     )
+    config.addinivalue_line(
+        "markers", f"{seeds.MARKER}(count=10, start=1): run the test with so many values of its argument `seed`"
+    )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    seeds.add_options(parser)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    seeds.parametrize(metafunc)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    seeds.explain(item, report)
+    return report
 
 
 @contextmanager

@@ -84,13 +84,8 @@ def test_no_machine_paths() -> None:
 
 
 REAL_OR_SIMULATED = (
-    "tests/process",
-    "tests/abuse",
-    "tests/interop",
-    "tests/spark",
-    "tests/ci",
-    "tests/sim",
-    "tests/controller",
+    *("tests/process", "tests/abuse", "tests/interop", "tests/spark", "tests/ci", "tests/sim", "tests/controller"),
+    *("tests/testing/test_simulation", "tests/testing/hashed_application"),
 )
 """Folders whose tests wait for processes, and folders whose time is the simulation's."""
 

@@ -1,5 +1,6 @@
 """What goes wrong in a run: schedules drawn from a seed, scenes, their injection, their shortening.
 
+applications   It draws the faults of a run of an application, which lose nothing that was acknowledged.
 directories    It draws faults of one log directory of several.
 hardware       It draws faults of disks and of the store that fail, corrupt or hang.
 injector       `FaultInjector` makes the faults of a schedule happen in a world, and undoes them.
@@ -21,18 +22,26 @@ from typing import TYPE_CHECKING
 from ...doors import lazy_door
 
 if TYPE_CHECKING:
+    from .applications import KINDS, kinds_named
     from .schedule import Schedule, UnfitScheduleError
+    from .shrink import shrink_schedule
 
 __all__ = [
+    "KINDS",
     "Schedule",
     "UnfitScheduleError",
+    "kinds_named",
+    "shrink_schedule",
 ]
 
 if not TYPE_CHECKING:
     __getattr__ = lazy_door(
         __name__,
         {
+            "KINDS": "applications",
             "Schedule": "schedule",
             "UnfitScheduleError": "schedule",
+            "kinds_named": "applications",
+            "shrink_schedule": "shrink",
         },
     )

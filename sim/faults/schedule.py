@@ -366,19 +366,24 @@ _SCHEDULES = TypeAdapter(Schedule)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """What faults may hit: nodes, of which the disks of `wiped` may be lost; clients, which are only cut off."""
+    """What faults may hit: nodes, of which the disks of `wiped` may be lost; clients, which are only cut off. `kinds`
+    are those that may be drawn; None: all that are possible.
+    """
 
     nodes: tuple[str, ...]
     wiped: tuple[str, ...]
     clients: tuple[str, ...] = ()
     has_store: bool = False
     has_quorum: bool = False
+    kinds: frozenset[FaultKind] | None = None
+    gaps_ms: tuple[int, ...] = (400, 1_000, 3_000)
+    """One of these is the mean time between two faults of a seed."""
 
 
 def generate(rng: Random, targets: Targets, safety_ms: int) -> Schedule:
     """A schedule for these."""
     kinds = _swarm(rng, targets)
-    mean_gap_ms = rng.choice((400, 1_000, 3_000))
+    mean_gap_ms = rng.choice(targets.gaps_ms)
     faults: list[Fault] = []
     at_ms = rng.randrange(0, 2 * mean_gap_ms)
     last_loss_ms = -_LOSS_GAP_MS
@@ -400,7 +405,7 @@ def _swarm(rng: Random, targets: Targets) -> list[FaultKind]:
     refused |= frozenset() if targets.has_store else STORE_KINDS
     refused |= frozenset() if targets.has_quorum else QUORUM_KINDS
     refused |= frozenset() if targets.wiped else {FaultKind.WIPE}
-    possible = [kind for kind in FaultKind if kind not in refused]
+    possible = [kind for kind in FaultKind if kind not in refused and (targets.kinds is None or kind in targets.kinds)]
     share = rng.choice((0.25, 0.5, 0.8))
     return [kind for kind in possible if rng.random() < share] or [rng.choice(possible)]
 

@@ -29,7 +29,7 @@ class Shrunk:
     runs: int
 
 
-def shrink(schedule: Schedule, fails: Callable[[Schedule], bool], *, runs_max: int = 60) -> Shrunk | None:
+def shrink_schedule(schedule: Schedule, fails: Callable[[Schedule], bool], *, runs_max: int = 60) -> Shrunk | None:
     """`fails` runs a schedule and says whether the run failed. None if `schedule` itself does not fail."""
     budget = _Budget(fails, runs_max)
     if not budget.fails(schedule):

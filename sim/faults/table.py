@@ -29,6 +29,8 @@ class Cast:
     brokers: Sequence[str] = ()
     clients: Sequence[str] = ()
     has_store: bool = False
+    kinds: frozenset[FaultKind] | None = None
+    """The kinds that may be drawn; None: all."""
 
 
 Choice = Callable[[Random, Cast], tuple[str, ...]]
@@ -94,7 +96,8 @@ def beside(rng: Random, cast: Cast, safety_ms: int) -> list[Fault]:
     """Return the faults of a seed, if it has any."""
     if rng.random() >= SHARE:
         return []
-    rows = [row for row in ROWS if (cast.has_store or not row.needs_store) and rng.random() < KIND_SHARE]
+    possible = [row for row in ROWS if cast.kinds is None or row.kind in cast.kinds]
+    rows = [row for row in possible if (cast.has_store or not row.needs_store) and rng.random() < KIND_SHARE]
     return [
         fault
         for row in rows

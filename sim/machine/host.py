@@ -98,6 +98,8 @@ class Host:
         self.clock = WallClock(world.loop)
         self.process: Process | None = None
         self.node: Any = None
+        self.is_ongoing: Callable[[str, int, int], bool] | None = _coordinated_by_its_client
+        """What verifies transactions here; None where their coordinators do."""
         self._disks: list[SimDisk] = []
         """The disks of the process that runs, one for each role."""
         self._world = world
@@ -255,7 +257,7 @@ class Host:
             now_ms=self.clock.now_ms,
             lock_directory=self._lock_directory,
             open_remote_storage=lambda name, config, prefix: world.store.storage(self.name),
-            is_ongoing=_coordinated_by_its_client,
+            is_ongoing=self.is_ongoing,
         )
 
     def open_disk(self) -> SimDisk:

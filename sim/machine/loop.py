@@ -11,7 +11,8 @@ Rules:
 * Callbacks of a paused process wait, those of a dead one are dropped (see `process`).
 * Nothing of the outside comes in: no threads, no executor, no name resolution, no signals, no file descriptors. Each is
   refused with `NotSimulatedError`, which names it.
-* Tasks hash by number: asyncio keeps them in sets. Everything else that a node keeps in sets must hash by value.
+* Tasks hash by number: asyncio keeps them in sets. So do futures where `numbers_futures`: clients of others keep those
+  in sets, too. Everything else that a node keeps in sets must hash by value.
 * An exception that no task awaits is kept in `failures`: the simulation judges it at the end.
 * A run that makes no progress is an error: nothing to wait for (`DeadlockError`), or too many callbacks without time
   passing (`LivelockError`).
@@ -113,7 +114,7 @@ _NOT_A_TIMER: Final = -1.0
 class SimTask(asyncio.Task[T]):
     """A task whose place in a set, of a TaskGroup's say, does not depend on its address in memory."""
 
-    __slots__ = ("number",)
+    __slots__ = ("number", "process")
 
     def __init__(
         self,
@@ -124,7 +125,20 @@ class SimTask(asyncio.Task[T]):
         context: Context | None,
     ) -> None:
         self.number = loop.tasks = loop.tasks + 1
+        self.process = current_process.get() if context is None else context.get(current_process)
         super().__init__(coro, loop=loop, name=name, context=context)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class SimFuture(asyncio.Future[T]):
+    """A future whose place in a set does not depend on its address in memory."""
+
+    __slots__ = ("number", "process")
+
+    number: int
+    process: Process | None
 
     def __hash__(self) -> int:
         return self.number
@@ -144,9 +158,12 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._events_max = 0
         """There shall not be so many before time passes."""
         self.tasks = 0
-        """Tasks made so far."""
+        """Tasks made so far, and futures that are numbered."""
+        self.numbers_futures = False
+        self.refused: list[str] = []
+        """What code reached for that is outside of the simulation."""
         self.failures: list[dict[str, Any]] = []
-        """What asyncio's exception handler was called with."""
+        """What asyncio's exception handler was called with, and by `process` whose failure it is."""
         self.time_limit_s = math.inf
         self._rng = rng
         self._ready: deque[SimHandle] = deque()
@@ -213,9 +230,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> SimHandle:
         if threading.get_ident() != self._thread:
-            raise NotSimulatedError(
-                f"a thread calls the simulation's loop with {callback!r}: threads are not simulated"
-            )
+            self.refuse(f"a thread that calls the loop with {callback!r}")
         return self.call_soon(callback, *args, context=context)
 
     def release(self, process: Process) -> None:
@@ -228,7 +243,12 @@ class SimLoop(asyncio.AbstractEventLoop):
     # Tasks and futures.
 
     def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self)
+        if not self.numbers_futures:
+            return asyncio.Future(loop=self)
+        future: SimFuture[Any] = SimFuture(loop=self)
+        future.number = self.tasks = self.tasks + 1
+        future.process = current_process.get()
+        return future
 
     def create_task(
         self,
@@ -244,7 +264,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def set_task_factory(self, factory: object) -> None:
         if factory is not None:
-            _refuse("a task factory")
+            self.refuse("a task factory")
 
     # Running.
 
@@ -392,7 +412,9 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not self._is_closed:
-            self.failures.append(context)
+            failed = context.get("task") or context.get("future")
+            process = failed.process if isinstance(failed, SimTask | SimFuture) else current_process.get()
+            self.failures.append({**context, "process": process})
 
     def get_exception_handler(self) -> None:
         return None
@@ -438,33 +460,55 @@ class SimLoop(asyncio.AbstractEventLoop):
             raise NotSimulatedError("this loop has no network")
         return self.sockets
 
-    @staticmethod
-    def _refuse_tls(ssl: object) -> None:
-        if ssl is not None:
-            _refuse("TLS")
-
     # What is not simulated.
 
+    def refuse(self, what: str) -> NoReturn:
+        """Raise NotSimulatedError, and note it: the code that reached for it may swallow the error."""
+        process = current_process.get()
+        self.refused.append(
+            f"{what} is not simulated, and {'outside' if process is None else process.host} reached for it: "
+            "simulated code waits, connects and resolves names by its event loop, and keeps files by its simulated disk"
+        )
+        raise NotSimulatedError(self.refused[-1])
+
+    def _refuse_tls(self, ssl: object) -> None:
+        if ssl is not None:
+            self.refuse("TLS")
+
     def run_in_executor(self, *_: Any) -> NoReturn:  # type: ignore[override]
-        _refuse("run_in_executor: a thread")
+        self.refuse("run_in_executor: a thread")
 
     async def getnameinfo(self, *_: Any, **__: Any) -> NoReturn:
-        _refuse("getnameinfo: real name resolution")
+        self.refuse("getnameinfo: real name resolution")
 
     def add_signal_handler(self, sig: int, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> NoReturn:
-        _refuse("add_signal_handler: a signal")
+        self.refuse("add_signal_handler: a signal")
 
     def add_reader(self, fd: Any, callback: Callable[[Unpack[Ts]], Any], *args: *Ts) -> NoReturn:
-        _refuse("add_reader: a file descriptor")
+        self.refuse("add_reader: a file descriptor")
 
     def add_writer(self, fd: Any, callback: Callable[[Unpack[Ts]], Any], *args: *Ts) -> NoReturn:
-        _refuse("add_writer: a file descriptor")
+        self.refuse("add_writer: a file descriptor")
+
+    async def subprocess_exec(self, *_: Any, **__: Any) -> NoReturn:
+        self.refuse("subprocess_exec: a process")
+
+    async def subprocess_shell(self, *_: Any, **__: Any) -> NoReturn:
+        self.refuse("subprocess_shell: a process")
+
+    async def create_datagram_endpoint(self, *_: Any, **__: Any) -> NoReturn:
+        self.refuse("create_datagram_endpoint: UDP")
+
+    async def create_unix_connection(self, *_: Any, **__: Any) -> NoReturn:
+        self.refuse("create_unix_connection: a local socket")
+
+    async def create_unix_server(self, *_: Any, **__: Any) -> NoReturn:
+        self.refuse("create_unix_server: a local socket")
+
+    async def start_tls(self, *_: Any, **__: Any) -> NoReturn:
+        self.refuse("start_tls: TLS")
 
 
 def make_loop(rng: Random) -> SimLoop:
     """asyncio's interface has more than is used here: it is left out, which type checkers mind."""
     return SimLoop(rng)  # type: ignore[abstract]
-
-
-def _refuse(what: str) -> NoReturn:
-    raise NotSimulatedError(f"{what} is not simulated: use the ports of the node (Disk, the event loop's network)")

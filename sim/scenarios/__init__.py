@@ -1,6 +1,7 @@
 """What runs: a cluster or a quorum, their clients, the administrator, and the runner of seeds.
 
 administrator    `Administrator` changes a cluster under faults, and repairs what only people can.
+application      `ApplicationScenario` runs an application of others in a cluster, under faults.
 client           `SimClient` is a client of the cluster, through the wire.
 cluster          `ClusterScenario` runs controllers, brokers, a tiered topic, clients and an administrator.
 cluster_clients  `ClusterClients` makes the producers and readers of the main topic.
@@ -31,12 +32,21 @@ from typing import TYPE_CHECKING
 from ...doors import lazy_door
 
 if TYPE_CHECKING:
+    from .application import ApplicationFailedError, ApplicationScenario, ClusterFailedError, Place, Play
+    from .cluster_options import BROKERS, PORT
     from .report import REPORTS, RunReport
     from .runner import SCENARIOS, run_seed, shrink_failure
 
 __all__ = [
+    "BROKERS",
+    "PORT",
     "REPORTS",
     "SCENARIOS",
+    "ApplicationFailedError",
+    "ApplicationScenario",
+    "ClusterFailedError",
+    "Place",
+    "Play",
     "RunReport",
     "run_seed",
     "shrink_failure",
@@ -46,6 +56,13 @@ if not TYPE_CHECKING:
     __getattr__ = lazy_door(
         __name__,
         {
+            "ApplicationFailedError": "application",
+            "ApplicationScenario": "application",
+            "BROKERS": "cluster_options",
+            "ClusterFailedError": "application",
+            "PORT": "cluster_options",
+            "Place": "application",
+            "Play": "application",
             "REPORTS": "report",
             "RunReport": "report",
             "SCENARIOS": "runner",

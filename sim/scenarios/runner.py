@@ -9,7 +9,8 @@ from typing import Final, Protocol
 
 from ...protocol import KafkaError
 from ..faults.schedule import Schedule
-from ..faults.shrink import Shrunk, shrink
+from ..faults.shrink import Shrunk, shrink_schedule
+from ..judges.core.history import History
 from ..judges.core.partition import InvariantViolationError
 from ..machine.host import Stopped
 from ..machine.world import World
@@ -29,6 +30,7 @@ class Run(Protocol):
     """One run of a scenario in a world that was made for it."""
 
     schedule: Schedule
+    history: History
 
     def run(self) -> None: ...
 
@@ -58,8 +60,9 @@ def run_seed(
     schedule: Schedule | None = None,
     sink: Sink | None = None,
     records_logs: bool = False,
+    on_end: Callable[[Run], None] | None = None,
 ) -> RunReport:
-    """One run, judged. `sink` gets its lines."""
+    """One run, judged. `sink` gets its lines; `on_end` is called with the run once it is over."""
     name = scenario or scenario_of(seed)
     began_s = time.perf_counter()
     with World(seed, sink=sink, records_logs=records_logs) as world:
@@ -69,6 +72,8 @@ def run_seed(
         failures += [f"stopped by itself: {each.host}: {each.reason}" for each in _stopped(world)]
         for failure in failures:
             world.say("judge", failure)
+        if on_end is not None:
+            on_end(run)
         tallies = run.tallies()
         return RunReport(
             scenario=name,
@@ -124,7 +129,7 @@ def _failures(run: Run) -> list[str]:
 
 def shrink_failure(report: RunReport, *, runs_max: int) -> Shrunk | None:
     """The smallest schedule found with which the seed still fails; None if it does not fail again with its own."""
-    return shrink(
+    return shrink_schedule(
         report.schedule,
         lambda schedule: run_seed(report.seed, report.scenario, schedule=schedule).has_failed,
         runs_max=runs_max,

@@ -115,7 +115,7 @@ def test_a_schedule_for_another_scenario_is_refused(
 
 def test_either_one_seed_or_many(run: Callable[..., Result]) -> None:
     for arguments in ([], ["--seed", "1", "--seeds", "2"]):
-        assert "give either --seed or --seeds" in run(*arguments).output
+        assert "give one of --seed, --seeds and --watch" in run(*arguments).output
 
 
 @pytest.mark.parametrize("option", [("--events", "e"), ("--logs",)])

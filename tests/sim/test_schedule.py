@@ -22,7 +22,7 @@ from tierfetch.sim.faults.schedule import (
     Targets,
     generate,
 )
-from tierfetch.sim.faults.shrink import shrink
+from tierfetch.sim.faults.shrink import shrink_schedule
 
 NODES = ("broker-1", "broker-2", "broker-3")
 ALL = Targets(nodes=NODES, wiped=NODES[:2], clients=("client-1",), has_store=True, has_quorum=True)
@@ -81,7 +81,7 @@ def test_shrinking_keeps_what_fails_and_little_else() -> None:
         moved = [fault for fault in candidate.faults if fault.kind is FaultKind.MOVE_LEADER and fault.at_ms == 31_000]
         return bool(moved) and any(fault.at_ms == 30_000 and fault.duration_ms >= 300 for fault in candidate.faults)
 
-    shrunk = shrink(Schedule(60_000, tuple(faults)), fails, runs_max=200)
+    shrunk = shrink_schedule(Schedule(60_000, tuple(faults)), fails, runs_max=200)
     assert shrunk is not None
     assert shrunk.schedule.faults == (Fault(30_000, FaultKind.PROCESS_CRASH, NODES[:1], 500), move)
     assert shrunk.schedule.safety_ms == 32_000
@@ -96,7 +96,7 @@ def test_shrinking_stops_at_its_budget() -> None:
         runs.append(candidate)
         return candidate == schedule
 
-    shrunk = shrink(schedule, fails_as_it_is, runs_max=7)
+    shrunk = shrink_schedule(schedule, fails_as_it_is, runs_max=7)
     assert shrunk is not None
     assert len(runs) == shrunk.runs == 7
     assert shrunk.schedule == schedule
@@ -110,5 +110,5 @@ def test_what_does_not_fail_again_is_not_shrunk() -> None:
         runs.append(candidate)
         return candidate != schedule
 
-    assert shrink(schedule, fails_only_shortened) is None
+    assert shrink_schedule(schedule, fails_only_shortened) is None
     assert runs == [schedule]
