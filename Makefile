@@ -70,7 +70,7 @@ test-commands: install ## Whole clusters started and operated by the command: th
 	$(BIN)/python -m pytest -q tests/process -m 'commands or secured' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(call no_hang,600)
 
 test-secure: install ## Processes, clients and Java's tools again, on clusters with TLS, SASL and ACLs (about 7 minutes)
-	$(BIN)/python -m pytest -q $(SECURE) --secure -m 'not faults and not secured' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(call no_hang,600)
+	$(BIN)/python -m pytest -q $(SECURE) --secure -m 'not faults and not secured and not plaintext' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(call no_hang,600)
 
 test-abuse: install ## Hostile clients and peers at whole nodes, an honest client beside them (about 8 minutes)
 	$(BIN)/python -m pytest -q tests/abuse -m abuse --timeout 300 -s

@@ -5,6 +5,7 @@ Nothing is downloaded twice: the directory is complete when its marker is there.
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import subprocess
 from pathlib import Path
@@ -53,6 +54,15 @@ def kafka_jars() -> Path:
     if marker.exists():
         return directory
     directory.mkdir(parents=True, exist_ok=True)
+    with (directory / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several workers of a test run may need them first
+        if not marker.exists():
+            _download(directory)
+            marker.touch()
+    return directory
+
+
+def _download(directory: Path) -> None:
     pom = directory / "pom.xml"
     pom.write_text(_pom())
     command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={directory}"]
@@ -62,5 +72,3 @@ def kafka_jars() -> Path:
         raise KafkaUnavailableError(f"Maven did not bring the jars within {DOWNLOAD_TIMEOUT_S} s") from error
     if done.returncode != 0:
         raise KafkaUnavailableError(f"Maven could not bring the jars: {done.stdout.strip()[-300:]}")
-    marker.touch()
-    return directory

@@ -26,7 +26,8 @@ def secured_clusters(directory: Path) -> Iterator[None]:
 
 
 def leave_out_plaintext(config: pytest.Config, item: pytest.Item, *, if_it_uses: str | None = None) -> None:
-    """Let the test skip with `--secure` if its marker says so, or if it uses that fixture."""
-    is_plaintext = item.get_closest_marker("plaintext") is not None
-    if config.getoption("--secure") and (is_plaintext or if_it_uses in getattr(item, "fixturenames", ())):
+    """Let the test skip with `--secure` if its marker says so. It gets the marker if it uses that fixture."""
+    if if_it_uses in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.plaintext)
+    if config.getoption("--secure") and item.get_closest_marker("plaintext") is not None:
         item.add_marker(pytest.mark.skip(reason=PLAINTEXT_ALONE))
