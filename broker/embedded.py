@@ -7,6 +7,7 @@
   blocks the loop blocks the broker, and above `broker.session.timeout.ms` (9 s) its cluster counts it as dead.
 * What it acknowledges is as durable as from any broker (docs/data-path.md): Kafka's `acks`, `min.insync.replicas` and
   `flush.*` hold. A process that is killed is recovered at the next start.
+* A start that waits (for controllers, for logs to be recovered) says in the program's log what it waits for.
 * The block's end closes it in order, also when the block raised or was cancelled: at most the time of
   `controlled.shutdown.timeout.ms` to hand over, and ten seconds for requests that are under way.
 * One whose disk or quorum fails stops serving by itself: `wait_failed` returns why. Leave the block then.
@@ -15,6 +16,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -23,8 +25,8 @@ from typing import Final, TypeVar
 from uuid import uuid4
 
 from ..log.core import META_PROPERTIES
-from ..protocol import OUTSIDE, OperatorError, uuid_to_text
-from ..protocol.net import LOOPBACK, reserved_port
+from ..protocol import OUTSIDE, OperatorError, StartWaits, uuid_to_text
+from ..protocol.net import LOOPBACK, cancelled, reserved_port
 from ..quorum import ReplicaKey
 from ..quorum.storage import FormatOrder, format_directories, new_directory_id
 from .combined import CombinedConfig, CombinedNode, open_combined, parse_combined
@@ -34,6 +36,10 @@ from .node import Broker, StartError, open_broker
 
 Node = TypeVar("Node")
 
+_log = logging.getLogger(__name__)
+
+FIRST_REPORT_S: Final = 1.0
+REPORT_INTERVAL_S: Final = 5.0
 SERVER_ID: Final = 1
 ALONE: Final[Mapping[str, str]] = {
     "controller.quorum.election.timeout.ms": "100",
@@ -138,7 +144,8 @@ async def open_server(
             f"open_server({path})",
         )
         async with AsyncExitStack() as stack:
-            node = await _entered(stack, _formatted_and_open(config), path)
+            waits = StartWaits()
+            node = await _entered(stack, _formatted_and_open(config, waits), path, waits)
             yield EmbeddedBroker(node.broker, controllers, node.failures)
 
 
@@ -176,22 +183,39 @@ async def join_cluster(
         f"join_cluster({path})",
     )
     async with AsyncExitStack() as stack:
-        broker = await _entered(stack, open_broker(config), path)
+        waits = StartWaits()
+        broker = await _entered(stack, open_broker(config, waits=waits), path, waits)
         yield EmbeddedBroker(broker, controllers, (broker.failed,))
 
 
-async def _entered(stack: AsyncExitStack, node: AbstractAsyncContextManager[Node], path: Path) -> Node:
+async def _entered(
+    stack: AsyncExitStack, node: AbstractAsyncContextManager[Node], path: Path, waits: StartWaits
+) -> Node:
     """Start a node. Raise StartError for what may go wrong; the errors of the caller's block stay as they are."""
+    reports = asyncio.create_task(_report(waits), name="reports")
     try:
         return await stack.enter_async_context(node)
     except StartError:
         raise
     except (*OUTSIDE, OperatorError) as error:
         raise StartError(f"the broker of {path} cannot start: {error}") from error
+    finally:
+        await cancelled(reports)
+
+
+async def _report(waits: StartWaits) -> None:
+    """Log what the start waits for: after a second, then every few."""
+    delay_s = FIRST_REPORT_S
+    while True:
+        await asyncio.sleep(delay_s)
+        delay_s = REPORT_INTERVAL_S
+        line = waits.line(asyncio.get_running_loop().time())
+        if line is not None:
+            _log.warning("%s", line)
 
 
 @asynccontextmanager
-async def _formatted_and_open(config: CombinedConfig) -> AsyncIterator[CombinedNode]:
+async def _formatted_and_open(config: CombinedConfig, waits: StartWaits) -> AsyncIterator[CombinedNode]:
     """Format the directory if it is new, and run both roles."""
     machine = NodeEnvironment()
     try:
@@ -201,7 +225,7 @@ async def _formatted_and_open(config: CombinedConfig) -> AsyncIterator[CombinedN
             await format_directories(machine.disk, order, ignore_formatted=True, rng=machine.rng, now_ms=machine.now_ms)
     finally:
         await machine.disk.close()
-    async with open_combined(config) as node:
+    async with open_combined(config, waits=waits) as node:
         yield node
 
 

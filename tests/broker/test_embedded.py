@@ -116,13 +116,19 @@ async def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
                 pass
 
 
-async def test_controllers_that_do_not_answer_end_the_start(tmp_path: Path) -> None:
+async def test_controllers_that_do_not_answer_end_the_start_which_says_so_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(embedded, "FIRST_REPORT_S", 0.05)
     taken, port = bound_port()
     taken.close()
     limits = {"initial.broker.registration.timeout.ms": "300"}
     with pytest.raises(StartError, match=f"127.0.0.1:{port}"):
         async with join_cluster(tmp_path / "4", f"{LOOPBACK}:{port}", 4, properties=limits):
             pass
+    lines = [record.getMessage() for record in caplog.records if record.name == embedded.__name__]
+    assert "waiting for a controller to name the cluster" in lines[0]
+    assert f"127.0.0.1:{port} cannot be reached" in lines[0]
 
 
 async def test_a_cancelled_start_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
