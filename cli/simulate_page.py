@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
 
 from ..pages import (
     LOOKS,
@@ -23,7 +23,34 @@ from ..pages import (
     tiles,
     verdict,
 )
-from ..sim.scenarios import RunReport
+
+
+class SeedRun(Protocol):
+    """What the page needs of a run: `RunReport` has it. The simulator's only door is `simulate`."""
+
+    @property
+    def scenario(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def failures(self) -> tuple[str, ...]: ...
+    @property
+    def has_failed(self) -> bool: ...
+    @property
+    def virtual_s(self) -> float: ...
+    @property
+    def real_s(self) -> float: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def injected(self) -> Mapping[str, int]: ...
+    @property
+    def records_acknowledged(self) -> int: ...
+    @property
+    def records_checked(self) -> int: ...
+    @property
+    def records_excused(self) -> int: ...
+
 
 SKIPPED: Final = "skipped"
 """The end of the name of faults that found nothing to act on."""
@@ -35,7 +62,7 @@ _LEAD: Final = (
 )
 
 
-def simulate_page(reports: Sequence[RunReport], asked: int, made: Made) -> str:
+def simulate_page(reports: Sequence[SeedRun], asked: int, made: Made) -> str:
     """Return the whole document. `asked`: how many seeds were asked for; at least one was run."""
     failed = [report for report in reports if report.has_failed]
     title = f"Simulation of {len(reports):,} seeds, {reports[0].seed} to {reports[-1].seed}"
@@ -43,7 +70,7 @@ def simulate_page(reports: Sequence[RunReport], asked: int, made: Made) -> str:
     return page(title, _verdict(reports, failed, asked), quiet(_LEAD), parts, made)
 
 
-def _verdict(reports: Sequence[RunReport], failed: Sequence[RunReport], asked: int) -> Markup:
+def _verdict(reports: Sequence[SeedRun], failed: Sequence[SeedRun], asked: int) -> Markup:
     ran = f"{len(reports):,} seeds" if len(reports) == asked else f"{len(reports):,} of {asked:,} seeds"
     if failed:
         return verdict(f"{len(failed):,} of {ran} failed.", "bad", f"The first: {failed[0].failures[0]}")
@@ -51,7 +78,7 @@ def _verdict(reports: Sequence[RunReport], failed: Sequence[RunReport], asked: i
     return verdict(f"{ran} passed.", "good", f"{checked:,} acknowledged records were checked, and none was lost.")
 
 
-def _figures(reports: Sequence[RunReport]) -> Markup:
+def _figures(reports: Sequence[SeedRun]) -> Markup:
     virtual_s, real_s = sum(each.virtual_s for each in reports), sum(each.real_s for each in reports)
     events = sum(each.events for each in reports)
     excused = sum(each.records_excused for each in reports)
@@ -67,7 +94,7 @@ def _figures(reports: Sequence[RunReport]) -> Markup:
     )
 
 
-def _failures(failed: Sequence[RunReport]) -> Markup:
+def _failures(failed: Sequence[SeedRun]) -> Markup:
     rows = [
         (
             str(report.seed),
@@ -81,7 +108,7 @@ def _failures(failed: Sequence[RunReport]) -> Markup:
     return section("What failed", table(("seed", "scenario", "failure", "repeat it with"), rows), *more)
 
 
-def _faults(reports: Sequence[RunReport]) -> Markup:
+def _faults(reports: Sequence[SeedRun]) -> Markup:
     injected = Counter[str]()
     for report in reports:
         injected.update(report.injected)
@@ -104,8 +131,8 @@ def _faults(reports: Sequence[RunReport]) -> Markup:
     return section("Faults", picture, paragraph(f"{skipped:,} more found nothing to act on."))
 
 
-def _scenarios(reports: Sequence[RunReport]) -> Markup:
-    by_name: dict[str, list[RunReport]] = defaultdict(list)
+def _scenarios(reports: Sequence[SeedRun]) -> Markup:
+    by_name: dict[str, list[SeedRun]] = defaultdict(list)
     for report in reports:
         by_name[report.scenario].append(report)
     rows = [
