@@ -13,5 +13,6 @@
 | `judging.py`    | one mutant against the seeds and the tests that reach it: a verdict                              |
 | `figures.py`    | pure: shares with Wilson's confidence intervals, the table, the list of survivors                |
 | `equivalent.py` | mutants that change nothing anybody could see, marked by hand in `equivalent.txt`                |
+| `never_run.py`  | the functions that no seed runs, as a page of the docs                                           |
 | `__main__.py`   | the command: a sample, a file of results that a later run continues, a progress bar              |
 """
