@@ -260,7 +260,7 @@ class EmbeddedFollower:
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[None]:
-        """Follow whoever leads until the block ends; afterwards nothing is appended any longer."""
+        """Follow the leader of the moment until the block ends; afterwards nothing is appended any longer."""
         try:
             self._following = asyncio.create_task(self._follow(), name=f"leader of {self.partition.topic_partition}")
             self._following.add_done_callback(self._report)

@@ -50,7 +50,7 @@ ADD_RETRY_S: Final = 0.02
 ONGOING: Final = object()
 """The guard of a batch whose transaction is open in the log already: it holds for no other."""
 
-# The last two: the coordinator's metadata lag behind this leader's.
+# The last two: this leader has newer metadata than the coordinator.
 _NOT_NOW: Final = frozenset(
     {
         ErrorCode.coordinator_load_in_progress,

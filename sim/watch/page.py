@@ -1,4 +1,4 @@
-"""The document of one run: verdict, figures, the drawing, what was found, and the lines behind it."""
+"""The document of one run: verdict, figures, the drawing, what was found, and the lines of the log."""
 
 from __future__ import annotations
 

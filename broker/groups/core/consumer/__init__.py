@@ -2,7 +2,7 @@
 
 records      bytes and values of Kafka's ConsumerGroup* records in `__consumer_offsets`.
 topics       the topics of the cluster as groups see them, and regular expressions over their names.
-assignors    the server-side assignors, `uniform` and `range`, behind one port.
+assignors    the port of server-side assignors, with `uniform` and `range`.
 state        one group: what its records add up to, and the deadlines of its members.
 reconcile    moves one member one step towards its target assignment.
 decision     the parts of every decision: subscribe, assign, advance, remove, resolve.
