@@ -13,7 +13,7 @@ from ..faults.shrink import Shrunk, shrink
 from ..judges.core.partition import InvariantViolationError
 from ..machine.host import Stopped
 from ..machine.world import World
-from .cluster import ClusterScenario
+from .cluster import ClusterScenario, WorkersScenario
 from .quorum import QuorumScenario
 from .report import RunReport, Tallies
 from .workload import UnexpectedError
@@ -43,6 +43,7 @@ class Run(Protocol):
 SCENARIOS: Final[Mapping[str, Callable[[World, Schedule | None], Run]]] = {
     "cluster": ClusterScenario,
     "quorum": QuorumScenario,
+    "workers": WorkersScenario,
 }
 
 
