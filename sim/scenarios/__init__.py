@@ -20,6 +20,7 @@ report           `RunReport` is what one run came to, as values; it is written a
 runner           `run_seed` runs a seed, judges it, and shortens the schedule of one that failed.
 strangers/       speak in the name of brokers and voters: impostors, ghosts, zombies.
 tier_probes      `TierProbes` finds what consumers get of a tier that is slow.
+workers/         A group that consumes, transforms and produces, under faults of its own.
 workload         The producers and readers of a run, and what they share.
 
 What is exported here is imported when it is asked for.

@@ -86,7 +86,9 @@ def client_ids(name: str) -> tuple[str, str]:
 
 
 class SimClient:
-    """The client of one process. Close it. `on_throttled` is given each throttle time in ms that is not 0."""
+    """The client of one process. Close it. `on_throttled` is given each throttle time in ms that is not 0.
+    `produce_max` is the newest version of Produce that it speaks: before 12 nothing is added to transactions by it.
+    """
 
     def __init__(
         self,
@@ -95,11 +97,16 @@ class SimClient:
         rng: Random,
         rack: str = "",
         on_throttled: Callable[[int], None] = lambda _: None,
+        *,
+        transactional_id: str = TRANSACTIONAL_ID,
+        produce_max: int | None = None,
     ) -> None:
         own_id, fetch_id = client_ids(client_id)
         self._client = KafkaClient(client_id=own_id, random=rng)
         self._fetches = KafkaClient(client_id=fetch_id, random=rng)
         self._on_throttled = on_throttled
+        self._transactional_id = transactional_id
+        self._produce_max = produce_max
         self._bootstrap = tuple(bootstrap)
         self._rng = rng
         self._rack = rack
@@ -131,11 +138,11 @@ class SimClient:
         topic = ProduceTopic(
             (ProducePartition(partition.partition, bytearray(batch)),), partition.topic, leader.topic_id
         )
-        transactional_id = TRANSACTIONAL_ID if has_transactional_bit(batch) else None
+        transactional_id = self._transactional_id if has_transactional_bit(batch) else None
         request = ProduceRequest(
             acks=acks, timeout_ms=BROKER_TIMEOUT_MS, topics=(topic,), transactional_id=transactional_id
         )
-        produced = await self._ask_leader(partition, self._client, request)
+        produced = await self._ask_leader(partition, self._client, request, self._produce_max)
         assert produced is not None, "Produce with acks=0"
         if produced.throttle_time_ms:
             self._on_throttled(produced.throttle_time_ms)
@@ -241,12 +248,16 @@ class SimClient:
         return _Leader(addresses[found.leader_id], topic.topic_id, addresses)
 
     async def _ask_leader(
-        self, partition: TopicPartition, client: KafkaClient, request: Request[ResponseT]
+        self,
+        partition: TopicPartition,
+        client: KafkaClient,
+        request: Request[ResponseT],
+        max_version: int | None = None,
     ) -> ResponseT:
         leader = await self._leader(partition)
         self.leader_host = leader.address.host
         try:
-            return await self._ask(client, leader.address, request)
+            return await self._ask(client, leader.address, request, max_version)
         except AttemptFailedError:
             self._leaders.pop(partition, None)
             raise
@@ -263,9 +274,11 @@ class SimClient:
         _check(code, what)
 
     @staticmethod
-    async def _ask(client: KafkaClient, address: Address, request: Request[ResponseT]) -> ResponseT:
+    async def _ask(
+        client: KafkaClient, address: Address, request: Request[ResponseT], max_version: int | None = None
+    ) -> ResponseT:
         try:
-            return await client.send(address, request, timeout_s=ATTEMPT_TIMEOUT_S)
+            return await client.send(address, request, max_version=max_version, timeout_s=ATTEMPT_TIMEOUT_S)
         except OSError as error:
             raise AttemptFailedError(f"{ApiKey(request.api_key).name} to {address}: {error}") from error
 

@@ -33,6 +33,7 @@ from ..judges.broker_losses import LossJudge
 from ..judges.core.acknowledged_writes import Anomaly, FinalLog, check_history
 from ..judges.core.allowed_losses import AllowedLosses
 from ..judges.core.client_answers import ClientAnswersJudge
+from ..judges.core.coordinators import CoordinatorsJudge
 from ..judges.core.coverage import CoverageJudge
 from ..judges.core.events import (
     DamageRead,
@@ -59,6 +60,7 @@ from ..judges.core.thin_leaders import ThinLeadersJudge
 from ..judges.core.throttles import ThrottlesJudge
 from ..judges.core.tiered_records import TieredRecordsJudge
 from ..judges.core.truth import ClusterTruth
+from ..judges.core.unfenced import UnfencedJudge
 from ..judges.durability import DurableLogs
 from ..judges.final_state import DIRECTORY, directory_id, replica_anomalies
 from ..judges.observer import ReplicaObserver
@@ -82,6 +84,8 @@ from .strangers.impostors import Impostors
 from .strangers.quorum_ghost import QuorumGhost
 from .strangers.zombie_brokers import ZombieBrokers
 from .tier_probes import TierProbes
+from .workers.workforce import TOPICS as WORK_TOPICS
+from .workers.workforce import Workforce
 from .workload import Shared
 
 TOPIC: Final = "orders"
@@ -150,6 +154,7 @@ class ClusterScenario:
             main_topic=TOPIC,
             replication_factor=self.options.replication_factor,
             may_delete_from_main=self.options.expires,
+            kept=WORK_TOPICS,
             publish=self._judges.on,
             record=self.world.record,
         )
@@ -192,18 +197,15 @@ class ClusterScenario:
             self._shared,
             has_throttled=str(FaultKind.QUOTA) in self.schedule.kinds,
         )
+        self.workforce = Workforce(self.world, self._addresses, self._shared, self.options.workers)
         return [
             self.losses,
+            CoordinatorsJudge(self._has_lost, self._shared.now_ms),
             IsrMembersJudge(
                 replicas, self.losses.has_lost, lambda: self.truth.image, self._disks, self._hosts, DIRECTORY
             ),
             self._judge_leavers(),
-            IsrLingerersJudge(
-                lambda: self.truth.image,
-                now_s,
-                self._is_running,
-                lag_time_max_ms=self.options.lag_time_max_ms,
-            ),
+            *self._judge_promises(),
             self.retention,
             self._judge_fencing(),
             self.thin_leaders,
@@ -246,6 +248,16 @@ class ClusterScenario:
             failed_s=lambda node_id, directory: self._directory_failed_s(hosts[node_id], directory),
             may_lose=lambda node_id: self._may_lose_logs(hosts[node_id]),
         )
+
+    def _judge_promises(self) -> list[Judge]:
+        """Make the judges of what settings promise by when, faults or not."""
+        options, now_s = self.options, self.world.loop.time
+        return [
+            IsrLingerersJudge(
+                lambda: self.truth.image, now_s, self._is_running, lag_time_max_ms=options.lag_time_max_ms
+            ),
+            UnfencedJudge(lambda: self.truth.image, now_s, session_timeout_ms=options.session_timeout_ms),
+        ]
 
     def _is_running(self, replica: ReplicaStatus) -> bool:
         process = self.world.host(self._hosts[replica.node_id]).process
@@ -312,6 +324,10 @@ class ClusterScenario:
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(TOPIC, number) for number in range(self.options.partitions)]
 
+    @property
+    def _work_partitions(self) -> list[TopicPartition]:
+        return [*self.workforce.inputs, *self.workforce.outputs] if self.options.workers else []
+
     def run(self) -> None:
         """InvariantViolationError at the event that violates one; what is found at the end is in `anomalies`."""
         self.world.loop.on_event = self._on_event
@@ -326,7 +342,7 @@ class ClusterScenario:
             self.history.acknowledged,
             self.records_checked,
             self.records_excused,
-            dict(+self.administrator.changed + self.operator.changed),
+            dict(+self.administrator.changed + self.operator.changed + self.workforce.changed),
         )
 
     def option_texts(self) -> dict[str, str]:
@@ -368,6 +384,13 @@ class ClusterScenario:
     def _second_passed(self, events: int) -> None:
         self._judges.on(SecondPassed(events))
 
+    def _has_lost(self, topic: str) -> bool:
+        """Whether the fault model permits that something of a topic is lost."""
+        now = self.truth.image.topics.get(topic)
+        return now is not None and any(
+            self.losses.allowed_losses_of(now.id_partition(number)) for number in now.partitions
+        )
+
     def _covered_from(self, name: TopicIdPartition, node_id: int) -> int:
         """Below it a replica may name offsets that have expired: outside of the ISR, or if it was brought back."""
         now = self.truth.image.partition(name.topic_partition)
@@ -395,15 +418,14 @@ class ClusterScenario:
     async def _main(self) -> None:
         for names in _in_groups(self.nodes.names):
             await asyncio.gather(*(self.nodes.start(name) for name in names))
-        await self._administer(
-            lambda: self.administrator.create_topic(TOPIC, self.options.assignments, self.options.topic_configs)
-        )
+        await self._create_topics()
         upkeep = [asyncio.create_task(self.injector.keep(name)) for name in self.nodes.names]
         upkeep.append(asyncio.create_task(self._administer(self.administrator.rescue)))
         if self.options.log_directories > 1:
             upkeep.append(asyncio.create_task(self._tend_disks()))
         changes = asyncio.create_task(self._administer(self.administrator.run))
         works = [work for partition in self.partitions for work in self.clients.of(partition)]
+        works += self.workforce.works() if self.options.workers else []
         clients = [asyncio.create_task(self._run_client(host, work), name=name) for name, host, work in works]
         try:
             await first_error(self.injector.run(self.schedule), [*upkeep, changes, *clients])
@@ -426,6 +448,13 @@ class ClusterScenario:
             await self._judge()
         await self.administrator.close()
         await self.operator.close()
+
+    async def _create_topics(self) -> None:
+        create = self.administrator.create_topic
+        await self._administer(partial(create, TOPIC, self.options.assignments, self.options.topic_configs))
+        if self.options.workers:
+            for name, assignments, configs in self.workforce.topics(BROKERS.values()):
+                await self._administer(partial(create, name, assignments, configs))
 
     async def _tend_disks(self) -> None:
         """Restart, as an operator does, each broker with a log directory that is offline though its disk is well."""
@@ -522,11 +551,13 @@ class ClusterScenario:
         reads = FinalReads(self.world, self._addresses, self._shared, CONVERGE_S)
         logs: dict[str, FinalLog] = {}
         allowed: dict[str, AllowedLosses] = {}
-        for partition in self.partitions:
+        for partition in self.partitions + self._work_partitions:
             logs[str(partition)] = await reads.everything(partition)
             allowed[str(partition)] = self.losses.allowed_losses_of(self._name(partition))
             if not allowed[str(partition)]:
                 self.anomalies += await reads.committed(partition)
+        if self.options.workers and not any(map(self._has_lost, WORK_TOPICS)):
+            self.anomalies += self.workforce.anomalies(logs, await self.workforce.committed(), "judge")
         verdict = check_history(self.history, logs, allowed, expires=self.options.expires)
         self.anomalies += verdict.anomalies
         self.records_checked, self.records_excused = verdict.records_checked, verdict.records_excused
@@ -587,6 +618,13 @@ class ClusterScenario:
 
     async def _run_client(self, host: str, work: Work) -> None:
         await self.world.host(host).run(work())
+
+
+class WorkersScenario(ClusterScenario):
+    """A cluster with a group of workers, and so with coordinators of groups and transactions."""
+
+    def __init__(self, world: World, schedule: Schedule | None = None, options: ClusterOptions | None = None) -> None:
+        super().__init__(world, schedule, options or ClusterOptions.with_workers(world.rng))
 
 
 def _in_groups(names: Collection[str]) -> tuple[list[str], list[str]]:

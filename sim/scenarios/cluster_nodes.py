@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ...broker import Broker, NodeEnvironment, open_broker
 from ...controller import ControllerService
@@ -47,13 +48,18 @@ class ClusterNodes:
         tap = self._tap(name)
         if name not in self.controller_ids:
             broker = options.broker_config(name)
-            await host.start(lambda machine: open_broker(broker, machine, on_hosting=self._hosts(name)))
+            hosts = self._hosts
+            await host.start(lambda machine: open_broker(broker, self._environment(machine), on_hosting=hosts(name)))
         elif name in BROKERS:
-            await host.start(lambda machine: self._combine(name, machine, tap))
+            await host.start(lambda machine: self._combine(name, self._environment(machine), tap))
         else:
             controller = options.controller_config(name)
             node = await host.start(lambda machine: open_controller_process(controller, machine, listeners=[tap]))
             self._on_controller(node.service)
+
+    def _environment(self, machine: NodeEnvironment) -> NodeEnvironment:
+        """What a broker gets: without workers nobody coordinates transactions but the clients that write markers."""
+        return replace(machine, is_ongoing=None) if self._options.workers else machine
 
     def _combine(self, name: str, machine: NodeEnvironment, tap: Tap) -> CombinedProcess:
         config, host = self._options.combined_config(name), self._world.host(name)

@@ -57,7 +57,8 @@ class ClusterOptions:
 
     `combined` of the nodes are broker and controller in one process. Where thin replicas are warmed (`warms`) local
     retention is long, or nothing would be missing. With `racks`, readers in one read from followers (KIP-392). The main
-    topic has one of the two retentions, or none. Brokers have one log directory, or several.
+    topic has one of the two retentions, or none. Brokers have one log directory, or several. `workers`: the places of a
+    group that consumes and produces.
     """
 
     partitions: int
@@ -91,6 +92,7 @@ class ClusterOptions:
     retention_ms: int = NO_LIMIT
     retention_bytes: int = NO_LIMIT
     log_directories: int = 1
+    workers: int = 0
 
     @classmethod
     def drawn(cls, chance: Chance) -> ClusterOptions:
@@ -119,6 +121,11 @@ class ClusterOptions:
             bootstrap_policy="tier-first",
             follows_tier=True,
         )
+
+    @classmethod
+    def with_workers(cls, chance: Chance) -> ClusterOptions:
+        """What a seed of `workers` chooses. Transactions have a coordinator: no client writes markers."""
+        return replace(cls.drawn(chance), workers=chance("workers").choice((1, 2, 3)), transactional_producers=0)
 
     def _with_retention(self, rng: Random) -> ClusterOptions:
         if rng.random() >= RETENTION_SHARE:
@@ -294,6 +301,9 @@ class ClusterOptions:
             "replica.high.watermark.checkpoint.interval.ms": "1000",
             "log.retention.check.interval.ms": "1000",
             "request.timeout.ms": "5000",
+            "group.initial.rebalance.delay.ms": "300",
+            "group.min.session.timeout.ms": "1000",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
             "remote.log.storage.system.enable": "true",
             "remote.log.storage.manager.plugin": "local",
             "remote.log.manager.task.interval.ms": "300",

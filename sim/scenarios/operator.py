@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 from typing import Final
 
@@ -68,6 +68,7 @@ class Operator:
         main_topic: str,
         replication_factor: int,
         may_delete_from_main: bool,
+        kept: Collection[str] = (),
         publish: Callable[[RecordsDeleted], None],
         record: Callable[[str, str], None],
     ) -> None:
@@ -76,6 +77,8 @@ class Operator:
         self._rng = rng
         self._main_topic = main_topic
         self._replication_factor = replication_factor
+        self._kept = frozenset(kept)
+        """Topics of which no records are deleted."""
         self._may_delete_from_main = may_delete_from_main
         self._publish = publish
         self._record = record
@@ -171,7 +174,9 @@ class Operator:
         return [
             (topic.id_partition(number), topic.partitions[number])
             for name, topic in sorted(self._truth.image.topics.items())
-            if name != REMOTE_LOG_METADATA_TOPIC and (name != self._main_topic or self._may_delete_from_main)
+            if name != REMOTE_LOG_METADATA_TOPIC
+            and name not in self._kept
+            and (name != self._main_topic or self._may_delete_from_main)
             for number in sorted(topic.partitions)
         ]
 

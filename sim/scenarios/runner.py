@@ -14,7 +14,7 @@ from ..judges.core.history import History
 from ..judges.core.partition import InvariantViolationError
 from ..machine.host import Stopped
 from ..machine.world import World
-from .cluster import ClusterScenario
+from .cluster import ClusterScenario, WorkersScenario
 from .quorum import QuorumScenario
 from .report import RunReport, Tallies
 from .workload import UnexpectedError
@@ -45,6 +45,7 @@ class Run(Protocol):
 SCENARIOS: Final[Mapping[str, Callable[[World, Schedule | None], Run]]] = {
     "cluster": ClusterScenario,
     "quorum": QuorumScenario,
+    "workers": WorkersScenario,
 }
 
 

@@ -27,6 +27,7 @@ QUIET = replace(
     pipelined=False,
     retention_ms=-1,
     retention_bytes=-1,
+    workers=0,
 )
 WARMS = replace(
     QUIET,
@@ -89,6 +90,16 @@ def test_processes_with_both_roles_fail_and_come_back(combined: int) -> None:
     )
     scenario, _ = run(replace(QUIET, combined=combined), 6_000, *crashes)
     assert scenario.injector.injected == {"process crash": 1, "machine crash": 1, "power failure": 1}
+
+
+@pytest.mark.slow
+def test_workers_come_out_exactly_once_though_they_die_and_their_coordinators_move() -> None:
+    faults = (Fault(3_000, FaultKind.MOVE_LEADER), Fault(5_000, FaultKind.MACHINE_CRASH, ("broker-2",), 800))
+    scenario, _ = run(replace(QUIET, workers=2), 9_000, *faults)
+    changed = scenario.tallies().changed
+    assert changed["transactions committed"] > 3
+    assert changed["workers started"] > 3
+    assert changed["assignments to members"] > 3
 
 
 @pytest.mark.slow

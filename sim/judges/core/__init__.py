@@ -6,6 +6,7 @@ judge                `Judge` is the protocol of all judges, `Judges` is all judg
 While a run lasts, each in a class `...Judge`:
 
 client_answers       Clients are given nothing that is not committed, kept, or true of the leader's log.
+coordinators         Groups and transactional producers get answers that hold: owners, offsets, epochs.
 coverage             Every offset of a log is in the local log or in the store.
 fencing              A broker that is fenced deserved it, by the heartbeats that its controller had.
 hand_overs           A broker that shuts down in order hands over what another member could lead.
@@ -19,12 +20,14 @@ quorum_epochs        The epoch of the quorum stays where elections put it.
 thin_leaders         A thin replica is not elected while a full one could lead.
 throttles            Only the client with a quota is throttled.
 tiered_records       Only stable records are uploaded, and what the ledger calls finished is in the store.
+unfenced             A broker that is silent for its session is fenced in time, faults or not.
 truth                All controllers apply the same metadata; elections and ISRs follow its rules.
 metadata_image       The rules of one image of the metadata, and of one change of a partition.
 
 When a run is over:
 
 acknowledged_writes  The history of clients against the final log, in the words of Maelstrom's kafka workload.
+exactly_once         What workers committed they did once, and every transaction as a whole.
 replicas             The bytes of all replicas and of the tier against each other.
 
 What they go by:

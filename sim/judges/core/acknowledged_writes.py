@@ -189,7 +189,7 @@ def _for_committed_readers(history: History, log: FinalLog, sends: list[Send], f
     """Offsets that nothing may hide from them. Where something was lost it may have been a marker."""
     if forgiven.allowed:
         return frozenset()
-    decided = {None, *(end.transaction for end in history.ends if end.is_commit)}
+    decided = {None, *(end.transaction for end in history.ends if end.is_commit and end.is_certain)}
     shown = {value for send in sends if send.transaction in decided for value in send.values}
     return frozenset(offset for offset, value in log.values.items() if value in shown)
 
@@ -214,16 +214,17 @@ def _sequences(log: FinalLog, sends: list[Send]) -> Iterator[Anomaly]:
     a replica that lost a batch has lost those after it, too.
     """
     sent = {send.values[0]: send for send in sends if send.producer_id >= 0}
-    expected: dict[int, int] = {}
+    expected: dict[tuple[int, int], int] = {}
     for offset, value in sorted(log.values.items()):
         send = sent.get(value)
         if send is None:
             continue
-        wanted = expected.get(send.producer_id, send.sequence)
+        producer = send.producer_id, send.producer_epoch
+        wanted = expected.get(producer, send.sequence)
         if send.sequence != wanted:
             detail = f"{send.process}'s batch of sequence {send.sequence} is at {offset}, where {wanted} is the next"
             yield Anomaly("broken sequence", log.partition, detail)
-        expected[send.producer_id] = send.sequence + len(send.values)
+        expected[producer] = send.sequence + len(send.values)
 
 
 def _aborted_reads(

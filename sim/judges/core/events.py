@@ -9,7 +9,8 @@
 | the metadata log                 | `MetadataChanged`, `ControllerElected`, `UncleanlyElected`                        |
 | the controllers' listeners       | `HeartbeatReceived`, `HeartbeatAnswered`                                          |
 | clients                          | `CommitReported`, `LogStartReported`, `OffsetRefused`, `SequenceRefused`,         |
-|                                  | `DamageRead`, `Throttled`                                                         |
+|                                  | `DamageRead`, `Throttled`, `PartitionsAssigned`, `CommitAsked`,                   |
+|                                  | `OffsetCommitted`, `OffsetFound`, `ProducerInitialized`, `TransactionCommitted`   |
 | the object store                 | `UploadStarted`, `Uploaded`, `ObjectRemoved` (`machine.store_events`)             |
 | the fault injector               | `FaultsChanged`, `NodeCrashing`, `ProcessEnded`, `MachinesCrashed`, `DiskWiped`,  |
 |                                  | `PagesGivenUp`, `FilesChanged`                                                    |
@@ -323,6 +324,71 @@ class Throttled:
     throttle_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionsAssigned:
+    """A member of a group that asked at `asked_ms` is given what it shall read in a generation. `member` is its
+    instance id if it has one, else its member id.
+    """
+
+    group: str
+    generation: int
+    member: str
+    partitions: tuple[TopicPartition, ...]
+    asked_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAsked:
+    """A member begins to ask for an offset to be committed, at once or with a transaction."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitted:
+    """It gets the answer that this offset is committed; with a transaction, that the transaction is."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+    asked_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFound:
+    """A client that asked at `asked_ms` learns which offset is committed, -1 for none."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+    asked_ms: int
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerInitialized:
+    """A process that asked at `asked_ms` is given an epoch of a transactional id: those before it are fenced."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    asked_ms: int
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionCommitted:
+    """A process that asked at `asked_ms` learns that its transaction is committed."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    asked_ms: int
+    client: str
+
+
 OperatorEvent = RecordsDeleted | NodeStopped
 FaultEvent = FaultsChanged | NodeCrashing | ProcessEnded | MachinesCrashed | DiskWiped | PagesGivenUp | FilesChanged
 ReplicaEvent = (
@@ -341,7 +407,12 @@ ReplicaEvent = (
 QuorumEvent = VoteCast | QuorumLeaderElected | QuorumEpochMoved
 MetadataEvent = MetadataChanged | ControllerElected | UncleanlyElected
 HeartbeatEvent = HeartbeatReceived | HeartbeatAnswered
-ClientEvent = CommitReported | LogStartReported | OffsetRefused | SequenceRefused | DamageRead | Throttled
+CoordinatorEvent = (
+    PartitionsAssigned | CommitAsked | OffsetCommitted | OffsetFound | ProducerInitialized | TransactionCommitted
+)
+ClientEvent = (
+    CommitReported | LogStartReported | OffsetRefused | SequenceRefused | DamageRead | Throttled | CoordinatorEvent
+)
 Observed = (
     ReplicaEvent
     | QuorumEvent

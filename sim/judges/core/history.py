@@ -49,6 +49,8 @@ class Send:
     reason: str = ""
     producer_id: int = -1
     sequence: int = -1
+    producer_epoch: int = -1
+    """Where it rises while the producer id stays; -1 where it never does."""
 
     def ok(self, base_offset: int, asked_ms: int, now_ms: int) -> None:
         self.outcome, self.base_offset = Outcome.OK, base_offset
@@ -91,12 +93,15 @@ class Poll:
 
 @dataclass(slots=True, eq=False)
 class TransactionEnd:
-    """The marker that ended (or was to end) a transaction, sent for the first time at `invoked_ms`."""
+    """What ended (or was to end) a transaction, sent for the first time at `invoked_ms`: a marker in one partition, or
+    a request to its coordinator, of which `is_certain` says whether it is known to have had its effect.
+    """
 
     transaction: int
     is_commit: bool
     partition: str
     invoked_ms: int = 0
+    is_certain: bool = True
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ nobody would call it a defect: assertions, log lines, `__repr__`, statements tha
 | drop-raise         | an error is not raised                                                          |
 | drop-finally       | nothing is put in order after an error                                          |
 | swallow            | an exception is caught, and nothing is done about it                            |
-| swap               | two statements in the other order                                               |
+| swap               | two statements in the other order, where something may tell                     |
 | stale-local        | a name keeps its first value                                                    |
 | stale-attribute    | an attribute is read before an `await`, and used after it                       |
 | forgotten-field    | `replace(...)`, or a constructor with a default for it, without one of its keywords |
@@ -43,6 +43,7 @@ LOG_CALLS: Final = ("debug", "info", "warning", "error", "exception", "critical"
 SYNCS: Final = ("flush", "fsync", "sync", "fdatasync")
 LOCKS: Final = ("lock", "mutex", "semaphore", "gate", "condition")
 DEADLINES: Final = ("timeout", "timeout_at", "deadline")
+QUIET_CALLS: Final = ("bool", "bytes", "dict", "float", "frozenset", "int", "len", "list", "set", "str", "tuple")
 STALE_NAME: Final = "_stale_value"
 
 Block = list[ast.stmt]
@@ -276,11 +277,34 @@ def _is_compound(statement: ast.stmt) -> bool:
 
 def swap(place: Place) -> Iterator[Edit]:
     following = place.following
-    if following is not None and _is_effect(place.node) and _is_effect(following):
+    is_pair = following is not None and _is_effect(place.node) and _is_effect(following)
+    if following is not None and is_pair and not _are_independent(place.node, following):
         assert place.index is not None, "it has one that follows"
         block = list(getattr(place.parent, place.name))
         block[place.index], block[place.index + 1] = following, place.node
         yield Edit(place.parent, place.name, block)
+
+
+def _are_independent(one: ast.AST, other: ast.AST) -> bool:
+    """Return whether nothing can tell the order of two assignments: neither calls anything, or reads what the other
+    sets.
+    """
+    if not isinstance(one, ast.Assign) or not isinstance(other, ast.Assign):
+        return False
+    if any(_calls(node) for node in (one, other)):
+        return False
+    texts = ast.unparse(one), ast.unparse(other)
+    return not any(
+        ast.unparse(target) in text for node, text in ((one, texts[1]), (other, texts[0])) for target in node.targets
+    )
+
+
+def _calls(node: ast.AST) -> bool:
+    return any(
+        isinstance(each, ast.Await | ast.Yield | ast.YieldFrom)
+        or (isinstance(each, ast.Call) and not (isinstance(each.func, ast.Name) and each.func.id in QUIET_CALLS))
+        for each in ast.walk(node)
+    )
 
 
 def _is_effect(node: ast.AST) -> bool:

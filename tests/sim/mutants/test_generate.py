@@ -46,7 +46,12 @@ EXAMPLES: dict[str, list[tuple[str, list[str]]]] = {
         ("try:\n    a()\nexcept OSError:\n    b()\n    raise", ["-    b()", "-    raise", "+    pass"]),
         ("try:\n    a()\nexcept OSError:\n    b()", []),
     ],
-    "swap": [("a.x = b\nc(a)", ["+c(a)", "-c(a)"]), ("c = b\nd(a)", [])],
+    "swap": [
+        ("a.x = b\nc(a)", ["+c(a)", "-c(a)"]),
+        ("c = b\nd(a)", []),
+        ("a.x = b\na.y = int(c)", []),
+        ("a.x = b\na.y = a.x", ["+a.y = a.x", "-a.y = a.x"]),
+    ],
     "stale-local": [("a = b", ["-a = b", "+pass"]), ("c = b", [])],
     "stale-attribute": [
         ("await a()\nreturn self.x", ["+_stale_value = self.x", "-return self.x", "+return _stale_value"])

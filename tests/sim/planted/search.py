@@ -33,6 +33,7 @@ from tierfetch.sim.scenarios.runner import run_seed
 from tierfetch.tests.sim.planted import (
     broker_bugs,
     controller_bugs,
+    coordinator_bugs,
     fetcher_bugs,
     hardware_bugs,
     log_bugs,
@@ -52,9 +53,9 @@ OTHERS_WEIGHT = 0.2
 TABLE_FILE = Path(__file__).parents[3] / "docs" / "planted-bugs.md"
 MODULES = (
     *(quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs),
-    *(retention_bugs, broker_bugs, controller_bugs, hardware_bugs, outside_bugs),
+    *(retention_bugs, broker_bugs, controller_bugs, coordinator_bugs, hardware_bugs, outside_bugs),
 )
-OPTIONS = {"cluster": ClusterOptions, "quorum": QuorumOptions}
+OPTIONS = {"cluster": ClusterOptions.drawn, "quorum": QuorumOptions.drawn, "workers": ClusterOptions.with_workers}
 
 SHOWN_BY_A_TEST = "Found by a model checker, a model, a transcript or a test of brokers, not by the seeds tried so far:"
 NOT_FOUND = "Planted, and not found in the seeds that were tried so far:"
@@ -100,7 +101,7 @@ def promising_seeds(bug: PlantedBug) -> list[int]:
 
 def _promise(bug: PlantedBug, seed: int) -> float:
     chance = partial(derived, seed)
-    options = OPTIONS[bug.scenario].drawn(chance)
+    options = OPTIONS[bug.scenario](chance)
     schedule = options.schedule(chance)
     counts = Counter(fault.kind for fault in schedule.faults)
     matches = sum(getattr(options, name) in values for name, values in bug.options.items())

@@ -1,0 +1,115 @@
+"""Whether a broker that is silent is fenced in time: a promise of `broker.session.timeout.ms`, faults or not.
+
+The heartbeats that a controller gets show that it runs, and where its log ends. What it has to decide it has decided by
+the third of them:
+
+    a session is over --slack--> heartbeat 1: due --> heartbeat 2: its log has grown --> heartbeat 3, at offset n
+                                                                         what it appended below n fences the broker
+
+| invariant                 | violated when                                                                     |
+|---------------------------|-----------------------------------------------------------------------------------|
+| silent brokers are fenced | a batch at n or above is committed in the epoch of that controller, and the broker |
+|                           | is not fenced before it, nor registered again                                     |
+
+The second look excuses a controller whose disk holds its appends up. One that is not heard, or whose log stands still,
+is not judged, nor is what a controller decided that could not have it committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from ....broker.cluster import BrokerRegistration, ClusterImage
+from ....quorum import CommittedBatch
+from .events import ControllerElected, HeartbeatReceived, MetadataChanged, Observed
+from .partition import InvariantViolationError
+
+SLACK_S: Final = 0.5
+APART_S: Final = 0.3
+"""Between two of the three heartbeats, at least."""
+
+
+@dataclass(slots=True)
+class _Silent:
+    """A broker's session is over at a controller: how far that has been seen. `by_offset`: -1 until it is known."""
+
+    registered_epoch: int
+    silent_s: float
+    looked_s: float
+    next_offset: int
+    has_grown: bool = False
+    by_offset: int = -1
+
+
+class UnfencedJudge:
+    """Judges the controllers by the heartbeats that they receive, and brokers by the newest image."""
+
+    def __init__(
+        self, image: Callable[[], ClusterImage], now_s: Callable[[], float], *, session_timeout_ms: int
+    ) -> None:
+        self._image = image
+        self._now_s = now_s
+        self._session_s = session_timeout_ms / 1000
+        self._leads_s: dict[int, float] = {}
+        self._heard_s: dict[tuple[int, int], float] = {}
+        """When the controller of an epoch had a broker's last heartbeat."""
+        self._registered_s: dict[tuple[int, int], float] = {}
+        self._silent: dict[tuple[int, int], _Silent] = {}
+
+    def on(self, event: Observed) -> None:
+        match event:
+            case ControllerElected(epoch):
+                self._leads_s.setdefault(epoch, self._now_s())
+            case HeartbeatReceived(epoch, next_offset, request):
+                self._heard_s[epoch, request.broker_id] = self._now_s()
+                self._heard(epoch, next_offset)
+            case MetadataChanged(batch, _, before, after):
+                for broker in after.brokers.values():
+                    if not broker.fenced:
+                        self._registered_s.setdefault((broker.id, broker.epoch), self._now_s())
+                    else:
+                        self._registered_s.pop((broker.id, broker.epoch), None)
+                self._check(batch, before)
+
+    def _heard(self, epoch: int, next_offset: int) -> None:
+        """The controller of an epoch runs, and its log ends at this offset."""
+        for broker in self._image().brokers.values():
+            key, now_s = (epoch, broker.id), self._now_s()
+            silent_s = now_s - self._since_s(epoch, broker)
+            if broker.fenced or silent_s < self._session_s + SLACK_S:
+                if key in self._silent and self._silent[key].by_offset < 0:
+                    del self._silent[key]
+                continue
+            seen = self._silent.get(key)
+            if seen is None or seen.registered_epoch != broker.epoch:
+                self._silent[key] = _Silent(broker.epoch, silent_s, now_s, next_offset)
+            elif seen.by_offset < 0 and now_s >= seen.looked_s + APART_S:
+                if seen.has_grown:
+                    seen.by_offset = next_offset
+                elif next_offset > seen.next_offset:
+                    seen.has_grown, seen.looked_s = True, now_s
+
+    def _since_s(self, epoch: int, broker: BrokerRegistration) -> float:
+        never_s = self._now_s()
+        return max(
+            self._leads_s.get(epoch, never_s),
+            self._heard_s.get((epoch, broker.id), 0.0),
+            self._registered_s.get((broker.id, broker.epoch), never_s),
+        )
+
+    def _check(self, batch: CommittedBatch, before: ClusterImage) -> None:
+        """InvariantViolationError."""
+        for (epoch, broker_id), seen in list(self._silent.items()):
+            broker = before.brokers.get(broker_id)
+            if epoch < batch.epoch or broker is None or broker.fenced or broker.epoch != seen.registered_epoch:
+                del self._silent[epoch, broker_id]
+            elif epoch == batch.epoch and 0 <= seen.by_offset <= batch.base_offset:
+                raise InvariantViolationError(
+                    "silent brokers are fenced",
+                    f"broker {broker_id} of epoch {broker.epoch} was silent for {seen.silent_s:.3f} s at "
+                    f"{seen.looked_s:.3f} s, which the controller of epoch {epoch} had to act on below offset "
+                    f"{seen.by_offset} of its log; it is not fenced at {batch.base_offset} "
+                    f"(broker.session.timeout.ms is {self._session_s * 1000:.0f})",
+                )
