@@ -38,7 +38,6 @@ Node = TypeVar("Node")
 
 _log = logging.getLogger(__name__)
 
-FIRST_REPORT_S: Final = 1.0
 REPORT_INTERVAL_S: Final = 5.0
 SERVER_ID: Final = 1
 ALONE: Final[Mapping[str, str]] = {
@@ -204,11 +203,9 @@ async def _entered(
 
 
 async def _report(waits: StartWaits) -> None:
-    """Log what the start waits for: after a second, then every few."""
-    delay_s = FIRST_REPORT_S
+    """Log what the start waits for, every few seconds. A start without trouble logs nothing."""
     while True:
-        await asyncio.sleep(delay_s)
-        delay_s = REPORT_INTERVAL_S
+        await asyncio.sleep(REPORT_INTERVAL_S)
         line = waits.line(asyncio.get_running_loop().time())
         if line is not None:
             _log.warning("%s", line)

@@ -119,7 +119,7 @@ async def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
 async def test_controllers_that_do_not_answer_end_the_start_which_says_so_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(embedded, "FIRST_REPORT_S", 0.05)
+    monkeypatch.setattr(embedded, "REPORT_INTERVAL_S", 0.05)
     taken, port = bound_port()
     taken.close()
     limits = {"initial.broker.registration.timeout.ms": "300"}
