@@ -59,7 +59,7 @@ class ConsumerGroupHandlers:
             return ConsumerGroupHeartbeatResponse(
                 error_code=code,
                 error_message=error.message,
-                member_id=request.member_id or None,
+                member_id=None,
                 member_epoch=0,
                 heartbeat_interval_ms=0,
             )

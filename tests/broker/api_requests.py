@@ -492,7 +492,7 @@ async def describe_groups(_: Scene, ask: Ask) -> None:
 
 @question(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 async def consumer_group_heartbeat(scene: Scene, ask: Ask) -> None:
-    for epoch, topics in ((0, ("live",)), (0, ()), (7, None)):
+    for epoch, topics in ((0, ("live",)), (0, None), (7, None)):
         await ask(
             ConsumerGroupHeartbeatRequest(
                 group_id=scene.unique("consumers"),

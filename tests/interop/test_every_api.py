@@ -20,6 +20,7 @@ from tierfetch.protocol.api import ApiKey, VersionRange
 from tierfetch.protocol.net.client import Address
 from tierfetch.tests.broker.api_answers import Asked, answers_of, offered
 from tierfetch.tests.broker.api_scene import make_scene, scene_client
+from tierfetch.tests.process.test_cluster_command import tierfetch
 
 pytestmark = pytest.mark.plaintext
 
@@ -51,6 +52,7 @@ NO_NODE_ID = frozenset({"controller_id", "broker_id", "leader_id", "node_id", "r
 
 KNOWN = {
     "broker FETCH topics.partitions.log_start_offset": "told with OFFSET_OUT_OF_RANGE",
+    "broker CONSUMER_GROUP_HEARTBEAT member_epoch": "a group begins at epoch 1, Kafka's at 2",
     "broker DESCRIBE_CONFIGS results.broker_configs": "keys that one of both does not know; see the types below",
     "controller DESCRIBE_CONFIGS results.broker_configs": "the same",
     "controller DESCRIBE_CONFIGS results.configs.synonyms": "a controller does not know brokers' keys",
@@ -78,6 +80,7 @@ Answers = Mapping[Asked, list[Any]]
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     base = tmp_path_factory.mktemp("tierfetch")
     with LocalCluster(base, (1,), tier=TierSettings("local", {"dir": str(base / "tier")})) as cluster:
+        tierfetch(cluster.bootstrap_servers, "features", "set", "group.version", "1")
         yield cluster
 
 

@@ -88,9 +88,12 @@ def test_what_a_heartbeat_needs() -> None:
     assert refusal(stage, x, assignor="sticky") is ErrorCode.unsupported_assignor
     assert refusal(stage, x, regex="(") is ErrorCode.invalid_regular_expression
     assert refusal(stage, x, regex="(a{1000}){1000}") is ErrorCode.invalid_regular_expression
-    assert refusal(stage, x, epoch=1) is ErrorCode.unknown_member_id
-    assert refusal(stage, x, epoch=-1) is ErrorCode.unknown_member_id
+    assert refusal(stage, x, epoch=1) is ErrorCode.group_id_not_found
+    assert refusal(stage, x, epoch=-1) is ErrorCode.group_id_not_found
     assert stage.group.is_nothing
+    stage.hear(x)
+    assert refusal(stage, Client("y"), epoch=1) is ErrorCode.unknown_member_id
+    assert refusal(stage, Client("y"), epoch=-1) is ErrorCode.unknown_member_id
 
 
 def test_a_group_has_a_limit() -> None:

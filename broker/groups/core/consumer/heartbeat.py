@@ -69,6 +69,8 @@ def heartbeat(decision: Decision, beat: Beat, world: World) -> Told:
     """Decide a heartbeat. Raise KafkaError; nothing is decided then."""
     check(beat, world.settings)
     group = decision.group
+    if group.is_nothing and beat.epoch != JOINING:
+        _refuse(ErrorCode.group_id_not_found, f"there is no consumer group {group.group_id!r}")
     if beat.epoch == LEAVING:
         return _leave(decision, beat, world)
     if beat.epoch == LEAVING_STATIC:
@@ -118,7 +120,7 @@ def _check_joining(beat: Beat) -> None:
         _refuse(ErrorCode.invalid_request, "RebalanceTimeoutMs is needed to join")
     if beat.owned is None or beat.owned:
         _refuse(ErrorCode.invalid_request, "TopicPartitions must be empty to join")
-    if not beat.topics and not beat.regex:
+    if beat.topics is None and beat.regex is None:
         _refuse(ErrorCode.invalid_request, "SubscribedTopicNames or SubscribedTopicRegex is needed to join")
 
 
