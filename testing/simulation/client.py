@@ -3,6 +3,7 @@
 | what                              | why a seed would not be repeatable              | instead                |
 |-----------------------------------|-------------------------------------------------|------------------------|
 | sets of partitions and of brokers | texts hash differently in each process          | they hash by value     |
+| the number in a producer's name   | it counts the producers of the process          | it counts from 1       |
 | the time of a record without one  | its C extension asks the machine's clock        | the clock of the host  |
 
 No code of aiokafka is changed: a class gets another hash, and a subclass fills in the time. Other threads that use
@@ -24,6 +25,7 @@ from ...sim.machine import current_process
 def repeatable_client() -> Iterator[None]:
     """While entered, aiokafka in a simulated process depends on the seed alone."""
     from aiokafka.producer import message_accumulator
+    from aiokafka.producer.producer import AIOKafkaProducer
     from aiokafka.structs import BrokerMetadata, TopicPartition
 
     classes: tuple[type, ...] = (BrokerMetadata, TopicPartition)
@@ -31,9 +33,12 @@ def repeatable_client() -> Iterator[None]:
     for each in classes:
         setattr(each, "__hash__", _by_value(vars(each).get("__hash__", tuple.__hash__)))  # noqa: B010 - a method
     message_accumulator.DefaultRecordBatchBuilder = _timed(usual)
+    made = AIOKafkaProducer._PRODUCER_CLIENT_ID_SEQUENCE
+    AIOKafkaProducer._PRODUCER_CLIENT_ID_SEQUENCE = 0
     try:
         yield
     finally:
+        AIOKafkaProducer._PRODUCER_CLIENT_ID_SEQUENCE = made
         message_accumulator.DefaultRecordBatchBuilder = usual
         for each in classes:
             del each.__hash__

@@ -60,6 +60,17 @@ def test_what_an_application_finds_is_simulated_and_the_same_each_time() -> None
     assert runs[0].virtual_s > 20
 
 
+def test_how_many_producers_there_were_before_changes_nothing() -> None:
+    """aiokafka counts them in their names: a tenth one has a longer name than the first, and sends more bytes."""
+
+    async def application(node: SimulatedNode) -> None:
+        for _ in range(6):
+            await send(node, "t", b"x")
+
+    digests = {simulated(application, seed=3, topics={"t": 1}, **QUIET).digest for _ in range(2)}
+    assert len(digests) == 1
+
+
 def test_the_world_outside_is_as_before() -> None:
     state, before = random.getstate(), (time.time, time.monotonic, threading.Thread.start, os.urandom, datetime)
 
