@@ -58,7 +58,7 @@ class ClusterNodes:
             self._on_controller(node.service)
 
     def _environment(self, machine: NodeEnvironment) -> NodeEnvironment:
-        """What a broker gets: without workers nobody coordinates transactions but the clients that write markers."""
+        """What a broker gets: without workers only the clients that write markers coordinate transactions."""
         return replace(machine, is_ongoing=None) if self._options.workers else machine
 
     def _combine(self, name: str, machine: NodeEnvironment, tap: Tap) -> CombinedProcess:
