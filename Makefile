@@ -32,7 +32,7 @@ packages = UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(BIN)/py
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on -c constraints.txt $(1); }
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers docs wheel test-faults test-commands test-secure test-abuse fuzz fuzz-parsers install-fuzz test-interop test-spark install-spark simulate test-planted test-exhaustive test-widest search-planted mutants bench release clean
+.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers docs wheel test-faults test-commands test-secure test-abuse fuzz fuzz-parsers install-fuzz test-interop test-simulated test-spark install-spark simulate test-planted test-exhaustive test-widest search-planted mutants bench release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -101,6 +101,9 @@ $(VENV)/.spark: $(STAMP)
 
 simulate: install ## Fresh random seeds of the simulation (SIM_SEEDS, SIM_SECONDS, SIM_START)
 	$(BIN)/tierfetch simulate --seeds $(SIM_SEEDS) --start $(SIM_START) --time-limit $(SIM_SECONDS) --jobs 2
+
+test-simulated: install ## Whole simulated clusters, and applications in them (about 3 minutes)
+	$(BIN)/python -m pytest -q tests/sim tests/testing -m simulated --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(call no_hang,600)
 
 test-planted: install ## Each planted bug is found again at its known seed, or one of a few others (minutes)
 	$(BIN)/python -m pytest -q tests/sim -m planted --timeout 300 -n logical --maxprocesses 4

@@ -37,6 +37,7 @@ MARKERS: Final = (
     "faults: brokers killed, frozen and starved while they serve (make test-faults)",
     "abuse: hostile clients beside an honest one (make test-abuse)",
     "interop: needs Apache Kafka's jars (make test-interop)",
+    "simulated: whole simulated clusters and applications, seconds of a core each (make test-simulated)",
     "planted: each planted bug is found again at its known seed (make test-planted)",
     "spark: needs the extra [spark] (make test-spark)",
     "virtual_time: runs on the simulation's event loop; `virtual_time(False)` excepts one test of a module",

@@ -68,19 +68,19 @@ def test_every_choice_is_drawn_by_some_seed() -> None:
             assert config.thin_replica_warmer_enable is options.warms
 
 
-@pytest.mark.slow
+@pytest.mark.simulated
 def test_consumers_in_a_rack_read_from_followers() -> None:
     assert run(replace(QUIET, racks=True), 2_000)[0].clients.follower_reads > 20
     assert run(QUIET, 1_000)[0].clients.follower_reads == 0
 
 
-@pytest.mark.slow
+@pytest.mark.simulated
 def test_a_wiped_replica_is_warmed() -> None:
     _, lines = run(WARMS, 13_000, Fault(6_000, FaultKind.WIPE, ("broker-2",), 300))
     assert any("broker-2" in line and "has warmed" in line and "bytes from the tier" in line for line in lines)
 
 
-@pytest.mark.slow
+@pytest.mark.simulated
 @pytest.mark.parametrize("combined", [1, 3])
 def test_processes_with_both_roles_fail_and_come_back(combined: int) -> None:
     crashes = (
@@ -92,7 +92,7 @@ def test_processes_with_both_roles_fail_and_come_back(combined: int) -> None:
     assert scenario.injector.injected == {"process crash": 1, "machine crash": 1, "power failure": 1}
 
 
-@pytest.mark.slow
+@pytest.mark.simulated
 def test_workers_come_out_exactly_once_though_they_die_and_their_coordinators_move() -> None:
     faults = (Fault(3_000, FaultKind.MOVE_LEADER), Fault(5_000, FaultKind.MACHINE_CRASH, ("broker-2",), 800))
     scenario, _ = run(replace(QUIET, workers=2), 9_000, *faults)
@@ -102,7 +102,7 @@ def test_workers_come_out_exactly_once_though_they_die_and_their_coordinators_mo
     assert changed["assignments to members"] > 3
 
 
-@pytest.mark.slow
+@pytest.mark.simulated
 @pytest.mark.parametrize("retention", [{"retention_ms": 3_000}, {"retention_bytes": 4_000}])
 def test_the_main_topic_expires_and_producers_keep_batches_in_flight(retention: dict[str, int]) -> None:
     options = replace(QUIET, pipelined=True, segment_bytes=3_000, local_retention_ms=500, **retention)

@@ -36,6 +36,8 @@ from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
 from tierfetch.sim.machine.world import World
 from tierfetch.tests.sim.cluster import BROKERS, PORT, Cluster, broker_host
 
+pytestmark = pytest.mark.simulated
+
 NODES = {broker_host(number): number for number in BROKERS}
 BROKER_KEYS = {
     "broker.heartbeat.interval.ms": "300",

@@ -6,8 +6,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
+from multiprocessing.pool import AsyncResult
 
 import pytest
 
@@ -15,8 +15,11 @@ from tierfetch.sim.faults.schedule import Fault, FaultKind, Schedule
 from tierfetch.sim.scenarios.report import RunReport
 from tierfetch.sim.scenarios.runner import SCENARIOS, run_seed
 
+pytestmark = pytest.mark.simulated
+
 SEEDS = range(1, 9)
-Runs = Mapping[tuple[str, int], "Future[RunReport]"]
+RUN_S = 280
+Runs = Mapping[tuple[str, int], "AsyncResult[RunReport]"]
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +27,8 @@ def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
     """Of all seeds that are asked for: beside each other, for each takes one core."""
     tests = [item for item in request.session.items if getattr(item, "originalname", "") == test_Q13_seed.__name__]
     wanted = [(item.callspec.params["scenario"], item.callspec.params["seed"]) for item in tests]
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        yield {(scenario, seed): pool.submit(run_seed, seed, scenario) for scenario, seed in wanted}
-        pool.shutdown(cancel_futures=True)
+    with get_context("spawn").Pool(os.cpu_count()) as pool:  # its end kills a seed that does not end
+        yield {(scenario, seed): pool.apply_async(run_seed, (seed, scenario)) for scenario, seed in wanted}
 
 
 @pytest.mark.slow
@@ -34,7 +36,7 @@ def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
 @pytest.mark.parametrize("scenario", sorted(SCENARIOS))
 @pytest.mark.parametrize("seed", SEEDS)
 def test_Q13_seed(runs: Runs, scenario: str, seed: int) -> None:
-    report = runs[scenario, seed].result()
+    report = runs[scenario, seed].get(RUN_S)
     assert not report.has_failed, (report.failures, f"tierfetch simulate --scenario {scenario} --seed {seed}")
     assert report.records_checked > 0
 
@@ -51,7 +53,7 @@ def test_a_seed_is_the_same_run_in_another_process_with_other_hashes(scenario: s
         subprocess.Popen(command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, stdout=subprocess.PIPE, text=True)
         for hash_seed in ("1", "2")
     ]
-    digests = [process.communicate()[0] for process in processes]
+    digests = [process.communicate(timeout=RUN_S)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     assert digests[0] == digests[1] != ""
 

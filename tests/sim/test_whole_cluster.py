@@ -20,6 +20,8 @@ from tierfetch.sim.scenarios.client import SimClient
 from tierfetch.sim.scenarios.workload import Pace, Producer, Reader, Shared
 from tierfetch.tests.sim.cluster import BROKERS, Client, Cluster
 
+pytestmark = pytest.mark.simulated
+
 T = TopicPartition("t", 0)
 
 

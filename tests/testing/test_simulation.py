@@ -22,6 +22,8 @@ from tierfetch.protocol.errors import OperatorError
 from tierfetch.sim.faults.schedule import Fault, FaultKind, Schedule
 from tierfetch.testing import SimulatedFailure, SimulatedNode, simulated
 
+pytestmark = pytest.mark.simulated
+
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = {"faults_s": 5, "settle_s": 1}
 QUIET = {"faults": (), **SHORT}
