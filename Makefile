@@ -64,7 +64,7 @@ ci: ## What CI runs: every suite below, what failed once more, one table at the 
 	.ci/run $(SUITES)
 
 test-faults: install ## Brokers killed, frozen and starved while they serve (about 6 minutes)
-	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300
+	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300 -n 1 --dist loadfile --no-loadscope-reorder $(call no_hang,330)
 
 test-commands: install ## Whole clusters started and operated by the command: the tutorial, reassign, secured ones (about 3 minutes)
 	$(BIN)/python -m pytest -q tests/process -m 'commands or secured' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(call no_hang,600)

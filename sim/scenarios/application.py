@@ -130,7 +130,7 @@ class ApplicationFailedError(Exception):
         self.error = error
 
 
-class ClusterFailedError(Exception):
+class ClusterFailedError(AssertionError):
     """A node did what it must not: a bug of the cluster's, not of the application's."""
 
 

@@ -31,6 +31,10 @@ WITHOUT = {
     "MissingExtraError": "is raised where nothing heavy may be imported, Kafka's schemas least of all",
     "SnapshotError": "is caught where a ledger snapshot is read: the topic is read from its start instead",
     "AbandonedError": "ends a call on a plugin's thread after its caller has gone; nobody sees it",
+    "ApplicationFailedError": "has the error of an application in a simulated cluster as its cause",
+    **dict.fromkeys(
+        ("AbortableError", "LaterError", "RejoinError", "SupersededError"), "is what a simulated worker was answered"
+    ),
 }
 PRODUCT = [path for path in sources(tests=False) if path != ROOT / "protocol" / "errors.py"]
 
