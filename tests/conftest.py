@@ -89,10 +89,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> BySlowTes
 
 @pytest.fixture(autouse=True, scope="session")
 def _no_clusters_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Commands find no profile and no local cluster but those of the test run."""
+    """Commands find no profile and no local cluster but those of the test run, and a pytest within it no options."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
-        for name in ("TIERFETCH_BOOTSTRAP", "TIERFETCH_PROFILE"):
+        for name in ("TIERFETCH_BOOTSTRAP", "TIERFETCH_PROFILE", "PYTEST_ADDOPTS"):
             patch.delenv(name, raising=False)
         yield
 
