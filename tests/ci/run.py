@@ -48,7 +48,7 @@ def run_suites(suites: Sequence[Suite], place: Place) -> int:
     for suite in suites:
         left_s = began_s + place.total_limit_s - time.monotonic()
         say(f"\n=== {suite.name}: {' '.join(suite.command)}\n")
-        if left_s <= 0:
+        if left_s <= (suite.limit_s if suite.needs_time else 0):
             outcomes.append(not_begun(suite))
             continue
         outcomes.append(run_suite(replace(suite, limit_s=min(suite.limit_s, left_s)), place))

@@ -111,6 +111,16 @@ def test_no_suite_begins_when_the_time_for_all_is_over(place: Place, capfd: pyte
     assert "FAILED late: not begun: the time for all suites was over" in capfd.readouterr().out
 
 
+def test_a_suite_that_needs_its_whole_time_is_left_out_where_less_is_left(
+    place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
+    short = Place(place.root, PYTEST, total_limit_s=10.0)
+    long = Suite("long", (sys.executable, "-c", "raise SystemExit(1)"), 20.0, runs_tests=False, needs_time=True)
+    assert run_suites([long], short) == 0
+    assert "skipped in long: not begun" in capfd.readouterr().out
+    assert run_suites([replace(long, limit_s=5.0)], short) == 1
+
+
 ENDINGS = """
 import pytest
 

@@ -67,8 +67,11 @@ def to_run_again(ending: Ending) -> list[str]:
 
 
 def not_begun(suite: Suite) -> Outcome:
-    """Return the row of a suite for which no time was left."""
-    return Outcome(suite.name, 0.0, complaints=("not begun: the time for all suites was over",), decides=suite.decides)
+    """Return the row of a suite for which no time, or not enough of it, was left."""
+    reason = "not begun: the time for all suites was over"
+    if suite.needs_time:
+        return Outcome(suite.name, 0.0, skipped={suite.name: reason})
+    return Outcome(suite.name, 0.0, complaints=(reason,), decides=suite.decides)
 
 
 def judge(suite: Suite, ending: Ending, passed_again: frozenset[str] = frozenset()) -> Outcome:
