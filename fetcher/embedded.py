@@ -49,6 +49,7 @@ from ..log.disk import OsDisk
 from ..log.keeper import AdoptedState, LogManager, LogServices
 from ..log.replica import LogOffsets
 from ..protocol import OUTSIDE, ErrorCode, KafkaError, OperatorError, TopicIdPartition, TopicPartition, metadata_of
+from ..protocol.messages.cluster import MetadataResponse
 from ..protocol.net import Address, BrokerUnavailableError, KafkaClient, cancelled
 from ..protocol.records import Record
 from ..remote.core import OffsetAndEpoch
@@ -338,25 +339,35 @@ def _client(identity: ClientIdentity | None) -> KafkaClient:
 
 
 async def _find_leader(client: KafkaClient, seeds: Sequence[Address], partition: TopicPartition) -> _Leader:
-    """Ask the brokers in turn. BrokerUnavailableError if none answers, KafkaError if there is no leader."""
-    failures = []
+    """Ask the brokers in turn, until one knows a leader. BrokerUnavailableError if none answers, KafkaError if none of
+    those that answer does.
+    """
+    failures: list[str] = []
+    refusal: KafkaError | None = None
     for address in seeds:
         try:
             response = await client.send(address, metadata_of([partition.topic]), timeout_s=TIMEOUT_S)
+            return _leader_in(response, partition, address)
+        except KafkaError as error:  # it may be cut off from the others, and know nothing newer
+            refusal = refusal or error
         except OUTSIDE as error:
             failures.append(str(error))
-            continue
-        (topic,) = response.topics
-        found = {each.partition_index: each for each in topic.partitions}.get(partition.partition)
-        brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
-        if topic.error_code is not ErrorCode.none:
-            raise KafkaError(topic.error_code, f"{partition}, by {address}")
-        if found is None:
-            raise KafkaError(ErrorCode.unknown_topic_or_partition, f"{address} knows no {partition}")
-        if found.leader_id not in brokers:
-            raise KafkaError(ErrorCode.leader_not_available, f"{partition} has no leader, by {address}")
-        return _Leader(topic.topic_id or UUID(int=0), found.leader_id, found.leader_epoch, brokers[found.leader_id])
-    raise BrokerUnavailableError("; ".join(failures))
+    raise refusal or BrokerUnavailableError("; ".join(failures))
+
+
+def _leader_in(response: MetadataResponse, partition: TopicPartition, address: Address) -> _Leader:
+    topic = next((each for each in response.topics if each.name == partition.topic), None)
+    if topic is None:
+        raise KafkaError(ErrorCode.unknown_topic_or_partition, f"{address} knows no {partition}")
+    if topic.error_code is not ErrorCode.none:
+        raise KafkaError(topic.error_code, f"{partition}, by {address}")
+    found = {each.partition_index: each for each in topic.partitions}.get(partition.partition)
+    if found is None:
+        raise KafkaError(ErrorCode.unknown_topic_or_partition, f"{address} knows no {partition}")
+    brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
+    if found.leader_id not in brokers:
+        raise KafkaError(ErrorCode.leader_not_available, f"{partition} has no leader, by {address}")
+    return _Leader(topic.topic_id or UUID(int=0), found.leader_id, found.leader_epoch, brokers[found.leader_id])
 
 
 @asynccontextmanager

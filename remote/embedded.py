@@ -385,6 +385,8 @@ async def _batches(storage: RemoteStorageManager, piece: _Piece, offset: int) ->
                 return
             check_batch(data, at, header)
             yield _Batch(data, at, header)
+        if not read:
+            raise CorruptRecordError(f"the tier gave {len(data)} bytes of a batch of {batch_bytes}", position)
         position += read
     if next_offset < piece.end_offset:
         raise CorruptRecordError(f"the segment ends at offset {next_offset}, before {piece.end_offset}", position)

@@ -14,6 +14,7 @@ The topic is made by the first who looks for a coordinator.
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final, Generic, TypeVar
@@ -24,6 +25,7 @@ from ..replicas.partition import Partition
 from .shard import ActiveShard
 from .state_topic import StateTopic, partition_for
 
+_log = logging.getLogger(__name__)
 ShardT = TypeVar("ShardT", bound=ActiveShard[Any])
 
 
@@ -131,5 +133,9 @@ class Coordinator(ABC, Generic[ShardT]):
         self._upkeep.append(asyncio.create_task(run(), name=f"upkeep-{self.topic_name}"))
 
     async def for_each_loaded(self, work: Callable[[ShardT], Awaitable[None]]) -> None:
-        """Do work for every partition that is loaded; none waits for another one's log."""
-        await asyncio.gather(*(work(active) for active in list(self.shards) if active.is_loaded))
+        """Do work for every partition that is loaded; none waits for another one's log, or suffers from its errors."""
+        loaded = [active for active in self.shards if active.is_loaded]
+        ended = await asyncio.gather(*map(work, loaded), return_exceptions=True)
+        for active, failure in zip(loaded, ended, strict=True):
+            if isinstance(failure, Exception) and not isinstance(failure, KafkaError):
+                _log.error("internal error in the upkeep of %s", active.partition.partition, exc_info=failure)

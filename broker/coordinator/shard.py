@@ -79,7 +79,7 @@ class ActiveShard(ABC, Generic[RecordT]):
         """Take in a record of its own once it is committed; machines with a `Stored` need not."""
 
     def _release(self) -> None:
-        """Give back what is held of the broker: leadership is over."""
+        """Give back what is held of the broker: leadership is over. It is called twice."""
 
     # Life.
 
@@ -90,9 +90,7 @@ class ActiveShard(ABC, Generic[RecordT]):
     async def close(self, reason: KafkaError) -> None:
         """End with the leadership."""
         self._end = reason
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        self._stop_timers()
         for answered in [each for each in self._parked if not each.done()]:
             answered.set_exception(reason)
         self._release()
@@ -100,6 +98,9 @@ class ActiveShard(ABC, Generic[RecordT]):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._writer.close(reason)
+        # What was not written has been taken back meanwhile, which holds memory and sets timers.
+        self._stop_timers()
+        self._release()
 
     async def _load(self) -> None:
         retry_s = RETRY_MIN_S
@@ -146,6 +147,11 @@ class ActiveShard(ABC, Generic[RecordT]):
             fire()
 
         self._timers[name] = asyncio.get_running_loop().call_at(deadline_ms / 1000, fired)
+
+    def _stop_timers(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
 
     def stop_timer(self, name: str) -> None:
         timer = self._timers.pop(name, None)

@@ -280,4 +280,10 @@ class ActiveShard(runtime.ActiveShard[TransactionRecord]):
             _log.warning("transactional id %r: there is no producer id now: %s", transactional_id, error)
             self._answer(event.token, Reply(event.token, ErrorCode.coordinator_not_available))
             return
+        try:
+            if isinstance(event, Init):
+                self._check_room(transactional_id)  # others may have taken it meanwhile
+        except KafkaError as refusal:
+            self._answer(event.token, Reply(event.token, refusal.code))
+            return
         self._step(transactional_id, replace(event, new_producer_id=producer_id))

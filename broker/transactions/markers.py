@@ -39,8 +39,10 @@ from ...protocol.net import Address, KafkaClient
 from ..cluster.view import NO_LEADER, ClusterImage, ClusterView
 from .core.states import TransactionValue
 
-MARKERS_MAX: Final = 2_000
-"""The number of partitions in one request."""
+MARKERS_MAX: Final = 1_000
+"""The number of partitions in one request: as many as its receiver begins at once (`handlers.txn_markers`). One that
+waited there could be written after this sender has given up, into the next transaction.
+"""
 LANES_MAX: Final = 4
 """The number of requests under way to one broker."""
 RETRY_MIN_S: Final = 0.02

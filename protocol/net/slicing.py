@@ -12,6 +12,7 @@ A topic that is cut between two pieces is one topic in the response.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -26,6 +27,8 @@ from .pacing import SLICE_ELEMENTS, pace
 SLICED_ELEMENTS_MIN: Final = 200
 """A request with fewer elements is handled at once."""
 PIECE_ELEMENTS: Final = 100
+PIECES_S: Final = 30.0
+"""How long pieces of a request are begun: Kafka's `request.timeout.ms` of clients."""
 ELEMENT_BYTES: Final = 256
 """The memory of an element of a large request, whatever its size on the wire."""
 
@@ -52,6 +55,7 @@ SPLITS: Final[Mapping[ApiKey, Split]] = {
     ApiKey.ALTER_PARTITION: Split("topics", "topics", *_PARTITIONS),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Split("topics", "responses", *_PARTITIONS),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: Split("directories", "directories"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Split("group_ids", "groups", asks_only=True),
     ApiKey.CREATE_ACLS: Split("creations", "results"),
     ApiKey.CREATE_PARTITIONS: Split("topics", "results"),
     ApiKey.CREATE_TOPICS: Split("topics", "topics"),
@@ -98,11 +102,16 @@ async def answered_in_pieces(
     context: RequestContext,
     request: RequestT,
 ) -> ResponseT:
-    """Return the response to a large request; the one of `handler` if it names no elements."""
+    """Return the response to a large request; the one of `handler` if it names no elements. Raise TimeoutError, which
+    ends the connection, rather than begin a piece after `PIECES_S`: its client has given up, and may have sent newer
+    offsets to commit.
+    """
     items = getattr(request, split.items)
     if not items:
         return await handler(context, request)
     turns, had = pace(), 0
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + PIECES_S
     answers = Joined(split.inner_answers)
     response: ResponseT | None = None
     for piece in pieces(items, split):
@@ -110,6 +119,8 @@ async def answered_in_pieces(
         await turns.spend(SLICE_ELEMENTS, had)
         if not piece:
             continue
+        if loop.time() > deadline_s:
+            raise TimeoutError(f"{context.api.name}: its parts took longer than {PIECES_S:.0f} s")
         response = await handler(context, replaced(request, **{split.items: tuple(piece)}))
         answers.add(getattr(response, split.answers))
         if isinstance(response, WithError) and response.error_code is not ErrorCode.none:
