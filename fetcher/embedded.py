@@ -271,6 +271,8 @@ class EmbeddedFollower:
                 await cancelled(self._following)
             await self._stop_fetching()
             await self._client.close()
+            self._ended = self._ended or FollowEndedError("the block of `follow` has ended")
+            self._replica.notify()
 
     async def _follow(self) -> None:
         while self._ended is None:
@@ -323,6 +325,7 @@ class EmbeddedFollower:
         self._fetcher = ReplicaFetcher(endpoint, Bootstrapper(lambda: settings, None), self._config, chance)
         self._fetcher.add(self._replica)
         self._running = asyncio.create_task(self._fetcher.run(), name=f"follower of {self.partition.topic_partition}")
+        self._running.add_done_callback(self._report)
 
     async def _stop_fetching(self) -> None:
         """Afterwards nothing is appended any longer."""

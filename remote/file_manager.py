@@ -13,11 +13,13 @@ A write, step by step, and what a failure leaves:
 |---------------------------------------|------------------------------------------------------------------------------|
 | `ledger.check`: refused, or known     | nothing written: IllegalTransitionError, or success                          |
 | lock                                  | nothing written: RemoteLogMetadataError after `request.timeout.ms`           |
-| append, fsync                         | unknown; what is incomplete at the end is cut off by the next writer         |
+| append                                | unknown; what is incomplete at the end is cut off by the next writer         |
+| fsync                                 | cut off again: not written, unless that fails too                            |
 | read back                             | written; if another process's event came first and forbids it, all skip it,  |
 |                                       | and the writer gets IllegalTransitionError                                   |
 
-A reader holds the shared lock, so what it applies is durable. A batch that is damaged, with a whole one after it, is
+A reader holds the shared lock, and syncs what it has read before it applies it: its writer may have died before its
+fsync. A batch that is damaged, with a whole one after it, is
 RemoteLogMetadataError: the ledger does not get ready, or stays as it was, the log says so, and nothing is written. A
 file grows by about 200 bytes an event and is never cut, as the topic with `retention.ms=-1`. Network file systems do
 not serve.
@@ -116,8 +118,12 @@ class FileRemoteLogMetadataManager:
 
     async def start(self) -> None:
         """Make the directory, and begin to look at its files. RemoteLogMetadataError."""
-        await self._call(lambda: self._directory.mkdir(parents=True, exist_ok=True))
+        await self._call(self._make_directory)
         self._polling = asyncio.create_task(self._poll(), name="remote-log-metadata-files")
+
+    def _make_directory(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        _sync_directory(self._directory.parent)
 
     async def close(self) -> None:
         """Stop following. A write that is under way may still be written."""
@@ -250,19 +256,29 @@ def _locked(path: Path, flags: int, lock: int, timeout_s: float) -> Iterator[int
 
 def _append(path: Path, position: int, value: bytes, timeout_s: float) -> None:
     """Append an event after the last whole batch. What is before `position` has been read. OSError."""
-    is_new = not path.exists()
     with _locked(path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX, timeout_s) as descriptor:
         while (read := _whole(descriptor, path, position)).events:
             position = read.position
+        if os.fstat(descriptor).st_size < position:
+            raise OSError(f"{path} is shorter than the {position} bytes that were read of it: restore it")
         os.ftruncate(descriptor, position)
         timestamp_ms = time.time_ns() // 1_000_000
         batch = build_batch([Record(position, timestamp_ms, None, value)], base_offset=position)
         written = os.pwrite(descriptor, batch, position)
         if written != len(batch):
             raise OSError(f"{path}: {written} of {len(batch)} bytes were written")
-        os.fsync(descriptor)
-        if is_new:
-            _sync_directory(path.parent)
+        try:
+            _sync(descriptor, path, position)
+        except OSError:
+            os.ftruncate(descriptor, position)  # a later fsync would succeed, and say nothing of what this one lost
+            raise
+
+
+def _sync(descriptor: int, path: Path, position: int) -> None:
+    """Make what is in the file from `position` on durable; its name, too, with its first event."""
+    os.fsync(descriptor)
+    if position == 0:
+        _sync_directory(path.parent)
 
 
 def _sync_directory(path: Path) -> None:
@@ -279,7 +295,10 @@ def _read(path: Path, position: int, timeout_s: float) -> _Read:
         if os.stat(path).st_size <= position:
             return _Read([], position)
         with _locked(path, os.O_RDONLY, fcntl.LOCK_SH, timeout_s) as descriptor:
-            return _whole(descriptor, path, position)
+            read = _whole(descriptor, path, position)
+            if read.events:  # whoever wrote them may have died before its fsync
+                _sync(descriptor, path, position)
+            return read
     except FileNotFoundError:
         return _Read([], position)
 

@@ -195,3 +195,30 @@ async def test_a_cancelled_write_leaves_the_manager_as_it_was(tmp_path: Path) ->
         await manager.add_segment(make_segment(1))
         await manager.update_segment(make_update(1, FINISHED))
         assert len((await ready(manager)).finished()) == 2
+
+
+async def test_what_a_writer_could_not_sync_is_gone_and_what_a_reader_believes_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    def fails(_: int) -> None:
+        raise OSError("no such luck")
+
+    async with following(tmp_path) as manager:
+        await ready(manager)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fails)
+            with pytest.raises(RemoteLogMetadataError, match="no such luck"):
+                await manager.add_segment(make_segment(0))
+        assert events_file(tmp_path).stat().st_size == 0
+        await manager.add_segment(make_segment(0))
+    monkeypatch.setattr(os, "fsync", noted)
+    async with following(tmp_path) as manager:
+        await ready(manager)
+        assert synced[-2:] == [str(events_file(tmp_path)), str(tmp_path)]
