@@ -115,7 +115,7 @@ class ConsumerGroups:
             self._check_memory(decision)
             self._submit_or_downgrade(decision, world, classic)
         except KafkaError:
-            decision.undo()
+            self._undo(decision)
             raise
         self._maybe_resolve(group, world, visible)
         await self._settled(group_id)
@@ -182,6 +182,22 @@ class ConsumerGroups:
                 self._put_back(each)
         _log.warning("group %r: decisions were undone: their records could not be written", group_id)
 
+        group = self._shard.consumers.get(group_id)
+        if group is not None:
+            self._complete_deadlines(group)
+
+    def _undo(self, decision: Decision) -> None:
+        """Take back a decision that was not queued."""
+        decision.undo()
+        if self._shard.consumers.get(decision.group.group_id) is decision.group:
+            self._complete_deadlines(decision.group)
+
+    def _complete_deadlines(self, group: ConsumerGroup) -> None:
+        """Give a session to members whose removal was undone; they are not looked at before `RETRY_MS` is over."""
+        world = self.world(group.group_id)
+        group.complete_deadlines(world.now_ms, world.settings.session_timeout_ms)
+        self.set_timer(group, not_before_ms=world.now_ms + RETRY_MS)
+
     def _put_back(self, lost: _Pending) -> None:
         """Let the group be of the kind that it was before a decision that is undone."""
         group, group_id = lost.decision.group, lost.decision.group.group_id
@@ -193,7 +209,6 @@ class ConsumerGroups:
         elif self._shard.consumers.get(group_id) is not group:
             self._classic.end_classic(group_id)
             self._shard.consumers[group_id] = group
-            self.set_timer(group)
         self._account_for(group)
 
     async def _settled(self, group_id: str) -> None:
@@ -234,13 +249,14 @@ class ConsumerGroups:
 
     # Timers.
 
-    def set_timer(self, group: ConsumerGroup) -> None:
+    def set_timer(self, group: ConsumerGroup, not_before_ms: int = 0) -> None:
         """Let the group be looked after when something is due."""
         deadline_ms = group.deadline_ms()
         if deadline_ms is None:
             self._runtime.stop_timer(_timer(group.group_id))
         else:
-            self._runtime.set_timer(_timer(group.group_id), deadline_ms, partial(self._fire, group))
+            due_ms = max(deadline_ms, not_before_ms)
+            self._runtime.set_timer(_timer(group.group_id), due_ms, partial(self._fire, group))
 
     def _fire(self, group: ConsumerGroup) -> None:
         if self._shard.consumers.get(group.group_id) is not group:
@@ -254,11 +270,8 @@ class ConsumerGroups:
         try:
             self._submit_or_downgrade(decision, world)
         except KafkaError as error:
-            decision.undo()
-            _log.warning("group %r: lost members stay for now: %s", group.group_id, error)
-            self._runtime.set_timer(
-                _timer(group.group_id), monotonic_ms() + REGEX_INTERVAL_MS, partial(self._fire, group)
-            )
+            self._undo(decision)
+            _log.warning("group %r: lost members stay for another session: %s", group.group_id, error)
 
     # Regular expressions.
 

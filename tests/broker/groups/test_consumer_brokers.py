@@ -175,6 +175,42 @@ async def test_a_decision_that_cannot_be_written_is_undone(
     assert (await one.beat("n")).error_code is NONE
 
 
+@pytest.mark.parametrize("fails_at", ["append", "queue"])
+async def test_a_lost_member_whose_removal_cannot_be_written_is_lost_later(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    await one.beat()
+    (active,) = nodes[1].groups.shards
+    group = active.shard.consumers["c"]
+    refused = []
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        refused.append("c")
+        raise KafkaError(ErrorCode.not_enough_replicas, "no")
+
+    async def refuse_append(*_: Any, **__: Any) -> Any:
+        refuse()
+
+    def lose() -> None:
+        group.sessions["m"] = 0
+        active.consumers.set_timer(group)
+
+    with monkeypatch.context() as patch:
+        if fails_at == "append":
+            patch.setattr(type(active.partition), "append", refuse_append)
+        else:
+            patch.setattr(active, "submit", refuse)
+        lose()
+        await until(lambda: bool(refused) and "m" in group.members)
+        assert group.deadline_ms() == group.sessions["m"] > 0
+        refused.clear()
+        lose()
+        await until(lambda: bool(refused) and "m" in group.members)
+    assert (await one.beat("m", 1)).error_code is NONE
+    lose()
+    await until(lambda: not group.members)
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "value"),
     [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tierfetch.broker.groups.core.consumer.classic import leave
-from tierfetch.broker.groups.core.consumer.decision import ConsumerSettings, Decision, resolve, unresolved
+from tierfetch.broker.groups.core.consumer.decision import ConsumerSettings, Decision, expire, resolve, unresolved
 from tierfetch.broker.groups.core.consumer.heartbeat import heartbeat
 from tierfetch.broker.groups.core.consumer.records import MemberState, Resolved
 from tierfetch.broker.groups.core.consumer.state import ConsumerGroup, ConsumerGroupState
@@ -221,6 +221,22 @@ def test_a_decision_that_is_not_written_is_undone() -> None:
     decision.undo()
     assert described(stage.group) == before
     assert stage.group.bytes_held == stage.replayed().bytes_held
+
+
+def test_members_whose_removal_is_undone_are_lost_after_another_session() -> None:
+    stage, x, y = Stage(topics(a=2)), Client("x"), Client("y")
+    stage.hear(x)
+    stage.hear(y)
+    stage.beat(x.beat())  # It has a partition to give up.
+    stage.now_ms += stage.settings.session_timeout_ms
+    decision = Decision(stage.group)
+    assert expire(decision, stage.world) == ["x", "y"]
+    decision.undo()
+    stage.group.complete_deadlines(stage.now_ms, stage.settings.session_timeout_ms)
+    assert set(stage.group.sessions) == {"x", "y"}
+    assert set(stage.group.revocations) == {"x"}
+    assert stage.group.deadline_ms() == stage.now_ms + REBALANCE_MS
+    assert stage.tick(stage.settings.session_timeout_ms) == ["x", "y"]
 
 
 def described(group: ConsumerGroup) -> object:
