@@ -108,12 +108,13 @@ class ClassicClient:
     name: str
     topics: tuple[str, ...] = ("a",)
     is_eager: bool = True
+    instance: str | None = None
     generation: int = -1
     owned: Assignment = field(default_factory=dict)
 
     @property
     def who(self) -> MemberIdentity:
-        return MemberIdentity(self.name)
+        return MemberIdentity(self.name, self.instance)
 
     @property
     def partitions(self) -> set[tuple[UUID, int]]:

@@ -46,12 +46,13 @@ async def started(nodes: Nodes, **configs: str) -> Coordinator:
     return await ready(nodes, 1)
 
 
-async def join(one: Coordinator, member: str = "") -> Any:
+async def join(one: Coordinator, member: str = "", instance: str | None = None) -> Any:
     request = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
         rebalance_timeout_ms=10_000,
         member_id=member,
+        group_instance_id=instance,
         protocol_type="consumer",
         protocols=(JoinGroupRequestProtocol(name="range", metadata=METADATA),),
     )
@@ -147,6 +148,21 @@ async def test_the_last_new_member_that_is_lost_gives_the_group_back(nodes: Node
     await until(lambda: "g" in active.shard.groups)
     assert "g" not in active.shard.consumers
     assert await heartbeat(one, old, 3) is ErrorCode.rebalance_in_progress
+
+
+async def test_a_static_member_is_taken_back_and_upgraded_while_its_old_one_is_there(nodes: Nodes) -> None:
+    one = await started(nodes)
+    assert (await one.beat("n", group="g", instance_id="i")).error_code is NONE
+    joined = await join(one, instance="i")
+    assert joined.error_code is NONE
+    assert await kind_of(one) == ("classic", "consumer")
+    again = await join(one, joined.member_id, instance="i")
+    assert (again.error_code, again.leader) == (NONE, joined.member_id)
+
+    assert (await one.beat("m", group="g", instance_id="i")).error_code is NONE
+    assert await kind_of(one) == ("consumer", "consumer")
+    (active,) = nodes[1].groups.shards
+    assert active.shard.consumers["g"].static == {"i": "m"}
 
 
 async def test_old_members_leave_a_group_of_both(nodes: Nodes) -> None:
