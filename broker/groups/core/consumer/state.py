@@ -210,6 +210,12 @@ class ConsumerGroup:
         return not self.epoch and not self.members
 
     @property
+    def has_records(self) -> bool:
+        """Whether the log may hold a record of it."""
+        named = (self.members, self.targets, self.currents, self.regexes)
+        return bool(self.epoch or self.target_epoch or any(named))
+
+    @property
     def state(self) -> ConsumerGroupState:
         if not self.members:
             return ConsumerGroupState.EMPTY
