@@ -302,7 +302,11 @@ class ConsumerGroups:
                 decision = Decision(group)
                 resolved = {regex: Resolved(tuple(names), wall_ms, wall_ms) for regex, names in found.items()}
                 resolve(decision, resolved, self.world(group_id))
-                self.submit(decision)
+                try:
+                    self.submit(decision)
+                except KafkaError:
+                    self._undo(decision)
+                    raise
                 self._resolved[group_id] = (topics, now_ms)
         except KafkaError as error:
             _log.warning("group %r: regular expressions are matched again later: %s", group_id, error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +153,26 @@ async def test_an_expression_is_matched_after_the_join(nodes: Nodes, one: Coordi
     found = await one.beat("m", 1)
     assert found.assignment is not None
     assert len(found.assignment.topic_partitions) == 1
+
+
+async def test_what_an_expression_matches_counts_only_once_it_is_queued(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (active,) = nodes[1].groups.shards
+    submit, refused = active.submit, []
+
+    def refuse(records: Sequence[GroupRecord], **options: Any) -> Any:
+        refused.extend(record for record in records if getattr(record.key, "kind", None) is Kind.REGEX)
+        if refused:
+            raise KafkaError(ErrorCode.coordinator_not_available, "no")
+        return submit(records, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(active, "submit", refuse)
+        assert (await one.beat(subscribed_topic_names=None, subscribed_topic_regex="t")).error_code is NONE
+        await until(lambda: bool(refused) and not active.consumers._resolving)
+    group = active.shard.consumers["c"]
+    assert (group.regexes, group.epoch) == ({}, 1)
 
 
 async def test_a_decision_that_cannot_be_written_is_undone(
