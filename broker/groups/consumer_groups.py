@@ -33,6 +33,7 @@ from .core.consumer.records import Resolved
 from .core.consumer.state import ConsumerGroup
 from .core.consumer.topics import Topics, compiled
 from .core.group import Group
+from .core.group_state import GroupState
 from .core.memory import GroupMemory
 from .core.records import GroupRecord, GroupValue
 from .core.shard import Shard
@@ -103,13 +104,24 @@ class ConsumerGroups:
         """Return what a decision of the group may know now."""
         return World(self._surroundings.topics(), self._surroundings.settings_of(group_id), monotonic_ms())
 
-    async def ask(self, group_id: str, decide: Callable[[Decision, World], T], visible: Visible = lambda _: True) -> T:
-        """Decide for a group, which may begin with it, and return the answer once it is durable. Raise KafkaError."""
+    async def ask(
+        self,
+        group_id: str,
+        decide: Callable[[Decision, World], T],
+        visible: Visible = lambda _: True,
+        *,
+        may_upgrade: bool = False,
+    ) -> T:
+        """Decide for a group, which may begin with it, and return the answer once it is durable. Raise KafkaError. A
+        classic group is upgraded only by a member that joins.
+        """
         group = self._shard.consumers.get(group_id) or ConsumerGroup(group_id)
         decision, world = Decision(group), self.world(group_id)
         classic = None if group_id in self._shard.consumers else self._shard.groups.get(group_id)
         try:
-            if classic is not None:
+            if classic is not None and classic.state is GroupState.DEAD:
+                raise KafkaError(ErrorCode.coordinator_not_available, f"group {group_id!r} is being deleted")
+            if classic is not None and may_upgrade:
                 upgrade(decision, classic, world)
             answer = decide(decision, world)
             self._check_memory(decision)

@@ -95,10 +95,12 @@ class GroupCoordinator(Coordinator[ActiveShard]):
         configs = self._view.image.group_configs.get(group_id)
         return self.settings.consumer if configs is None else self.settings.consumer.of(configs)
 
-    async def decide(self, group_id: str, decide: Callable[[Decision, World], Told], visible: Visible) -> Told:
+    async def decide(
+        self, group_id: str, decide: Callable[[Decision, World], Told], visible: Visible, *, is_joining: bool
+    ) -> Told:
         """Return the answer of a consumer group to a member; KafkaError as in `coordinator.roles`, and the group's."""
         check_group_id(group_id)
-        return await self.shard_for(group_id).consumers.ask(group_id, decide, visible)
+        return await self.shard_for(group_id).consumers.ask(group_id, decide, visible, may_upgrade=is_joining)
 
     def transaction_ended(self, partition: TopicPartition, producer_id: int, *, is_committed: bool) -> None:
         """Its marker is committed in a partition that is led here."""

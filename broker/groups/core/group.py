@@ -75,7 +75,8 @@ class Group(Rebalancing):
         """It is another kind of group from now on, or none: its members try again."""
         for member in self.members:
             self._dismiss(member, error)
-        self._transition(GroupState.DEAD)
+        if self.state is not GroupState.DEAD:
+            self._transition(GroupState.DEAD)
         return self._take_effects()
 
     def die(self) -> None:

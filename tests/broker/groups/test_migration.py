@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,36 @@ async def test_a_group_is_upgraded_and_taken_back(nodes: Nodes) -> None:
     one = await restarted(nodes)
     assert await kind_of(one) == ("classic", "consumer")
     assert await one.committed() == {"t-0": 8}
+
+
+async def test_only_a_member_that_joins_upgrades_a_group(nodes: Nodes) -> None:
+    one = await started(nodes)
+    old = await classic_group(one, nodes)
+    (active,) = nodes[1].groups.shards
+    group = active.shard.groups["g"]
+    for member, epoch in (("n", 1), ("n", -1), (old, 1), (old, -1)):
+        assert (await one.beat(member, epoch, group="g")).error_code is ErrorCode.group_id_not_found
+    assert active.shard.groups["g"] is group
+    assert await heartbeat(one, old, 1) is NONE
+
+
+async def test_requests_that_wait_in_a_replaced_group_are_answered(nodes: Nodes) -> None:
+    one = await started(nodes)
+    await classic_group(one, nodes)
+    (active,) = nodes[1].groups.shards
+    waits = asyncio.create_task(join(one))
+    await until(lambda: len(active.shard.groups["g"].members) == 2)
+    active.become_classic("g", active.shard.groups["g"].as_value())
+    async with asyncio.timeout(5):
+        assert (await waits).error_code is ErrorCode.rebalance_in_progress
+
+
+async def test_a_group_that_is_being_deleted_is_not_upgraded(nodes: Nodes) -> None:
+    one = await started(nodes)
+    assert await one.commit(7) is NONE
+    (active,) = nodes[1].groups.shards
+    active.shard.groups["g"].die()
+    assert (await one.beat("n", group="g")).error_code is ErrorCode.coordinator_not_available
 
 
 async def test_the_last_new_member_that_is_lost_gives_the_group_back(nodes: Nodes) -> None:
