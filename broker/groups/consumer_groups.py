@@ -326,6 +326,6 @@ class ConsumerGroups:
             self._resolving.discard(group_id)
 
 
-def _timer(group_id: str) -> str:
-    """The name of the timer; a classic group has its own name."""
-    return "\0" + group_id
+def _timer(group_id: str) -> tuple[str, str]:
+    """Return the name of the timer; that of a classic group is its id, whatever that is."""
+    return "consumer", group_id

@@ -168,6 +168,17 @@ async def test_a_group_that_is_being_deleted_is_not_upgraded(nodes: Nodes) -> No
     assert (await one.beat("n", group="g")).error_code is ErrorCode.coordinator_not_available
 
 
+async def test_groups_of_both_protocols_have_timers_of_their_own(nodes: Nodes) -> None:
+    one = await started(nodes)
+    await one.beat("n", group="g")
+    await one.enter("\0g")
+    (active,) = nodes[1].groups.shards
+    timers = len(active._timers)
+    active.consumers.forget("g")
+    assert timers - len(active._timers) == 1
+    assert "\0g" in active._timers
+
+
 async def test_the_last_new_member_that_is_lost_gives_the_group_back(nodes: Nodes) -> None:
     one = await started(nodes)
     old = await classic_group(one, nodes)
