@@ -18,10 +18,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.net import Slices, monotonic_ms
@@ -66,6 +66,15 @@ class _Pending:
     """The classic group that became this one with the decision."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Matched:
+    """When a group's expressions were matched last, and with which topics; None: that is not done, or has failed."""
+
+    topics: Topics | None
+    at_ms: int
+    rejected: frozenset[str]
+
+
 class ClassicGroups(Protocol):
     """The port to the groups of the classic protocol in the same partition."""
 
@@ -97,8 +106,7 @@ class ConsumerGroups:
         self._surroundings = surroundings
         self._pending: dict[str, deque[_Pending]] = {}
         self._resolving: set[str] = set()
-        self._resolved: dict[str, tuple[Topics, int]] = {}
-        """The topics that a group's expressions were matched with, and when."""
+        self._matched: dict[str, _Matched] = {}
 
     def world(self, group_id: str) -> World:
         """Return what a decision of the group may know now."""
@@ -164,6 +172,8 @@ class ConsumerGroups:
                 self._shard.consumers[group.group_id] = group
                 if classic is not None:
                     self._classic.end_classic(group.group_id)
+        if not group.members:
+            self._matched.pop(group.group_id, None)
         self._account_for(group)
         self.set_timer(group)
 
@@ -256,6 +266,7 @@ class ConsumerGroups:
     def forget(self, group_id: str) -> None:
         """Drop a group that was deleted, or that is another kind of group now."""
         self._shard.consumers.pop(group_id, None)
+        self._matched.pop(group_id, None)
         self._memory.hold((self, group_id), 0)
         self._runtime.stop_timer(_timer(group_id))
 
@@ -292,38 +303,58 @@ class ConsumerGroups:
         wanted = {member.regex for member in group.members.values() if member.regex}
         if not wanted or group_id in self._resolving:
             return
-        topics, at_ms = self._resolved.get(group_id, (None, 0))
-        is_old = world.now_ms - at_ms >= world.settings.regex_refresh_interval_ms
-        has_changed = topics is not world.topics and world.now_ms - at_ms >= REGEX_INTERVAL_MS
-        if unresolved(group) or is_old or has_changed:
-            self._resolving.add(group_id)
-            self._runtime.spawn(self._resolve(group, frozenset(each for each in wanted if each), visible))
+        last = self._matched.get(group_id)
+        if last is not None:
+            passed_ms = world.now_ms - last.at_ms
+            is_new = bool(unresolved(group) - last.rejected)
+            is_old = passed_ms >= world.settings.regex_refresh_interval_ms
+            has_changed = last.topics is not world.topics
+            if passed_ms < REGEX_INTERVAL_MS or not (is_new or is_old or has_changed):
+                return
+        rejected = frozenset() if last is None else last.rejected
+        self._matched[group_id] = _Matched(None, world.now_ms, rejected)
+        self._resolving.add(group_id)
+        self._runtime.spawn(self._resolve(group, sorted(each for each in wanted if each), visible))
 
-    async def _resolve(self, group: ConsumerGroup, regexes: frozenset[str], visible: Visible) -> None:
+    async def _resolve(self, group: ConsumerGroup, regexes: list[str], visible: Visible) -> None:
         group_id = group.group_id
         topics, now_ms = self._surroundings.topics(), monotonic_ms()
         try:
-            patterns = {regex: compiled(regex) for regex in sorted(regexes)}
+            patterns = self._compiled(group_id, regexes)
             found: dict[str, list[str]] = {regex: [] for regex in patterns}
             async for some in Slices([(name, regex) for name in sorted(topics) for regex in patterns]):
                 for name, regex in some:
                     if patterns[regex].fullmatch(name) and visible(name):
                         found[regex].append(name)
             if self._shard.consumers.get(group_id) is group:
-                wall_ms = self._surroundings.now_ms()
-                decision = Decision(group)
-                resolved = {regex: Resolved(tuple(names), wall_ms, wall_ms) for regex, names in found.items()}
-                resolve(decision, resolved, self.world(group_id))
-                try:
-                    self.submit(decision)
-                except KafkaError:
-                    self._undo(decision)
-                    raise
-                self._resolved[group_id] = (topics, now_ms)
+                self._put_resolved(group, found)
+                self._matched[group_id] = _Matched(topics, now_ms, frozenset(regexes) - frozenset(patterns))
         except KafkaError as error:
             _log.warning("group %r: regular expressions are matched again later: %s", group_id, error)
         finally:
             self._resolving.discard(group_id)
+
+    def _compiled(self, group_id: str, regexes: list[str]) -> dict[str, Any]:
+        """Return the expressions compiled. One that RE2 rejects, which another coordinator took in, matches nothing."""
+        last, patterns = self._matched.get(group_id), {}
+        for regex in regexes:
+            try:
+                patterns[regex] = compiled(regex)
+            except KafkaError as error:
+                if last is None or regex not in last.rejected:
+                    _log.warning("group %r: an expression matches no topic: %s", group_id, error)
+        return patterns
+
+    def _put_resolved(self, group: ConsumerGroup, found: Mapping[str, Sequence[str]]) -> None:
+        wall_ms = self._surroundings.now_ms()
+        decision = Decision(group)
+        resolved = {regex: Resolved(tuple(names), wall_ms, wall_ms) for regex, names in found.items()}
+        resolve(decision, resolved, self.world(group.group_id))
+        try:
+            self.submit(decision)
+        except KafkaError:
+            self._undo(decision)
+            raise
 
 
 def _timer(group_id: str) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tierfetch.broker.groups import consumer_groups
 from tierfetch.broker.groups.core.consumer.records import (
     ClassicMetadata,
     ConsumerKey,
@@ -27,7 +28,9 @@ from tierfetch.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     HeartbeatRequest,
+    LeaveGroupRequest,
     ListGroupsRequest,
+    MemberIdentity,
 )
 from tierfetch.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 from tierfetch.tests.broker.groups.conversation import Coordinator
@@ -153,6 +156,32 @@ async def test_an_expression_is_matched_after_the_join(nodes: Nodes, one: Coordi
     found = await one.beat("m", 1)
     assert found.assignment is not None
     assert len(found.assignment.topic_partitions) == 1
+
+
+async def test_an_expression_that_is_not_valid_here_does_not_hold_up_the_others(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(consumer_groups, "REGEX_INTERVAL_MS", 60_000)
+    await one.beat()
+    (active,) = nodes[1].groups.shards
+    group, consumers = active.shard.consumers["c"], active.consumers
+    other = Subscriber(client_id="c", client_host="/h", regex="(")
+    group.apply(group.record(Kind.MEMBER, "other", other))  # Another coordinator took it in.
+    await one.beat("n", subscribed_topic_names=None, subscribed_topic_regex="t")
+    await until(lambda: "t" in group.regexes)
+    matched = consumers._matched["c"]
+    await one.beat("o", subscribed_topic_names=None, subscribed_topic_regex="u")
+    assert consumers._matched["c"] is matched, "not before the interval is over"
+
+    monkeypatch.setattr(consumer_groups, "REGEX_INTERVAL_MS", 0)
+    await one.beat("m", 1)
+    await until(lambda: "u" in group.regexes)
+    assert caplog.text.count("matches no topic") == 1
+    for member in ("m", "n", "o"):
+        await one.beat(member, -1)
+    await one.ask(LeaveGroupRequest(group_id="c", members=(MemberIdentity(member_id="other"),)))
+    assert not group.members
+    assert "c" not in consumers._matched
 
 
 async def test_what_an_expression_matches_counts_only_once_it_is_queued(
