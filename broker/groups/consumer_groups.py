@@ -50,9 +50,9 @@ Visible = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What consumer groups know besides themselves; `settings_of` a group by its id."""
+    """What consumer groups know besides themselves: the topics, with their version; `settings_of` a group by its id."""
 
-    topics: Callable[[], Topics]
+    topics: Callable[[], tuple[int, Topics]]
     settings_of: Callable[[str], ConsumerSettings]
     now_ms: WallClock
     commit_timeout_ms: int
@@ -68,9 +68,9 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Matched:
-    """When a group's expressions were matched last, and with which topics; None: that is not done, or has failed."""
+    """When a group's expressions were matched last, and the version of the topics; None: not done yet, or failed."""
 
-    topics: Topics | None
+    topics_version: int | None
     at_ms: int
     rejected: frozenset[str]
 
@@ -110,7 +110,8 @@ class ConsumerGroups:
 
     def world(self, group_id: str) -> World:
         """Return what a decision of the group may know now."""
-        return World(self._surroundings.topics(), self._surroundings.settings_of(group_id), monotonic_ms())
+        version, topics = self._surroundings.topics()
+        return World(topics, version, self._surroundings.settings_of(group_id), monotonic_ms())
 
     async def ask(
         self,
@@ -308,7 +309,7 @@ class ConsumerGroups:
             passed_ms = world.now_ms - last.at_ms
             is_new = bool(unresolved(group) - last.rejected)
             is_old = passed_ms >= world.settings.regex_refresh_interval_ms
-            has_changed = last.topics is not world.topics
+            has_changed = last.topics_version != world.topics_version
             if passed_ms < REGEX_INTERVAL_MS or not (is_new or is_old or has_changed):
                 return
         rejected = frozenset() if last is None else last.rejected
@@ -318,7 +319,7 @@ class ConsumerGroups:
 
     async def _resolve(self, group: ConsumerGroup, regexes: list[str], visible: Visible) -> None:
         group_id = group.group_id
-        topics, now_ms = self._surroundings.topics(), monotonic_ms()
+        (version, topics), now_ms = self._surroundings.topics(), monotonic_ms()
         try:
             patterns = self._compiled(group_id, regexes)
             found: dict[str, list[str]] = {regex: [] for regex in patterns}
@@ -328,7 +329,7 @@ class ConsumerGroups:
                         found[regex].append(name)
             if self._shard.consumers.get(group_id) is group:
                 self._put_resolved(group, found)
-                self._matched[group_id] = _Matched(topics, now_ms, frozenset(regexes) - frozenset(patterns))
+                self._matched[group_id] = _Matched(version, now_ms, frozenset(regexes) - frozenset(patterns))
         except KafkaError as error:
             _log.warning("group %r: regular expressions are matched again later: %s", group_id, error)
         finally:

@@ -140,6 +140,7 @@ class Stage:
 
     def __init__(self, known: Topics, settings: ConsumerSettings = SETTINGS) -> None:
         self.group = ConsumerGroup("g")
+        self.versions = 0
         self.topics = known
         self.settings = settings
         self.now_ms = 0
@@ -147,7 +148,16 @@ class Stage:
 
     @property
     def world(self) -> World:
-        return World(self.topics, self.settings, self.now_ms)
+        return World(self.topics, self.versions, self.settings, self.now_ms)
+
+    @property
+    def topics(self) -> Topics:
+        return self._topics
+
+    @topics.setter
+    def topics(self, known: Topics) -> None:
+        self._topics = known
+        self.versions += 1
 
     def beat(self, beat: Beat) -> Told:
         decision = Decision(self.group)

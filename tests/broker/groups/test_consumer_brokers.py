@@ -184,6 +184,17 @@ async def test_an_expression_that_is_not_valid_here_does_not_hold_up_the_others(
     assert "c" not in consumers._matched
 
 
+async def test_groups_keep_the_version_of_the_topics_and_not_the_topics(nodes: Nodes, one: Coordinator) -> None:
+    await one.beat(subscribed_topic_regex="t|u")
+    (active,) = nodes[1].groups.shards
+    group, consumers = active.shard.consumers["c"], active.consumers
+    await until(lambda: "t|u" in group.regexes)
+    world = consumers.world("c")
+    assert group.seen_topics == consumers._matched["c"].topics_version == world.topics_version
+    await nodes.topic("u", 1)
+    await until(lambda: consumers.world("c").topics_version > world.topics_version)
+
+
 async def test_what_an_expression_matches_counts_only_once_it_is_queued(
     nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,6 @@ from .records import (
     Target,
     TargetEpoch,
 )
-from .topics import Topics
 
 JOINING: Final = 0
 LEAVING: Final = -1
@@ -80,8 +79,8 @@ class ConsumerGroup:
         """When each member is lost, unless it sends a heartbeat before."""
         self.revocations: dict[str, int] = {}
         """When a member has to have given up what it must, or to have joined again."""
-        self.seen_topics: Topics | None = None
-        """The topics that `metadata_hash` was compared with."""
+        self.seen_topics: int | None = None
+        """The version of the topics that `metadata_hash` was compared with; None if that is not known."""
         self.bytes_held = OVERHEAD_BYTES
 
     # Records.
