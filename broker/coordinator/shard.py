@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Hashable, Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Any, Final, Generic, TypeVar
@@ -56,7 +56,7 @@ class ActiveShard(ABC, Generic[RecordT]):
             partition, self.leader_epoch, now_ms, self._apply, compression=compression
         )
         self.submit = self._writer.submit
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: dict[Hashable, asyncio.TimerHandle] = {}
         self._parked: set[asyncio.Future[Any]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._end: KafkaError | None = None
@@ -138,7 +138,7 @@ class ActiveShard(ABC, Generic[RecordT]):
         if not token.done():
             token.set_result(answer)
 
-    def set_timer(self, name: str, deadline_ms: int, fire: Callable[[], None]) -> None:
+    def set_timer(self, name: Hashable, deadline_ms: int, fire: Callable[[], None]) -> None:
         """Call `fire` at this time of the loop's clock, and not at the one that was set before under this name."""
         self.stop_timer(name)
 
@@ -153,7 +153,7 @@ class ActiveShard(ABC, Generic[RecordT]):
             timer.cancel()
         self._timers.clear()
 
-    def stop_timer(self, name: str) -> None:
+    def stop_timer(self, name: Hashable) -> None:
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()

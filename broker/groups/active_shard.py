@@ -141,6 +141,7 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
 
     def become_classic(self, group_id: str, value: GroupValue) -> None:
         """Let a group be a classic one, whose members have to join again."""
+        self.end_classic(group_id)
         group = self.shard.groups[group_id] = Group.restored(group_id, self._settings.group, value)
         self._account_for(group_id)
         self._perform(group_id, group, group.begin_again(self.now))
@@ -155,6 +156,7 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
 
     def put_back_classic(self, group_id: str, value: GroupValue) -> None:
         """Let a group be what it was: its record was not replaced."""
+        self.end_classic(group_id)
         group = self.shard.groups[group_id] = Group.restored(group_id, self._settings.group, value)
         self._account_for(group_id)
         self._perform(group_id, group, group.resume(self.now))

@@ -18,10 +18,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.net import Slices, monotonic_ms
@@ -33,6 +33,7 @@ from .core.consumer.records import Resolved
 from .core.consumer.state import ConsumerGroup
 from .core.consumer.topics import Topics, compiled
 from .core.group import Group
+from .core.group_state import GroupState
 from .core.memory import GroupMemory
 from .core.records import GroupRecord, GroupValue
 from .core.shard import Shard
@@ -49,9 +50,9 @@ Visible = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What consumer groups know besides themselves; `settings_of` a group by its id."""
+    """What consumer groups know besides themselves: the topics, with their version; `settings_of` a group by its id."""
 
-    topics: Callable[[], Topics]
+    topics: Callable[[], tuple[int, Topics]]
     settings_of: Callable[[str], ConsumerSettings]
     now_ms: WallClock
     commit_timeout_ms: int
@@ -63,6 +64,15 @@ class _Pending:
     committed: asyncio.Future[None]
     was: GroupValue | None = None
     """The classic group that became this one with the decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Matched:
+    """When a group's expressions were matched last, and the version of the topics; None: not done yet, or failed."""
+
+    topics_version: int | None
+    at_ms: int
+    rejected: frozenset[str]
 
 
 class ClassicGroups(Protocol):
@@ -96,26 +106,37 @@ class ConsumerGroups:
         self._surroundings = surroundings
         self._pending: dict[str, deque[_Pending]] = {}
         self._resolving: set[str] = set()
-        self._resolved: dict[str, tuple[Topics, int]] = {}
-        """The topics that a group's expressions were matched with, and when."""
+        self._matched: dict[str, _Matched] = {}
 
     def world(self, group_id: str) -> World:
         """Return what a decision of the group may know now."""
-        return World(self._surroundings.topics(), self._surroundings.settings_of(group_id), monotonic_ms())
+        version, topics = self._surroundings.topics()
+        return World(topics, version, self._surroundings.settings_of(group_id), monotonic_ms())
 
-    async def ask(self, group_id: str, decide: Callable[[Decision, World], T], visible: Visible = lambda _: True) -> T:
-        """Decide for a group, which may begin with it, and return the answer once it is durable. Raise KafkaError."""
+    async def ask(
+        self,
+        group_id: str,
+        decide: Callable[[Decision, World], T],
+        visible: Visible = lambda _: True,
+        *,
+        may_upgrade: bool = False,
+    ) -> T:
+        """Decide for a group, which may begin with it, and return the answer once it is durable. Raise KafkaError. A
+        classic group is upgraded only by a member that joins.
+        """
         group = self._shard.consumers.get(group_id) or ConsumerGroup(group_id)
         decision, world = Decision(group), self.world(group_id)
         classic = None if group_id in self._shard.consumers else self._shard.groups.get(group_id)
         try:
-            if classic is not None:
+            if classic is not None and classic.state is GroupState.DEAD:
+                raise KafkaError(ErrorCode.coordinator_not_available, f"group {group_id!r} is being deleted")
+            if classic is not None and may_upgrade:
                 upgrade(decision, classic, world)
             answer = decide(decision, world)
             self._check_memory(decision)
             self._submit_or_downgrade(decision, world, classic)
         except KafkaError:
-            decision.undo()
+            self._undo(decision)
             raise
         self._maybe_resolve(group, world, visible)
         await self._settled(group_id)
@@ -152,6 +173,8 @@ class ConsumerGroups:
                 self._shard.consumers[group.group_id] = group
                 if classic is not None:
                     self._classic.end_classic(group.group_id)
+        if not group.members:
+            self._matched.pop(group.group_id, None)
         self._account_for(group)
         self.set_timer(group)
 
@@ -182,6 +205,22 @@ class ConsumerGroups:
                 self._put_back(each)
         _log.warning("group %r: decisions were undone: their records could not be written", group_id)
 
+        group = self._shard.consumers.get(group_id)
+        if group is not None:
+            self._complete_deadlines(group)
+
+    def _undo(self, decision: Decision) -> None:
+        """Take back a decision that was not queued."""
+        decision.undo()
+        if self._shard.consumers.get(decision.group.group_id) is decision.group:
+            self._complete_deadlines(decision.group)
+
+    def _complete_deadlines(self, group: ConsumerGroup) -> None:
+        """Give a session to members whose removal was undone; they are not looked at before `RETRY_MS` is over."""
+        world = self.world(group.group_id)
+        group.complete_deadlines(world.now_ms, world.settings.session_timeout_ms)
+        self.set_timer(group, not_before_ms=world.now_ms + RETRY_MS)
+
     def _put_back(self, lost: _Pending) -> None:
         """Let the group be of the kind that it was before a decision that is undone."""
         group, group_id = lost.decision.group, lost.decision.group.group_id
@@ -193,7 +232,6 @@ class ConsumerGroups:
         elif self._shard.consumers.get(group_id) is not group:
             self._classic.end_classic(group_id)
             self._shard.consumers[group_id] = group
-            self.set_timer(group)
         self._account_for(group)
 
     async def _settled(self, group_id: str) -> None:
@@ -229,18 +267,20 @@ class ConsumerGroups:
     def forget(self, group_id: str) -> None:
         """Drop a group that was deleted, or that is another kind of group now."""
         self._shard.consumers.pop(group_id, None)
+        self._matched.pop(group_id, None)
         self._memory.hold((self, group_id), 0)
         self._runtime.stop_timer(_timer(group_id))
 
     # Timers.
 
-    def set_timer(self, group: ConsumerGroup) -> None:
+    def set_timer(self, group: ConsumerGroup, not_before_ms: int = 0) -> None:
         """Let the group be looked after when something is due."""
         deadline_ms = group.deadline_ms()
         if deadline_ms is None:
             self._runtime.stop_timer(_timer(group.group_id))
         else:
-            self._runtime.set_timer(_timer(group.group_id), deadline_ms, partial(self._fire, group))
+            due_ms = max(deadline_ms, not_before_ms)
+            self._runtime.set_timer(_timer(group.group_id), due_ms, partial(self._fire, group))
 
     def _fire(self, group: ConsumerGroup) -> None:
         if self._shard.consumers.get(group.group_id) is not group:
@@ -254,11 +294,8 @@ class ConsumerGroups:
         try:
             self._submit_or_downgrade(decision, world)
         except KafkaError as error:
-            decision.undo()
-            _log.warning("group %r: lost members stay for now: %s", group.group_id, error)
-            self._runtime.set_timer(
-                _timer(group.group_id), monotonic_ms() + REGEX_INTERVAL_MS, partial(self._fire, group)
-            )
+            self._undo(decision)
+            _log.warning("group %r: lost members stay for another session: %s", group.group_id, error)
 
     # Regular expressions.
 
@@ -267,36 +304,60 @@ class ConsumerGroups:
         wanted = {member.regex for member in group.members.values() if member.regex}
         if not wanted or group_id in self._resolving:
             return
-        topics, at_ms = self._resolved.get(group_id, (None, 0))
-        is_old = world.now_ms - at_ms >= world.settings.regex_refresh_interval_ms
-        has_changed = topics is not world.topics and world.now_ms - at_ms >= REGEX_INTERVAL_MS
-        if unresolved(group) or is_old or has_changed:
-            self._resolving.add(group_id)
-            self._runtime.spawn(self._resolve(group, frozenset(each for each in wanted if each), visible))
+        last = self._matched.get(group_id)
+        if last is not None:
+            passed_ms = world.now_ms - last.at_ms
+            is_new = bool(unresolved(group) - last.rejected)
+            is_old = passed_ms >= world.settings.regex_refresh_interval_ms
+            has_changed = last.topics_version != world.topics_version
+            if passed_ms < REGEX_INTERVAL_MS or not (is_new or is_old or has_changed):
+                return
+        rejected = frozenset() if last is None else last.rejected
+        self._matched[group_id] = _Matched(None, world.now_ms, rejected)
+        self._resolving.add(group_id)
+        self._runtime.spawn(self._resolve(group, sorted(each for each in wanted if each), visible))
 
-    async def _resolve(self, group: ConsumerGroup, regexes: frozenset[str], visible: Visible) -> None:
+    async def _resolve(self, group: ConsumerGroup, regexes: list[str], visible: Visible) -> None:
         group_id = group.group_id
-        topics, now_ms = self._surroundings.topics(), monotonic_ms()
+        (version, topics), now_ms = self._surroundings.topics(), monotonic_ms()
         try:
-            patterns = {regex: compiled(regex) for regex in sorted(regexes)}
+            patterns = self._compiled(group_id, regexes)
             found: dict[str, list[str]] = {regex: [] for regex in patterns}
             async for some in Slices([(name, regex) for name in sorted(topics) for regex in patterns]):
                 for name, regex in some:
                     if patterns[regex].fullmatch(name) and visible(name):
                         found[regex].append(name)
             if self._shard.consumers.get(group_id) is group:
-                wall_ms = self._surroundings.now_ms()
-                decision = Decision(group)
-                resolved = {regex: Resolved(tuple(names), wall_ms, wall_ms) for regex, names in found.items()}
-                resolve(decision, resolved, self.world(group_id))
-                self.submit(decision)
-                self._resolved[group_id] = (topics, now_ms)
+                self._put_resolved(group, found)
+                self._matched[group_id] = _Matched(version, now_ms, frozenset(regexes) - frozenset(patterns))
         except KafkaError as error:
             _log.warning("group %r: regular expressions are matched again later: %s", group_id, error)
         finally:
             self._resolving.discard(group_id)
 
+    def _compiled(self, group_id: str, regexes: list[str]) -> dict[str, Any]:
+        """Return the expressions compiled. One that RE2 rejects, which another coordinator took in, matches nothing."""
+        last, patterns = self._matched.get(group_id), {}
+        for regex in regexes:
+            try:
+                patterns[regex] = compiled(regex)
+            except KafkaError as error:
+                if last is None or regex not in last.rejected:
+                    _log.warning("group %r: an expression matches no topic: %s", group_id, error)
+        return patterns
 
-def _timer(group_id: str) -> str:
-    """The name of the timer; a classic group has its own name."""
-    return "\0" + group_id
+    def _put_resolved(self, group: ConsumerGroup, found: Mapping[str, Sequence[str]]) -> None:
+        wall_ms = self._surroundings.now_ms()
+        decision = Decision(group)
+        resolved = {regex: Resolved(tuple(names), wall_ms, wall_ms) for regex, names in found.items()}
+        resolve(decision, resolved, self.world(group.group_id))
+        try:
+            self.submit(decision)
+        except KafkaError:
+            self._undo(decision)
+            raise
+
+
+def _timer(group_id: str) -> tuple[str, str]:
+    """Return the name of the timer; that of a classic group is its id, whatever that is."""
+    return "consumer", group_id

@@ -64,7 +64,8 @@ class GroupCoordinator(Coordinator[ActiveShard]):
         self._now_ms = now_ms
         self.memory = GroupMemory()
         self._topics: tuple[object, Topics] = (None, {})
-        self._surroundings = Surroundings(self._topics_now, self.settings_of, now_ms, settings.commit_timeout_ms)
+        self._topics_version = 0
+        self._surroundings = Surroundings(self._versioned_topics, self.settings_of, now_ms, settings.commit_timeout_ms)
 
     async def start(self) -> None:
         self._view.subscribe(self._on_image)
@@ -81,12 +82,18 @@ class GroupCoordinator(Coordinator[ActiveShard]):
         features = self._view.image.features
         return features is None or features.get(GROUP_VERSION, 0) >= 1
 
+    def _versioned_topics(self) -> tuple[int, Topics]:
+        topics = self._topics_now()
+        return self._topics_version, topics
+
     def _topics_now(self) -> Topics:
         """Return the topics; the same value as long as none has come, gone or grown."""
         image, (seen, topics) = self._view.image, self._topics
         if image.topics is not seen:
             newest = {name: Topic(name, each.topic_id, len(each.partitions)) for name, each in image.topics.items()}
-            topics = topics if newest == topics else newest
+            if newest != topics:
+                topics = newest
+                self._topics_version += 1
             self._topics = (image.topics, topics)
         return topics
 
@@ -95,10 +102,12 @@ class GroupCoordinator(Coordinator[ActiveShard]):
         configs = self._view.image.group_configs.get(group_id)
         return self.settings.consumer if configs is None else self.settings.consumer.of(configs)
 
-    async def decide(self, group_id: str, decide: Callable[[Decision, World], Told], visible: Visible) -> Told:
+    async def decide(
+        self, group_id: str, decide: Callable[[Decision, World], Told], visible: Visible, *, is_joining: bool
+    ) -> Told:
         """Return the answer of a consumer group to a member; KafkaError as in `coordinator.roles`, and the group's."""
         check_group_id(group_id)
-        return await self.shard_for(group_id).consumers.ask(group_id, decide, visible)
+        return await self.shard_for(group_id).consumers.ask(group_id, decide, visible, may_upgrade=is_joining)
 
     def transaction_ended(self, partition: TopicPartition, producer_id: int, *, is_committed: bool) -> None:
         """Its marker is committed in a partition that is led here."""

@@ -32,7 +32,7 @@ from ...protocol.net import RequestContext
 from ..groups.coordinator import GroupCoordinator, check_group_id
 from ..groups.core.consumer.heartbeat import Beat, Told, heartbeat
 from ..groups.core.consumer.records import NOTHING, Assignment, Subscriber, normalized
-from ..groups.core.consumer.state import ConsumerGroup
+from ..groups.core.consumer.state import JOINING, ConsumerGroup
 
 OWN_MEMBER_IDS_SINCE: Final = 1
 CLASSIC_MEMBER: Final = 0
@@ -79,6 +79,7 @@ class ConsumerGroupHandlers:
             group_id,
             lambda decision, world: heartbeat(decision, beat, world),
             (lambda _: True) if rights is None else rights.may_read,
+            is_joining=beat.epoch == JOINING,
         )
 
     def _beat(self, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Beat:

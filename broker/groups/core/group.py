@@ -75,7 +75,12 @@ class Group(Rebalancing):
         """It is another kind of group from now on, or none: its members try again."""
         for member in self.members:
             self._dismiss(member, error)
-        self._transition(GroupState.DEAD)
+        for store_id, purpose in self._storing.items():
+            if isinstance(purpose, Replacement):
+                self._storing[store_id] = None
+                self._reply(purpose.token, refused(error, purpose.answer.member_id))
+        if self.state is not GroupState.DEAD:
+            self._transition(GroupState.DEAD)
         return self._take_effects()
 
     def die(self) -> None:

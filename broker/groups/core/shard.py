@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ....protocol import ErrorCode, KafkaError, TopicPartition
-from .consumer.records import ConsumerKey
+from .consumer.records import ConsumerKey, Kind
 from .consumer.state import ConsumerGroup
 from .events import MemberIdentity, Now
 from .group import Group
@@ -65,12 +65,13 @@ class Shard:
         group = self.consumers.get(key.group_id)
         if group is None:
             # What is left of a group that became a classic one: its tombstones may come after it.
-            if record.value is None:
+            if record.value is None or key.kind is Kind.PARTITION_METADATA:
                 return
             group = self.consumers[key.group_id] = ConsumerGroup(key.group_id)
             self.groups.pop(key.group_id, None)
         group.apply(record)
-        if group.is_nothing:
+        # After compaction any kind of record may come first, so only a tombstone ends the group.
+        if record.value is None and not group.has_records:
             del self.consumers[key.group_id]
             self._forget(key.group_id)
 

@@ -108,12 +108,13 @@ class ClassicClient:
     name: str
     topics: tuple[str, ...] = ("a",)
     is_eager: bool = True
+    instance: str | None = None
     generation: int = -1
     owned: Assignment = field(default_factory=dict)
 
     @property
     def who(self) -> MemberIdentity:
-        return MemberIdentity(self.name)
+        return MemberIdentity(self.name, self.instance)
 
     @property
     def partitions(self) -> set[tuple[UUID, int]]:
@@ -139,6 +140,7 @@ class Stage:
 
     def __init__(self, known: Topics, settings: ConsumerSettings = SETTINGS) -> None:
         self.group = ConsumerGroup("g")
+        self.versions = 0
         self.topics = known
         self.settings = settings
         self.now_ms = 0
@@ -146,7 +148,16 @@ class Stage:
 
     @property
     def world(self) -> World:
-        return World(self.topics, self.settings, self.now_ms)
+        return World(self.topics, self.versions, self.settings, self.now_ms)
+
+    @property
+    def topics(self) -> Topics:
+        return self._topics
+
+    @topics.setter
+    def topics(self, known: Topics) -> None:
+        self._topics = known
+        self.versions += 1
 
     def beat(self, beat: Beat) -> Told:
         decision = Decision(self.group)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tierfetch.broker.groups import consumer_groups
 from tierfetch.broker.groups.core.consumer.records import (
     ClassicMetadata,
     ConsumerKey,
@@ -27,7 +28,9 @@ from tierfetch.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     HeartbeatRequest,
+    LeaveGroupRequest,
     ListGroupsRequest,
+    MemberIdentity,
 )
 from tierfetch.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 from tierfetch.tests.broker.groups.conversation import Coordinator
@@ -155,6 +158,63 @@ async def test_an_expression_is_matched_after_the_join(nodes: Nodes, one: Coordi
     assert len(found.assignment.topic_partitions) == 1
 
 
+async def test_an_expression_that_is_not_valid_here_does_not_hold_up_the_others(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(consumer_groups, "REGEX_INTERVAL_MS", 60_000)
+    await one.beat()
+    (active,) = nodes[1].groups.shards
+    group, consumers = active.shard.consumers["c"], active.consumers
+    other = Subscriber(client_id="c", client_host="/h", regex="(")
+    group.apply(group.record(Kind.MEMBER, "other", other))  # Another coordinator took it in.
+    await one.beat("n", subscribed_topic_names=None, subscribed_topic_regex="t")
+    await until(lambda: "t" in group.regexes)
+    matched = consumers._matched["c"]
+    await one.beat("o", subscribed_topic_names=None, subscribed_topic_regex="u")
+    assert consumers._matched["c"] is matched, "not before the interval is over"
+
+    monkeypatch.setattr(consumer_groups, "REGEX_INTERVAL_MS", 0)
+    await one.beat("m", 1)
+    await until(lambda: "u" in group.regexes)
+    assert caplog.text.count("matches no topic") == 1
+    for member in ("m", "n", "o"):
+        await one.beat(member, -1)
+    await one.ask(LeaveGroupRequest(group_id="c", members=(MemberIdentity(member_id="other"),)))
+    assert not group.members
+    assert "c" not in consumers._matched
+
+
+async def test_groups_keep_the_version_of_the_topics_and_not_the_topics(nodes: Nodes, one: Coordinator) -> None:
+    await one.beat(subscribed_topic_regex="t|u")
+    (active,) = nodes[1].groups.shards
+    group, consumers = active.shard.consumers["c"], active.consumers
+    await until(lambda: "t|u" in group.regexes)
+    world = consumers.world("c")
+    assert group.seen_topics == consumers._matched["c"].topics_version == world.topics_version
+    await nodes.topic("u", 1)
+    await until(lambda: consumers.world("c").topics_version > world.topics_version)
+
+
+async def test_what_an_expression_matches_counts_only_once_it_is_queued(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (active,) = nodes[1].groups.shards
+    submit, refused = active.submit, []
+
+    def refuse(records: Sequence[GroupRecord], **options: Any) -> Any:
+        refused.extend(record for record in records if getattr(record.key, "kind", None) is Kind.REGEX)
+        if refused:
+            raise KafkaError(ErrorCode.coordinator_not_available, "no")
+        return submit(records, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(active, "submit", refuse)
+        assert (await one.beat(subscribed_topic_names=None, subscribed_topic_regex="t")).error_code is NONE
+        await until(lambda: bool(refused) and not active.consumers._resolving)
+    group = active.shard.consumers["c"]
+    assert (group.regexes, group.epoch) == ({}, 1)
+
+
 async def test_a_decision_that_cannot_be_written_is_undone(
     nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +233,42 @@ async def test_a_decision_that_cannot_be_written_is_undone(
     assert list(group.records()) == before
     assert "new" not in active.shard.consumers
     assert (await one.beat("n")).error_code is NONE
+
+
+@pytest.mark.parametrize("fails_at", ["append", "queue"])
+async def test_a_lost_member_whose_removal_cannot_be_written_is_lost_later(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    await one.beat()
+    (active,) = nodes[1].groups.shards
+    group = active.shard.consumers["c"]
+    refused = []
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        refused.append("c")
+        raise KafkaError(ErrorCode.not_enough_replicas, "no")
+
+    async def refuse_append(*_: Any, **__: Any) -> Any:
+        refuse()
+
+    def lose() -> None:
+        group.sessions["m"] = 0
+        active.consumers.set_timer(group)
+
+    with monkeypatch.context() as patch:
+        if fails_at == "append":
+            patch.setattr(type(active.partition), "append", refuse_append)
+        else:
+            patch.setattr(active, "submit", refuse)
+        lose()
+        await until(lambda: bool(refused) and "m" in group.members)
+        assert group.deadline_ms() == group.sessions["m"] > 0
+        refused.clear()
+        lose()
+        await until(lambda: bool(refused) and "m" in group.members)
+    assert (await one.beat("m", 1)).error_code is NONE
+    lose()
+    await until(lambda: not group.members)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -11,14 +12,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tierfetch.broker.groups.core.consumer.classic import leave
-from tierfetch.broker.groups.core.consumer.decision import ConsumerSettings, Decision, resolve, unresolved
+from tierfetch.broker.groups.core.consumer.classic import heartbeat as classic_heartbeat
+from tierfetch.broker.groups.core.consumer.classic import join, leave
+from tierfetch.broker.groups.core.consumer.decision import ConsumerSettings, Decision, expire, resolve, unresolved
 from tierfetch.broker.groups.core.consumer.heartbeat import heartbeat
 from tierfetch.broker.groups.core.consumer.records import MemberState, Resolved
 from tierfetch.broker.groups.core.consumer.state import ConsumerGroup, ConsumerGroupState
-from tierfetch.broker.groups.core.events import Leave
+from tierfetch.broker.groups.core.events import Heartbeat, Leave, MemberIdentity
 from tierfetch.protocol.errors import ErrorCode, KafkaError
-from tierfetch.tests.broker.groups.consumers import REBALANCE_MS, ClassicClient, Client, Stage, topics
+from tierfetch.tests.broker.groups.consumers import REBALANCE_MS, SESSIONS, ClassicClient, Client, Stage, topics
 
 A = UUID(int=1000)
 
@@ -147,6 +149,31 @@ def test_a_static_member_comes_back_to_what_it_had() -> None:
     assert stage.replayed().static == {"i": "z"}
 
 
+def test_a_static_member_is_upgraded_and_taken_back_without_leaving() -> None:
+    stage, old, y = Stage(topics(a=4)), ClassicClient("x", instance="i"), Client("y")
+    stage.hear(y)
+    for _ in range(3):
+        stage.join_classic(old)
+        stage.hear(y)
+    had = old.owned
+    assert had
+
+    new = Client("z", instance="i")
+    assert stage.hear(new).assignment == had
+    assert stage.group.members["z"].classic is None
+    beat = Heartbeat(token="beat", who=old.who, generation_id=old.generation)
+    assert stage.decide(lambda decision: classic_heartbeat(decision, beat, stage.world)) is ErrorCode.fenced_instance_id
+
+    again = ClassicClient("w", instance="i")
+    joining = replace(again.joining(stage.topics), who=MemberIdentity("", "i"))
+    joined = stage.decide(lambda decision: join(decision, joining, stage.world, SESSIONS))
+    assert (joined.error, joined.member_id) == (ErrorCode.none, "w")
+    assert stage.group.static == stage.replayed().static == {"i": "w"}
+    assert stage.group.members["w"].classic is not None
+    assert stage.group.current("w").assigned == had
+    assert refusal(stage, new, epoch=joined.generation_id) is ErrorCode.fenced_instance_id
+
+
 def test_a_static_member_that_stays_away_is_lost_after_its_session() -> None:
     stage, x, y = Stage(topics(a=2)), Client("x", instance="i"), Client("y")
     stage.settle(x, y)
@@ -221,6 +248,22 @@ def test_a_decision_that_is_not_written_is_undone() -> None:
     decision.undo()
     assert described(stage.group) == before
     assert stage.group.bytes_held == stage.replayed().bytes_held
+
+
+def test_members_whose_removal_is_undone_are_lost_after_another_session() -> None:
+    stage, x, y = Stage(topics(a=2)), Client("x"), Client("y")
+    stage.hear(x)
+    stage.hear(y)
+    stage.beat(x.beat())  # It has a partition to give up.
+    stage.now_ms += stage.settings.session_timeout_ms
+    decision = Decision(stage.group)
+    assert expire(decision, stage.world) == ["x", "y"]
+    decision.undo()
+    stage.group.complete_deadlines(stage.now_ms, stage.settings.session_timeout_ms)
+    assert set(stage.group.sessions) == {"x", "y"}
+    assert set(stage.group.revocations) == {"x"}
+    assert stage.group.deadline_ms() == stage.now_ms + REBALANCE_MS
+    assert stage.tick(stage.settings.session_timeout_ms) == ["x", "y"]
 
 
 def described(group: ConsumerGroup) -> object:

@@ -300,6 +300,14 @@ def test_a_static_member_that_comes_back_keeps_its_place_without_a_rebalance(sta
     assert {member.member_id for member in stage.stored[-1].members} == {"a-1", "b-3"}
 
 
+def test_a_static_member_that_is_being_replaced_is_answered_when_its_group_ends(stage: Stage) -> None:
+    static_pair(stage)
+    stage.holds_stores = True
+    assert stage.join("b", instance="two") == []
+    assert stage.perform(stage.group.abandon(ErrorCode.rebalance_in_progress)) == ["b: REBALANCE_IN_PROGRESS b-3"]
+    assert stage.settle() == []
+
+
 def test_a_static_leader_that_comes_back_is_told_to_assign_nothing(stage: Stage) -> None:
     static_pair(stage)
     assert stage.join("a", instance="one") == ["a: joined generation 1 as a-3 leader a-3 range, members a-3 b-2, skip"]

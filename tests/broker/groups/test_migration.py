@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,13 @@ async def started(nodes: Nodes, **configs: str) -> Coordinator:
     return await ready(nodes, 1)
 
 
-async def join(one: Coordinator, member: str = "") -> Any:
+async def join(one: Coordinator, member: str = "", instance: str | None = None) -> Any:
     request = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
         rebalance_timeout_ms=10_000,
         member_id=member,
+        group_instance_id=instance,
         protocol_type="consumer",
         protocols=(JoinGroupRequestProtocol(name="range", metadata=METADATA),),
     )
@@ -136,6 +138,47 @@ async def test_a_group_is_upgraded_and_taken_back(nodes: Nodes) -> None:
     assert await one.committed() == {"t-0": 8}
 
 
+async def test_only_a_member_that_joins_upgrades_a_group(nodes: Nodes) -> None:
+    one = await started(nodes)
+    old = await classic_group(one, nodes)
+    (active,) = nodes[1].groups.shards
+    group = active.shard.groups["g"]
+    for member, epoch in (("n", 1), ("n", -1), (old, 1), (old, -1)):
+        assert (await one.beat(member, epoch, group="g")).error_code is ErrorCode.group_id_not_found
+    assert active.shard.groups["g"] is group
+    assert await heartbeat(one, old, 1) is NONE
+
+
+async def test_requests_that_wait_in_a_replaced_group_are_answered(nodes: Nodes) -> None:
+    one = await started(nodes)
+    await classic_group(one, nodes)
+    (active,) = nodes[1].groups.shards
+    waits = asyncio.create_task(join(one))
+    await until(lambda: len(active.shard.groups["g"].members) == 2)
+    active.become_classic("g", active.shard.groups["g"].as_value())
+    async with asyncio.timeout(5):
+        assert (await waits).error_code is ErrorCode.rebalance_in_progress
+
+
+async def test_a_group_that_is_being_deleted_is_not_upgraded(nodes: Nodes) -> None:
+    one = await started(nodes)
+    assert await one.commit(7) is NONE
+    (active,) = nodes[1].groups.shards
+    active.shard.groups["g"].die()
+    assert (await one.beat("n", group="g")).error_code is ErrorCode.coordinator_not_available
+
+
+async def test_groups_of_both_protocols_have_timers_of_their_own(nodes: Nodes) -> None:
+    one = await started(nodes)
+    await one.beat("n", group="g")
+    await one.enter("\0g")
+    (active,) = nodes[1].groups.shards
+    timers = len(active._timers)
+    active.consumers.forget("g")
+    assert timers - len(active._timers) == 1
+    assert "\0g" in active._timers
+
+
 async def test_the_last_new_member_that_is_lost_gives_the_group_back(nodes: Nodes) -> None:
     one = await started(nodes)
     old = await classic_group(one, nodes)
@@ -147,6 +190,21 @@ async def test_the_last_new_member_that_is_lost_gives_the_group_back(nodes: Node
     await until(lambda: "g" in active.shard.groups)
     assert "g" not in active.shard.consumers
     assert await heartbeat(one, old, 3) is ErrorCode.rebalance_in_progress
+
+
+async def test_a_static_member_is_taken_back_and_upgraded_while_its_old_one_is_there(nodes: Nodes) -> None:
+    one = await started(nodes)
+    assert (await one.beat("n", group="g", instance_id="i")).error_code is NONE
+    joined = await join(one, instance="i")
+    assert joined.error_code is NONE
+    assert await kind_of(one) == ("classic", "consumer")
+    again = await join(one, joined.member_id, instance="i")
+    assert (again.error_code, again.leader) == (NONE, joined.member_id)
+
+    assert (await one.beat("m", group="g", instance_id="i")).error_code is NONE
+    assert await kind_of(one) == ("consumer", "consumer")
+    (active,) = nodes[1].groups.shards
+    assert active.shard.consumers["g"].static == {"i": "m"}
 
 
 async def test_old_members_leave_a_group_of_both(nodes: Nodes) -> None:

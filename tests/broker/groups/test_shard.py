@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
+import pytest
+
+from tierfetch.broker.groups.core.consumer.records import (
+    ConsumerValue,
+    Current,
+    GroupEpoch,
+    Kind,
+    MemberState,
+    Resolved,
+    Subscriber,
+    Target,
+    TargetEpoch,
+)
+from tierfetch.broker.groups.core.consumer.state import ConsumerGroup
 from tierfetch.broker.groups.core.events import MemberIdentity, Now
 from tierfetch.broker.groups.core.group_state import GroupSettings, GroupState
 from tierfetch.broker.groups.core.records import GroupKey, GroupRecord, GroupValue, MemberValue, OffsetKey, OffsetValue
@@ -9,6 +25,7 @@ from tierfetch.broker.groups.core.shard import Shard
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.topics import TopicPartition
 
+ASSIGNED = {UUID(int=1): frozenset({0, 1})}
 DAY_MS = 24 * 3_600_000
 SUBSCRIBED = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x01t" + b"\xff\xff\xff\xff"
 
@@ -71,6 +88,28 @@ def test_tombstones_take_away() -> None:
     read.replay(gone(offset(partition=1)))
     read.replay(gone(group()))
     assert (read.offsets, read.groups) == ({}, {})
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_records_of_a_consumer_group_are_read_in_any_order(is_reversed: bool) -> None:
+    made = ConsumerGroup("g")
+    current = Current(epoch=2, previous_epoch=1, state=MemberState.STABLE, assigned=ASSIGNED)
+    values: list[tuple[Kind, str, ConsumerValue]] = [
+        (Kind.CURRENT, "m", current),
+        (Kind.TARGET_MEMBER, "m", Target(ASSIGNED)),
+        (Kind.REGEX, "t.*", Resolved(("t",), 1, 1)),
+        (Kind.TARGET, "", TargetEpoch(2)),
+        (Kind.MEMBER, "m", Subscriber(client_id="c", client_host="/h", regex="t.*")),
+        (Kind.GROUP, "", GroupEpoch(2, 7)),
+    ]
+    records = [made.record(*value) for value in values]
+    for record in records:
+        made.apply(record)
+    read = shard(*(reversed(records) if is_reversed else records))
+    assert list(read.consumers["g"].records()) == list(made.records())
+    for record in made.tombstones():
+        read.replay(record)
+    assert (read.consumers, read.groups) == ({}, {})
 
 
 def test_a_group_whose_record_goes_before_its_offsets_is_one_without_members() -> None:

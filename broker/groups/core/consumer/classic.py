@@ -7,6 +7,8 @@
 | Heartbeat | REBALANCE_IN_PROGRESS while the member has a step to take: it joins again |
 | LeaveGroup | removes members, of either protocol |
 
+A static instance that joins without a member id takes the place of its old member, of either protocol, at once.
+
 An eager member owns nothing when it joins; a cooperative one says what it owns. A member that has to join again, or to
 fetch what it was given, does so within its rebalance timeout, or is lost.
 """
@@ -20,7 +22,7 @@ from ..events import Heartbeat, Join, Joined, Leave, Left, MemberIdentity, Sync,
 from .decision import Decision, World, advance, catch_up, remove, subscribe
 from .heartbeat import take_over
 from .records import ClassicMetadata, Current, MemberState, Subscriber
-from .state import LEAVING_STATIC, ConsumerGroup
+from .state import ConsumerGroup
 from .subscription import by_id, read_subscription, written_assignment
 
 CONSUMER: str = "consumer"
@@ -72,14 +74,11 @@ def _judge_join(group: ConsumerGroup, event: Join, world: World, sessions: Sessi
     who = event.who
     if not sessions.min_ms <= event.session_timeout_ms <= sessions.max_ms:
         return ErrorCode.invalid_session_timeout
-    if not _supports(group, event, but=who.member_id):
-        return ErrorCode.inconsistent_group_protocol
     known = group.static.get(who.group_instance_id or "")
+    if not _supports(group, event, but=who.member_id or known):
+        return ErrorCode.inconsistent_group_protocol
     if known is not None and who.member_id and known != who.member_id:
         return ErrorCode.fenced_instance_id
-    is_away = known is not None and group.current(known).epoch == LEAVING_STATIC
-    if known is not None and not who.member_id and group.members[known].classic is None and not is_away:
-        return ErrorCode.unreleased_instance_id
     is_new = known is None and who.member_id not in group.members
     return (
         ErrorCode.group_max_size_reached
@@ -88,7 +87,7 @@ def _judge_join(group: ConsumerGroup, event: Join, world: World, sessions: Sessi
     )
 
 
-def _supports(group: ConsumerGroup, event: Join, but: str) -> bool:
+def _supports(group: ConsumerGroup, event: Join, but: str | None) -> bool:
     """Whether the member speaks a protocol that all other members of the classic protocol speak."""
     common = {name for name, _ in event.protocols}
     for member_id, member in group.members.items():

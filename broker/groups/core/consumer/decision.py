@@ -84,6 +84,8 @@ class World:
     """What a decision may know besides the group."""
 
     topics: Topics
+    topics_version: int
+    """It differs whenever the topics do, so that a group need not keep them."""
     settings: ConsumerSettings
     now_ms: int
 
@@ -106,11 +108,11 @@ def subscribe(decision: Decision, member_id: str, member: Subscriber) -> bool:
 def catch_up(decision: Decision, world: World, *, is_news: bool) -> None:
     """Bump the group epoch if members or topics have changed, and assign again."""
     group = decision.group
-    if is_news or group.seen_topics is not world.topics:
+    if is_news or group.seen_topics != world.topics_version:
         newest = metadata_hash(group.subscribed_topics(), world.topics)
         if is_news or newest != group.metadata_hash:
             decision.put(Kind.GROUP, "", GroupEpoch(group.epoch + 1, newest))
-        group.seen_topics = world.topics
+        group.seen_topics = world.topics_version
     if group.target_epoch < group.epoch:
         _assign(decision, world)
 
@@ -183,7 +185,7 @@ def remove(decision: Decision, member_ids: list[str], world: World) -> None:
         _forget_regex(decision, regex)
     newest = metadata_hash(group.subscribed_topics(), world.topics)
     decision.put(Kind.GROUP, "", GroupEpoch(group.epoch + 1, newest))
-    group.seen_topics = world.topics
+    group.seen_topics = world.topics_version
 
 
 def remove_records(decision: Decision, member_id: str) -> None:
@@ -220,4 +222,4 @@ def resolve(decision: Decision, resolved: Mapping[str, Resolved], world: World) 
     if has_changed:
         newest = metadata_hash(group.subscribed_topics(), world.topics)
         decision.put(Kind.GROUP, "", GroupEpoch(group.epoch + 1, newest))
-        group.seen_topics = world.topics
+        group.seen_topics = world.topics_version

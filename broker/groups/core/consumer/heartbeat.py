@@ -11,8 +11,8 @@
 | -1 | known | it is removed, group epoch + 1 |
 | -2 | static | it is away: what it had is kept for the instance, until its session ends |
 
-* A static instance that comes back under another member id takes over what it had, if the old member is away; else
-  UNRELEASED_INSTANCE_ID. The old id is fenced: FENCED_INSTANCE_ID.
+* A static instance that comes back under another member id takes over what it had, if the old member is away or speaks
+  the classic protocol; else UNRELEASED_INSTANCE_ID. The old id is fenced: FENCED_INSTANCE_ID.
 * A new group epoch is followed by a new target assignment in the same decision, by the assignor that most ask for.
 * Changed topics are noticed at the next heartbeat of any member.
 """
@@ -152,7 +152,8 @@ def _judge_static(group: ConsumerGroup, beat: Beat, instance_id: str) -> str | N
         return known
     if beat.epoch != JOINING:
         _refuse(ErrorCode.fenced_instance_id, f"instance {instance_id!r} has another member now")
-    if group.current(known).epoch != LEAVING_STATIC:
+    # A client that is upgraded keeps its instance id: its old member does not leave first.
+    if group.current(known).epoch != LEAVING_STATIC and group.members[known].classic is None:
         message = f"instance {instance_id!r} is in use by {known!r}, which has to leave first or be lost"
         _refuse(ErrorCode.unreleased_instance_id, message)
     return known

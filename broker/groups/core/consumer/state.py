@@ -12,7 +12,8 @@ decision is applied when it is made and written then; one that could not be writ
 | Reconciling | a member is not at its target |
 | Stable | all members are |
 
-Deadlines are not durable: a new coordinator gives every member a whole session.
+Deadlines are not durable: a new coordinator gives every member a whole session. A member whose removal is undone gets
+one too.
 """
 
 from __future__ import annotations
@@ -39,7 +40,6 @@ from .records import (
     Target,
     TargetEpoch,
 )
-from .topics import Topics
 
 JOINING: Final = 0
 LEAVING: Final = -1
@@ -79,8 +79,8 @@ class ConsumerGroup:
         """When each member is lost, unless it sends a heartbeat before."""
         self.revocations: dict[str, int] = {}
         """When a member has to have given up what it must, or to have joined again."""
-        self.seen_topics: Topics | None = None
-        """The topics that `metadata_hash` was compared with."""
+        self.seen_topics: int | None = None
+        """The version of the topics that `metadata_hash` was compared with; None if that is not known."""
         self.bytes_held = OVERHEAD_BYTES
 
     # Records.
@@ -189,11 +189,17 @@ class ConsumerGroup:
 
     def resume(self, now_ms: int, session_timeout_ms: int) -> None:
         """Give every member a whole session: the coordinator has changed."""
+        self.sessions.clear()
+        self.revocations.clear()
+        self.complete_deadlines(now_ms, session_timeout_ms)
+
+    def complete_deadlines(self, now_ms: int, session_timeout_ms: int) -> None:
+        """Give a whole session to every member that has none, as after a removal that was undone."""
         for member_id, member in self.members.items():
             timeout_ms = session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
-            self.sessions[member_id] = now_ms + timeout_ms
+            self.sessions.setdefault(member_id, now_ms + timeout_ms)
             if self.current(member_id).state is MemberState.UNREVOKED_PARTITIONS:
-                self.revocations[member_id] = now_ms + max(member.rebalance_timeout_ms, 0)
+                self.revocations.setdefault(member_id, now_ms + max(member.rebalance_timeout_ms, 0))
 
     # What others ask.
 
@@ -201,6 +207,12 @@ class ConsumerGroup:
     def is_nothing(self) -> bool:
         """Whether no record made it, so that it need not be remembered."""
         return not self.epoch and not self.members
+
+    @property
+    def has_records(self) -> bool:
+        """Whether the log may hold a record of it."""
+        named = (self.members, self.targets, self.currents, self.regexes)
+        return bool(self.epoch or self.target_epoch or any(named))
 
     @property
     def state(self) -> ConsumerGroupState:

@@ -1,7 +1,8 @@
 """The topics of the cluster as consumer groups see them, and regular expressions over their names.
 
-A group is given the topics as one immutable value; another value means that something has changed. Expressions have the
-syntax of RE2 and match a whole name; RE2 takes time linear in the name for any of them, and memory within its limit.
+A group is given the topics as one immutable value with a version; another version means that something has changed.
+Expressions have the syntax of RE2 and match a whole name; RE2 takes time linear in the name for any of them, and memory
+within its limit.
 """
 
 from __future__ import annotations
