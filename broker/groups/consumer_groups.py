@@ -212,14 +212,14 @@ class ConsumerGroups:
     def _undo(self, decision: Decision) -> None:
         """Take back a decision that was not queued."""
         decision.undo()
-        if self._shard.consumers.get(decision.group.group_id) is decision.group:
+        if decision.records and self._shard.consumers.get(decision.group.group_id) is decision.group:
             self._complete_deadlines(decision.group)
 
     def _complete_deadlines(self, group: ConsumerGroup) -> None:
         """Give a session to members whose removal was undone; they are not looked at before `RETRY_MS` is over."""
         world = self.world(group.group_id)
-        group.complete_deadlines(world.now_ms, world.settings.session_timeout_ms)
-        self.set_timer(group, not_before_ms=world.now_ms + RETRY_MS)
+        is_changed = group.complete_deadlines(world.now_ms, world.settings.session_timeout_ms)
+        self.set_timer(group, not_before_ms=world.now_ms + RETRY_MS if is_changed else 0)
 
     def _put_back(self, lost: _Pending) -> None:
         """Let the group be of the kind that it was before a decision that is undone."""

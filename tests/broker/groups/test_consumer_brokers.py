@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,23 @@ async def test_a_decision_that_cannot_be_written_is_undone(
     assert list(group.records()) == before
     assert "new" not in active.shard.consumers
     assert (await one.beat("n")).error_code is NONE
+
+
+async def test_a_member_that_is_refused_does_not_let_a_lost_one_stay(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.beat()
+    (active,) = nodes[1].groups.shards
+    group, timer = active.shard.consumers["c"], ("consumer", "c")
+    group.sessions["m"] = round(1000 * asyncio.get_running_loop().time()) + 2_000
+    active.consumers.set_timer(group)
+    due = active._timers[timer].when()
+    monkeypatch.setattr(nodes[1].groups.memory, "bytes_max", 0)
+    monkeypatch.setattr(consumer_groups, "RETRY_MS", 60_000)
+    assert (await one.beat("n")).error_code is ErrorCode.coordinator_not_available
+    assert (await one.beat("n", 7)).error_code is ErrorCode.unknown_member_id
+    assert active._timers[timer].when() == due
+    await until(lambda: not group.members)
 
 
 @pytest.mark.parametrize("fails_at", ["append", "queue"])

@@ -193,13 +193,17 @@ class ConsumerGroup:
         self.revocations.clear()
         self.complete_deadlines(now_ms, session_timeout_ms)
 
-    def complete_deadlines(self, now_ms: int, session_timeout_ms: int) -> None:
-        """Give a whole session to every member that has none, as after a removal that was undone."""
+    def complete_deadlines(self, now_ms: int, session_timeout_ms: int) -> bool:
+        """Give a whole session to every member that has none, as after a removal that was undone. Return whether any
+        had none.
+        """
+        held = len(self.sessions) + len(self.revocations)
         for member_id, member in self.members.items():
             timeout_ms = session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
             self.sessions.setdefault(member_id, now_ms + timeout_ms)
             if self.current(member_id).state is MemberState.UNREVOKED_PARTITIONS:
                 self.revocations.setdefault(member_id, now_ms + max(member.rebalance_timeout_ms, 0))
+        return len(self.sessions) + len(self.revocations) > held
 
     # What others ask.
 
