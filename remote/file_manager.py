@@ -296,7 +296,7 @@ def _read(path: Path, position: int, timeout_s: float) -> _Read:
             return _Read([], position)
         with _locked(path, os.O_RDONLY, fcntl.LOCK_SH, timeout_s) as descriptor:
             read = _whole(descriptor, path, position)
-            if read.events:  # whoever wrote them may have died before its fsync
+            if read.events:  # their writer may have died before its fsync
                 _sync(descriptor, path, position)
             return read
     except FileNotFoundError:
