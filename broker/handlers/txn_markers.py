@@ -25,11 +25,10 @@ from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import WallClock
 from ..replicas.partition import TransactionAppend
+from ..transactions.markers import MARKERS_MAX
 
 COMMIT_TIMEOUT_S: Final = 30.0
 """The request has no timeout of its own; Kafka takes `request.timeout.ms`."""
-WRITES_MAX: Final = 1_000
-"""Markers that are written, or wait for their followers, at the same time."""
 WRITE_WEIGHT: Final = 50
 """What an append costs on the loop, in elements of `pace`."""
 
@@ -68,7 +67,7 @@ class TransactionMarkerHandler:
             code = await self._write(place.topic, place.number, request.markers[place.marker])
             answers[place.marker][place.topic][place.number] = code
 
-        await for_each(places, write, at_once=WRITES_MAX, weight=WRITE_WEIGHT)
+        await for_each(places, write, at_once=MARKERS_MAX, weight=WRITE_WEIGHT)
         markers: list[WritableTxnMarkerResult] = []
         for marker, by_topic in zip(request.markers, answers, strict=True):
             topics: list[WritableTxnMarkerTopicResult] = []

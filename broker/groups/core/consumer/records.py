@@ -29,8 +29,6 @@ from .....protocol.wire import MalformedMessageError, Reader, Writer
 Assignment = Mapping[UUID, frozenset[int]]
 """Partitions by topic id; no topic without partitions."""
 NOTHING: Final[Assignment] = {}
-PARTITIONS_MAX: Final = 1_000_000
-"""Partitions in one assignment that is read."""
 _VERSION: Final = 0
 
 
