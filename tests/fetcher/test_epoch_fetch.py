@@ -200,6 +200,30 @@ def test_bootstrap_rule_12_each_offset_is_read_from_its_own_tier_and_no_other(
             assert not log_start <= offset <= log_end
 
 
+ANY_EPOCH = st.one_of(st.integers(-3, 8), st.sampled_from((-(2**31), 2**31 - 1)))
+ANY_OFFSET = st.one_of(st.integers(-3, 110), st.sampled_from((-(2**63), 2**63 - 1)))
+
+
+@given(
+    follows=st.booleans(),
+    is_empty=st.booleans(),
+    position=st.builds(
+        FetchPosition,
+        fetch_offset=ANY_OFFSET,
+        current_leader_epoch=st.sampled_from((-1, 5)),  # any other is refused at once
+        last_fetched_epoch=ANY_EPOCH,
+        broker_epoch=st.sampled_from((-1, 70)),
+        isolation=st.sampled_from(FetchIsolation),
+    ),
+)
+def test_every_position_that_a_peer_can_send_is_decided(position: FetchPosition, follows: bool, is_empty: bool) -> None:
+    """Epochs and offsets are as they came; a decision that names an epoch below 0 makes Java followers spin."""
+    view = leader_view()
+    if is_empty:
+        view = replace(model_log(end=0).view(), leader_epoch=5, followers={FOLLOWER: 70})
+    validate_fetch(view, replace(position, replica_id=FOLLOWER if follows else -1))
+
+
 def test_diverging_epoch_minus_one_cannot_be_built() -> None:
     with pytest.raises(AssertionError, match="spin"):
         DivergingEpoch(-1, -1)
@@ -228,6 +252,7 @@ class TestQuorumRules:
         (0, EpochEnd(0, 40)),
         (6, EpochEnd(-1, -1)),
         (-1, EpochEnd(-1, -1)),
+        (-2, EpochEnd(-1, -1)),
     ],
 )
 def test_E2_offset_for_leader_epoch(requested: int, expected: EpochEnd) -> None:

@@ -51,7 +51,7 @@ def test_E1_an_empty_history_knows_nothing():
     assert history.latest_entry is None
     assert history.earliest_entry is None
     assert history.epoch_for_offset(0) is None
-    assert history.end_offset_for(0, 10) == EpochEnd(-1, -1)
+    assert {history.end_offset_for(epoch, 10) for epoch in (-(2**31), -2, -1, 0)} == {EpochEnd(-1, -1)}
     history.truncate_from_end(0)
     history.truncate_from_start(5)
     history.clear()
@@ -67,6 +67,8 @@ def test_undefined_epochs_and_offsets_are_never_recorded(epoch, start):
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
+        (-(2**31), (-1, -1)),
+        (-2, (-1, -1)),
         (-1, (-1, -1)),
         (0, (0, 5)),  # below all: the asked epoch, the first start
         (1, (1, 5)),
@@ -139,7 +141,7 @@ def test_a_checkpoint_with_conflicting_lines_loads_as_its_last_lines_say():
 LogRun = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=12)
 
 
-@given(runs=LogRun, cut=st.integers(0, 50), start=st.integers(0, 50), asked=st.integers(-1, 40))
+@given(runs=LogRun, cut=st.integers(0, 50), start=st.integers(0, 50), asked=st.integers(-3, 40))
 def test_E2_agrees_with_a_list_of_offsets_and_epochs(runs, cut, start, asked):
     """`runs` is a log as a leader writes it: (epoch step, records); the model holds one epoch for each offset."""
     history, model, epoch = cache(), [], 0
@@ -157,7 +159,7 @@ def test_E2_agrees_with_a_list_of_offsets_and_epochs(runs, cut, start, asked):
     known = sorted(set(model[first:]))
     if known:
         at_or_below = [each for each in known if each <= asked]
-        if asked in (-1, *range(known[-1] + 1, 41)):
+        if asked in (-3, -2, -1, *range(known[-1] + 1, 41)):
             expected = EpochEnd(-1, -1)
         elif at_or_below:
             epoch_end = max(at for at in range(first, len(model)) if model[at] <= asked) + 1
