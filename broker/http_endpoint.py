@@ -138,7 +138,7 @@ class HttpEndpoint:
         except (OSError, EOFError) as error:
             _log.info("an HTTP request of %s ended early: %r", writer.get_extra_info("peername"), error)
         finally:
-            writer.transport.abort()
+            _cut_off(writer.transport)
 
     async def _answer(self, request: h11.Request | Answer, task: asyncio.Task[None]) -> Answer:
         if isinstance(request, Answer):
@@ -170,6 +170,14 @@ class HttpEndpoint:
         self._refused.add(task)
         assert self._identity is not None
         await asyncio.sleep(self._identity.settings.failed_delay_ms / 1000)
+
+
+def _cut_off(transport: asyncio.WriteTransport) -> None:
+    """Abort a connection that has not ended. One that was closed with bytes to send, and has sent them since, must not
+    be aborted: asyncio's plain transport raises AttributeError then.
+    """
+    if transport.get_extra_info("ssl_object") or not transport.is_closing() or transport.get_write_buffer_size():
+        transport.abort()
 
 
 async def _request(http: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | Answer:

@@ -58,8 +58,8 @@ Answers = Mapping[TopicIdPartition, FetchedPartition]
 
 @dataclass(slots=True, eq=False)
 class LongFetch:
-    """What `task` waits for; not to be ended by `task` itself. It does what `asyncio.timeout(None)` and its
-    `reschedule` do, at a quarter of the cost.
+    """What `task` waits for, until an answer begins to arrive; not to be ended by `task` itself. It does what
+    `asyncio.timeout(None)` and its `reschedule` do, at a quarter of the cost.
 
     Where CancelledError comes out of the wait, `is_only_ended` tells whether it has no other origin. However the wait
     came to its end, the task is to `uncancel` itself if it was ended.
@@ -67,9 +67,11 @@ class LongFetch:
 
     task: asyncio.Task[None]
     is_ended: bool = False
+    is_answered: bool = False
+    """An answer that arrives is not given up: the wait is over, and the session that it tells of would be lost."""
 
     def end(self) -> None:
-        if not self.is_ended:
+        if not self.is_ended and not self.is_answered:
             self.is_ended = True
             self.task.cancel()
 
@@ -271,6 +273,8 @@ class ReplicaFetcher:
         acted_upon: set[TopicIdPartition] = set()
 
         def act(key: TopicIdPartition, answer: FetchedPartition) -> None:
+            if self._long_fetch is not None:
+                self._long_fetch.is_answered = True
             acted_upon.add(key)
             replica = self._answered(key, answer)
             if replica is not None:

@@ -13,9 +13,16 @@ another `foundation`. Requests thus cost what has changed, not what is asked for
 
 Room: a new session takes a slot from one that was not used for `eviction_ms`, else from the least valuable of those
 older than `eviction_ms`, if it is less valuable itself: followers before consumers, larger before smaller. The sessions
-of followers, and those of consumers, remember `PARTITIONS_MAX` partitions each, some 500 bytes a partition: beyond it a
-new session takes the room of the least recently used ones of its kind that are not smaller, or gets none. A session
-that grows beyond it is closed. A fetcher without a session names all its partitions in each request.
+of followers, and those of consumers, remember `PARTITIONS_MAX` partitions each, some 500 bytes a partition. Beyond it a
+new session takes the room of others of its kind, the least recently used first, or gets none:
+
+| the other session | gives its room |
+|---|---|
+| was not used for `eviction_ms` | to any |
+| was not used for `UNCONFIRMED_MS` after its first answer: its fetcher may never have learnt its id | to any |
+| else | to one that is not larger |
+
+A session that grows beyond the limit is closed. A fetcher without a session names all its partitions in each request.
 """
 
 from __future__ import annotations
@@ -47,6 +54,10 @@ from .wire import TOPIC_ID_SINCE
 
 PARTITIONS_MAX: Final = 200_000
 """Partitions that the sessions of one kind remember: of followers, or of consumers."""
+UNCONFIRMED_MS: Final = 10_000
+"""A fetcher that gave up its first fetch while the answer was on its way opens another session, without closing this
+one. A follower goes on within some 100 ms of an answer.
+"""
 
 
 class PartitionKey(NamedTuple):
@@ -116,6 +127,11 @@ class LeaderSession:
     _due_now: Sequence[AskedPartition] | None = None
     """What `due` returned last, until that changes."""
     _turns: count[int] = field(default_factory=count)
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether its fetcher has ever gone on with it."""
+        return self.epoch != next_epoch(INITIAL_EPOCH)
 
     def value(self) -> tuple[bool, int]:
         return self.is_follower, len(self.partitions)
@@ -373,16 +389,16 @@ class FetchSessionCache:
         return session.id
 
     def _make_room(self, session: LeaderSession, now_ms: int) -> bool:
-        return self._has_memory_for(session) and self._has_slot_for(session, now_ms)
+        return self._has_memory_for(session, now_ms) and self._has_slot_for(session, now_ms)
 
-    def _has_memory_for(self, session: LeaderSession) -> bool:
+    def _has_memory_for(self, session: LeaderSession, now_ms: int) -> bool:
         """Return whether the partitions of a new session fit, once the least recently used sessions are closed."""
         size = len(session.partitions)
         same_kind = [other for other in self._sessions.values() if other.is_follower == session.is_follower]
         excess = sum(len(other.partitions) for other in same_kind) + size - self._partitions_max
         victims = []
         for other in sorted(same_kind, key=attrgetter("used_ms")) if excess > 0 else ():
-            if excess > 0 and len(other.partitions) >= size:
+            if excess > 0 and (len(other.partitions) >= size or self._is_abandoned(other, now_ms)):
                 victims.append(other)
                 excess -= len(other.partitions)
         if excess > 0:
@@ -390,6 +406,10 @@ class FetchSessionCache:
         for victim in victims:
             self._close(victim.id)
         return True
+
+    def _is_abandoned(self, session: LeaderSession, now_ms: int) -> bool:
+        patience_ms = self._eviction_ms if session.is_confirmed else min(self._eviction_ms, UNCONFIRMED_MS)
+        return session.used_ms < now_ms - patience_ms
 
     def _has_slot_for(self, session: LeaderSession, now_ms: int) -> bool:
         if len(self._sessions) < self._slots:

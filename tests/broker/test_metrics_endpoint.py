@@ -148,6 +148,20 @@ async def test_a_peer_that_reads_nothing_counts_as_a_scrape(monkeypatch: pytest.
     await endpoint.close()
 
 
+async def test_a_large_scrape_that_is_read_slowly_ends_without_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    """It is closed with bytes in the buffer."""
+    endpoint = monitoring_endpoint(lambda: [GaugeMetricFamily("large", "x" * BEYOND_SOCKETS, value=1)])
+    await endpoint.start(HOST, 0)
+    reader, writer = await asyncio.open_connection(HOST, endpoint.port)
+    writer.write(REQUEST)
+    await until(lambda: bool(endpoint._requests) and not endpoint._silent)
+    assert len(await reader.read()) > BEYOND_SOCKETS
+    writer.close()
+    await until(lambda: not endpoint._requests)
+    await endpoint.close()
+    assert "internal error" not in caplog.text
+
+
 async def test_closing_cuts_off_what_is_under_way(endpoint: HttpEndpoint) -> None:
     reader, writer = await asyncio.open_connection(HOST, endpoint.port)
     await until(lambda: bool(endpoint._requests))

@@ -52,6 +52,7 @@ class StubLeader:
         self.tells_early = 0
         """So many answers of each fetch."""
         self.after_telling: Callable[[], object] = lambda: None
+        self.fetches_answered = 0
         self._news = asyncio.Event()
         for log in self.logs.values():
             log.followers.setdefault(FOLLOWER_ID, -1)
@@ -89,6 +90,8 @@ class StubLeader:
             arrived(partition, answers[partition])
         await asyncio.sleep(0)
         self.after_telling()
+        await asyncio.sleep(0)
+        self.fetches_answered += 1
         return answers
 
     async def list_offset(self, partition: TopicIdPartition, leader_epoch: int, timestamp: int) -> OffsetAndEpoch:

@@ -192,6 +192,16 @@ class TestSeveralPartitions:
             fetcher.add(other)
             await cluster.until_caught_up(other)
 
+    async def test_an_answer_that_has_begun_to_arrive_is_not_given_up_for_a_replica_that_is_ready(self) -> None:
+        """The session of which it tells would be lost, and the next fetch would name every partition again."""
+        cluster, _ = self.cluster(config=replace(QUICK, wait_max_ms=60_000))
+        async with cluster.running() as fetcher:
+            cluster.leader.tells_early = 1
+            cluster.leader.after_telling = lambda: asyncio.get_running_loop().call_soon(fetcher._became_ready)
+            await cluster.until_caught_up()
+            fetches = sum(call.startswith("fetch ") for call in cluster.leader.calls)
+            assert fetches - cluster.leader.fetches_answered <= 1, "but the one that waits now"
+
     async def test_a_fetcher_that_is_stopped_as_its_long_wait_is_ended_stops(self) -> None:
         cluster, _ = self.cluster(config=replace(QUICK, wait_max_ms=60_000))
         async with cluster.running() as fetcher:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch.leader_sessions import (
+    UNCONFIRMED_MS,
     AskedPartition,
     FetchContext,
     FetchSessionCache,
@@ -96,7 +97,7 @@ class Leader:
         def draw_id() -> int:
             return ids.randint(1, SESSION_ID_MAX)
 
-        self.cache = FetchSessionCache(draw_id=draw_id, eviction_ms=EVICTION_MS, **options)
+        self.cache = FetchSessionCache(draw_id=draw_id, **({"eviction_ms": EVICTION_MS} | options))
         self.now_ms = 0
 
     def begin(self, fetch: FetchRequest, *, by_topic_id: bool = False) -> FetchContext:
@@ -597,6 +598,31 @@ def test_sessions_remember_so_many_partitions_and_the_least_recently_used_give_w
     assert leader.open(*range(4), replica_id=-1) > 0
     assert large not in leader.cache._sessions
     assert small in leader.cache._sessions
+
+
+def test_sessions_of_a_growing_fetcher_that_never_learnt_their_ids_give_way_to_its_next_one() -> None:
+    """A follower whose partitions are being created gives up fetch after fetch; none of its sessions is as large as the
+    next one.
+    """
+    leader = Leader(partitions_max=30, eviction_ms=120_000)
+    for size in range(1, 8):
+        assert leader.open(*range(size)) > 0
+    assert leader.open(*range(8)) == 0, "they may have learnt them"
+    leader.now_ms += UNCONFIRMED_MS
+    assert leader.open(*range(8)) == 0
+    leader.now_ms += 1
+    assert leader.open(*range(8)) > 0
+    assert [len(session.partitions) for session in leader.cache._sessions.values()] == [4, 5, 6, 7, 8]
+
+
+def test_a_session_that_goes_on_keeps_its_room_until_it_has_been_unused_for_long() -> None:
+    leader, fetcher = Leader(partitions_max=10), FetchSession()
+    for _ in range(2):
+        fetcher.response_received(leader.exchange(request(fetcher.next_request(wanted(1, 2, 3)))))
+    leader.now_ms += EVICTION_MS
+    assert leader.open(*range(8)) == 0
+    leader.now_ms += 1
+    assert leader.open(*range(8)) > 0
 
 
 def test_a_session_that_grows_too_large_is_closed() -> None:
