@@ -154,13 +154,18 @@ class ReplicaManager:
                 for partition in some:
                     if partition.leadership is not None:
                         partition.leadership.check_lag()
-            self.try_again()
+                    if partition.has_failed:
+                        self._again[partition.partition] = None
+            self._work_if_wanted()
             await self._thin.settle()
 
     def try_again(self) -> None:
-        """Try again what has failed."""
+        """Try again what has failed, now."""
         hosted = self._hosted.partitions.values()
         self._again |= {partition.partition: None for partition in hosted if partition.has_failed}
+        self._work_if_wanted()
+
+    def _work_if_wanted(self) -> None:
         if self._hosted.failures or self._again or self._strays:
             self._changed.set()
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...protocol import OUTSIDE, TopicPartition
+from ...protocol.net import Slices
 from ..core.config import INT64_MAX
 from ..partition_log import PartitionLog
 from .cleaning import Throttle
@@ -23,6 +24,8 @@ from .core.plan import DirtyRange, is_worth_cleaning
 
 RETRY_S: Final = 60.0
 """The time in s after which a failed cleaning of a log is retried."""
+FREE_LOGS: Final = 100
+"""Logs that are looked at without an account of the loop's share."""
 
 logger = logging.getLogger(__name__)
 
@@ -83,12 +86,13 @@ class LogCleaner:
         now = asyncio.get_running_loop().time()
         self._retry_at = {partition: until for partition, until in self._retry_at.items() if until > now}
         candidates: list[tuple[float, PartitionLog]] = []
-        for partition, log in self._logs().items():
-            if not log.state.config.is_compacted or log.state.failure is not None or partition in self._retry_at:
-                continue
-            dirty_range = log.dirty_range()
-            if await self._is_worth_cleaning(log, dirty_range):
-                candidates.append((dirty_range.ratio, log))
+        async for some in Slices([*self._logs().items()], free=FREE_LOGS):
+            for partition, log in some:
+                if not log.state.config.is_compacted or log.state.failure is not None or partition in self._retry_at:
+                    continue
+                dirty_range = log.dirty_range()
+                if await self._is_worth_cleaning(log, dirty_range):
+                    candidates.append((dirty_range.ratio, log))
         return max(candidates, key=lambda candidate: candidate[0])[1] if candidates else None
 
     async def _is_worth_cleaning(self, log: PartitionLog, dirty_range: DirtyRange) -> bool:

@@ -3,11 +3,11 @@
     replication-offset-checkpoint, recovery-point-offset-checkpoint, log-start-offset-checkpoint,
     cleaner-offset-checkpoint
 
-* A file is replaced whole, from the logs as they are at that moment; one write of a file is under way at a time, and
-  all callers that wait meanwhile share the next one.
+* A file is replaced whole. Each entry is taken from its log after the write has begun, some logs at a time within the
+  loop's share; one write of a file is under way at a time, and all callers that wait meanwhile share the next one.
 * A log that could not be opened keeps its entries: once repaired, it needs them.
 * An entry that a deleted log left, or may have left (`may_have_entry`), would be applied to its successor: a caller
-  that creates a log of the same name rewrites the files first.
+  that creates a log of the same name rewrites the files first. What is collected for a write may be on disk soon.
 * A log start is written for tiered logs, and if it is above the first segment, as in Kafka; not while it is unknown.
 * A damaged file counts as absent, with a warning, and the next write replaces it. A log without an entry does this:
 
@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Final
 
 from ...protocol import TopicPartition
+from ...protocol.net import Slices
 from ..core.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -48,6 +49,8 @@ logger = logging.getLogger(__name__)
 Offsets = dict[TopicPartition, int]
 
 ABSENT: Final = -1
+FREE_LOGS: Final = 100
+"""Logs whose entries are collected without an account of the loop's share."""
 
 FILES: Final = (
     LOG_START_OFFSET_CHECKPOINT,
@@ -62,7 +65,8 @@ class _File:
     """One checkpoint file: its content, and the next write of it."""
 
     path: Path
-    collect: Callable[[], Offsets]
+    entry_of: Callable[[PartitionLog], int | None]
+    """A log's entry, None if it has none."""
     offsets: Offsets = field(default_factory=dict)
     at_least: Offsets = field(default_factory=dict)
     """The lowest value that each entry on disk may have, ABSENT if it may be missing; `offsets` if no write failed."""
@@ -75,23 +79,27 @@ class _File:
 
 
 class DirectoryCheckpoints:
-    """The checkpoints of a directory with the open `logs`, and the failed ones in `kept`; read at each write."""
+    """The checkpoints of a directory with the open `logs` and `futures`, and the failed logs in `kept`; read at each
+    write.
+    """
 
     def __init__(
         self,
         disk: Disk,
         directory: Path,
         logs: Mapping[TopicPartition, PartitionLog],
+        futures: Mapping[TopicPartition, PartitionLog],
         kept: Mapping[TopicPartition, object],
     ) -> None:
         self._disk = disk
         self._logs = logs
+        self._futures = futures
         self._kept = kept
         self._writes: set[asyncio.Task[None]] = set()
         self.pending_log_starts: Offsets = {}
         """The log starts of state that is about to be adopted: written in place of the old log's."""
-        collectors = (self._log_starts, self._recovery_points, self._high_watermarks, self._clean_ends)
-        self._files = {name: _File(directory / name, collect) for name, collect in zip(FILES, collectors, strict=True)}
+        entries = (_log_start, _recovery_point, _high_watermark, _clean_end)
+        self._files = {name: _File(directory / name, entry) for name, entry in zip(FILES, entries, strict=True)}
 
     async def load(self) -> None:
         """Read the files; an absent or damaged file counts as empty."""
@@ -127,7 +135,8 @@ class DirectoryCheckpoints:
 
     async def ensure_log_start_saved(self, partition: TopicPartition) -> None:
         """Make the log start of one log durable; write nothing if it is already, even if others have changed."""
-        file, log = self._files[LOG_START_OFFSET_CHECKPOINT], self._logs.get(partition)
+        file = self._files[LOG_START_OFFSET_CHECKPOINT]
+        log = self._logs.get(partition) or self._futures.get(partition)
         if log is None or file.at_least.get(partition, ABSENT) < log.state.log_start_offset:
             await self._save(file)
 
@@ -141,12 +150,10 @@ class DirectoryCheckpoints:
             await self._save(file)
 
     async def _save(self, file: _File) -> None:
-        """Wait for the next write of the file to begin from now on, unless the file is up to date; the write continues
-        if the caller is cancelled.
+        """Wait for the next write of the file that begins from now on; it writes nothing if nothing has changed,
+        and continues if the caller is cancelled.
         """
         if file.next_write is None:
-            if not (file.writing.locked() or file.is_damaged) and file.collect() == file.offsets:
-                return
             task = file.next_write = asyncio.create_task(self._write(file))
             self._writes.add(task)
             task.add_done_callback(self._written)
@@ -155,44 +162,51 @@ class DirectoryCheckpoints:
     async def _write(self, file: _File) -> None:
         async with file.writing:
             file.next_write = None
-            offsets = file.collect()
+            offsets = await self._collected(file)
             if offsets != file.offsets or file.is_damaged:
                 # Until the write has ended either version may be on disk: a log start counts as durable at the lower.
                 file.is_damaged = True
                 file.at_least = {name: min(least, offsets.get(name, ABSENT)) for name, least in file.at_least.items()}
-                file.attempted |= offsets
                 await self._disk.write_file(file.path, encode_offsets(offsets))
-                file.offsets, file.at_least, file.attempted = offsets, offsets, {}
+                file.offsets, file.at_least = offsets, offsets
                 file.is_damaged = False
+            file.attempted = {}
+
+    async def _collected(self, file: _File) -> Offsets:
+        """Return the entries of all logs, and note each as one that may be on disk from now on."""
+        offsets = {name: offset for name, offset in file.offsets.items() if name in self._kept} if self._kept else {}
+        async for some in Slices([*({**self._futures, **self._logs}).items()], free=FREE_LOGS):
+            for partition, log in some:
+                offset = file.entry_of(log)
+                if offset is not None:
+                    offsets[partition] = file.attempted[partition] = offset
+        if file.entry_of is _log_start:
+            offsets |= self.pending_log_starts
+            file.attempted |= self.pending_log_starts
+        return offsets
 
     def _written(self, task: asyncio.Task[None]) -> None:
         self._writes.discard(task)
         if not task.cancelled():
             task.exception()  # callers that still wait for it receive it
 
-    def _log_starts(self) -> Offsets:
-        offsets = self._with_kept(LOG_START_OFFSET_CHECKPOINT)
-        for partition, log in self._logs.items():
-            if log.state.log_start_known and (
-                log.state.config.remote_storage_enable
-                or log.state.log_start_offset > log.state.segments.first_base_offset
-            ):
-                offsets[partition] = log.state.log_start_offset
-        return offsets | self.pending_log_starts
 
-    def _recovery_points(self) -> Offsets:
-        offsets = self._with_kept(RECOVERY_POINT_CHECKPOINT)
-        return offsets | {partition: log.state.offsets.recovery_point for partition, log in self._logs.items()}
+def _log_start(log: PartitionLog) -> int | None:
+    state = log.state
+    is_written = state.log_start_known and (
+        state.config.remote_storage_enable or state.log_start_offset > state.segments.first_base_offset
+    )
+    return state.log_start_offset if is_written else None
 
-    def _high_watermarks(self) -> Offsets:
-        offsets = self._with_kept(REPLICATION_OFFSET_CHECKPOINT)
-        return offsets | {partition: log.state.high_watermark for partition, log in self._logs.items()}
 
-    def _clean_ends(self) -> Offsets:
-        """Return the clean ends of the logs that were compacted at least once."""
-        offsets = self._with_kept(CLEANER_OFFSET_CHECKPOINT)
-        clean = {partition: log.state.clean_end_offset for partition, log in self._logs.items()}
-        return offsets | {partition: offset for partition, offset in clean.items() if offset > 0}
+def _recovery_point(log: PartitionLog) -> int:
+    return log.state.offsets.recovery_point
 
-    def _with_kept(self, name: str) -> Offsets:
-        return {partition: offset for partition, offset in self._files[name].offsets.items() if partition in self._kept}
+
+def _high_watermark(log: PartitionLog) -> int:
+    return log.state.high_watermark
+
+
+def _clean_end(log: PartitionLog) -> int | None:
+    """Return where a log's clean part ends, if it was compacted at least once."""
+    return log.state.clean_end_offset if log.state.clean_end_offset > 0 else None

@@ -23,7 +23,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections import ChainMap
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -149,7 +148,7 @@ class LogDirectory:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.failures: dict[TopicPartition, KafkaError] = {}
         self.futures: dict[TopicPartition, PartitionLog] = {}
-        self.checkpoints = DirectoryCheckpoints(services.disk, path, ChainMap(self.logs, self.futures), self.failures)
+        self.checkpoints = DirectoryCheckpoints(services.disk, path, self.logs, self.futures, self.failures)
         self.previous_broker_epoch = NO_BROKER_EPOCH
         """The broker epoch of the previous run; -1 unless that run shut down cleanly."""
         self.offline: str | None = None
@@ -302,8 +301,15 @@ class LogDirectory:
     def has_trouble(self) -> bool:
         """Return whether the disk of a directory that is online hangs, or has failed a log."""
         return self.offline is None and (
+            self.is_disk_suspect or any(log.state.failure is not None for log in self.logs.values())
+        )
+
+    @property
+    def is_disk_suspect(self) -> bool:
+        """Whether the disk hangs, or has failed anything but an open log of a replica: at the cost of what failed."""
+        return (
             self._services.disk.has_hung(self.path)
-            or any(log.state.failure is not None for log in (*self.logs.values(), *self.futures.values()))
+            or any(log.state.failure is not None for log in self.futures.values())
             or any(isinstance(error.__cause__, OSError) for error in self.failures.values())
         )
 

@@ -4,7 +4,7 @@ Each log directory has loops of its own: the work on one never waits for another
 goes through the logs of all directories, the dirtiest first.
 
 Whether there is something to flush, remove or probe is checked often, and mostly there is not: the check is a timer's
-callback, and wakes the task that does the work.
+callback, goes round the logs some at a time, and wakes the task that does the work.
 
 An error of one log, or an internal error, is logged and the loops continue: a failed log rejects every call itself.
 """
@@ -16,9 +16,11 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from ...protocol import OUTSIDE
+from ...protocol.net import Slices
 from ..cleaner.cleaner import CleanerSettings, LogCleaner
 from ..core.config import INT64_MAX
 from ..core.producers import PRODUCER_ID_EXPIRATION_MS
@@ -26,6 +28,13 @@ from ..partition_log import PartitionLog
 from .log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
+
+LOOK_LOGS: Final = 1_000
+"""Logs that a timer's callback looks at: some 3 ms."""
+LOOK_PAUSE_S: Final = 0.01
+"""The time until it looks at the next ones."""
+FREE_LOGS: Final = 100
+"""Logs that are gone through without an account of the loop's share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,26 +131,38 @@ class _DirectoryUpkeep:
                 self._look_timer.cancel()
 
     def _look(self) -> None:
-        """Wake the tasks that have work, and check again later."""
+        self._look_at([*self._logs()], 0)
+
+    def _look_at(self, logs: Sequence[PartitionLog], first: int) -> None:
+        """Wake the tasks that have work with the logs from `first` on, and check the others later."""
         loop = asyncio.get_running_loop()
-        self._look_timer = loop.call_later(self._settings.look_interval_ms / 1000, self._look)
-        now = loop.time()
-        for log in self._logs():
-            if self._is_flush_due(log, now):
-                self._directory.flush_wanted.set()
-            if log.state.has_unsaved_epochs:
-                self._epochs_wanted.set()
-            if log.state.has_deleted_files or log.state.has_readers:
-                self._removal_wanted.set()
+        now, following = loop.time(), first + LOOK_LOGS
+        for log in logs[first:following]:
+            self._look_at_log(log, now)
+        if following < len(logs):
+            self._look_timer = loop.call_later(LOOK_PAUSE_S, self._look_at, logs, following)
+            return
         if self._directory.removals.are_due(now):
             self._removal_wanted.set()
-        if self._directory.has_trouble():
+        if self._directory.offline is None and self._directory.is_disk_suspect:
             self._probe_wanted.set()
         self._space_wanted.set()
+        self._look_timer = loop.call_later(self._settings.look_interval_ms / 1000, self._look)
+
+    def _look_at_log(self, log: PartitionLog, now: float) -> None:
+        state = log.state
+        if self._is_flush_due(log, now):
+            self._directory.flush_wanted.set()
+        if state.has_unsaved_epochs:
+            self._epochs_wanted.set()
+        if state.has_deleted_files or state.has_readers:
+            self._removal_wanted.set()
+        if state.failure is not None:
+            self._probe_wanted.set()
 
     async def flush_due(self) -> None:
         now = asyncio.get_running_loop().time()
-        for log in [log for log in self._logs() if self._is_flush_due(log, now)]:
+        for log in await self._those(lambda log: self._is_flush_due(log, now)):
             if self._is_here(log):
                 self._flushed_at[log] = now
                 await self._attempt(log, log.flush())
@@ -155,7 +176,7 @@ class _DirectoryUpkeep:
     async def save_epochs(self) -> None:
         # One after another: nothing waits for them, and a broker that has just become the leader of thousands of
         # partitions has clients to serve.
-        for log in [log for log in self._logs() if log.state.has_unsaved_epochs]:
+        for log in await self._those(lambda log: log.state.has_unsaved_epochs):
             if self._is_here(log) and log.state.has_unsaved_epochs:
                 await self._attempt(log, log.save_epochs())
 
@@ -195,13 +216,19 @@ class _DirectoryUpkeep:
     async def remove_due(self) -> None:
         removals = self._directory.removals
         await removals.remove_directories()
-        logs = (*self._logs(), *removals.logs)
-        for log in [log for log in logs if log.state.has_deleted_files or log.state.has_readers]:
+        for log in await self._those(lambda log: log.state.has_deleted_files or log.state.has_readers, *removals.logs):
             await self._attempt(log, log.reap())
         removals.logs = [log for log in removals.logs if log.state.has_readers]
 
     def _logs(self) -> Iterator[PartitionLog]:
         return iter(self._directory.logs.values())
+
+    async def _those(self, is_wanted: Callable[[PartitionLog], bool], *others: PartitionLog) -> list[PartitionLog]:
+        """Return which logs, of the directory and of `others`, are wanted."""
+        wanted: list[PartitionLog] = []
+        async for some in Slices([*self._logs(), *others], free=FREE_LOGS):
+            wanted += [log for log in some if is_wanted(log)]
+        return wanted
 
     def _is_here(self, log: PartitionLog) -> bool:
         """Return whether the log is still here: it may have been deleted or replaced while others were processed."""
