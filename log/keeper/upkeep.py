@@ -34,7 +34,7 @@ LOOK_LOGS: Final = 1_000
 LOOK_PAUSE_S: Final = 0.01
 """The time until it looks at the next ones."""
 FREE_LOGS: Final = 100
-"""Logs that are gone through without an account of the loop's share."""
+"""Logs that are looked at without an account of the loop's share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ PARTITIONS_MAX: Final = 200_000
 """Partitions that the sessions of one kind remember: of followers, or of consumers."""
 UNCONFIRMED_MS: Final = 10_000
 """A fetcher that gave up its first fetch while the answer was on its way opens another session, without closing this
-one. A follower goes on within some 100 ms of an answer.
+one. A follower sends its next request within some 100 ms of an answer.
 """
 
 
@@ -130,7 +130,7 @@ class LeaderSession:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether its fetcher has ever gone on with it."""
+        """Whether its fetcher has ever sent another request with it."""
         return self.epoch != next_epoch(INITIAL_EPOCH)
 
     def value(self) -> tuple[bool, int]:

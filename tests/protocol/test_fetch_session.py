@@ -615,7 +615,7 @@ def test_sessions_of_a_growing_fetcher_that_never_learnt_their_ids_give_way_to_i
     assert [len(session.partitions) for session in leader.cache._sessions.values()] == [4, 5, 6, 7, 8]
 
 
-def test_a_session_that_goes_on_keeps_its_room_until_it_has_been_unused_for_long() -> None:
+def test_a_session_that_is_continued_keeps_its_room_until_it_has_been_unused_for_long() -> None:
     leader, fetcher = Leader(partitions_max=10), FetchSession()
     for _ in range(2):
         fetcher.response_received(leader.exchange(request(fetcher.next_request(wanted(1, 2, 3)))))
