@@ -3,8 +3,11 @@
     replication-offset-checkpoint, recovery-point-offset-checkpoint, log-start-offset-checkpoint,
     cleaner-offset-checkpoint
 
-* A file is replaced whole, from the logs as they are at that moment; one write of a file is under way at a time, and
-  all callers that wait meanwhile share the next one.
+* A file is replaced whole, from the logs as they are from that moment on; one write of a file is under way at a time,
+  and all callers that wait meanwhile share the next one.
+* The logs are looked at in slices, or those of ten thousand partitions would hold the loop up. So each entry is of a
+  moment of its own; whoever lowers an offset, or replaces a log, saves the files after that. A log that fails, or is
+  opened again, between two slices keeps its entry.
 * A log that could not be opened keeps its entries: once repaired, it needs them.
 * An entry that a deleted log left, or may have left (`may_have_entry`), would be applied to its successor: a caller
   that creates a log of the same name rewrites the files first.
@@ -25,19 +28,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
 from ...protocol import TopicPartition
+from ...protocol.net import SLICE_ELEMENTS, exhausted
+from ...protocol.wire import Steps, run_to_end
 from ..core.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     decode_offsets,
-    encode_offsets,
+    encode_offsets_stepwise,
 )
 from ..core.errors import CorruptFileError
 from ..disk.port import Disk
@@ -59,15 +66,15 @@ FILES: Final = (
 
 @dataclass(slots=True)
 class _File:
-    """One checkpoint file: its content, and the next write of it."""
+    """One checkpoint file: its content, and the next write of it. `offset_of` is a log's entry, None for no entry."""
 
     path: Path
-    collect: Callable[[], Offsets]
+    offset_of: Callable[[PartitionLog], int | None]
     offsets: Offsets = field(default_factory=dict)
     at_least: Offsets = field(default_factory=dict)
     """The lowest value that each entry on disk may have, ABSENT if it may be missing; `offsets` if no write failed."""
     attempted: Offsets = field(default_factory=dict)
-    """The entries that may be on disk besides: those of a write that is under way or has failed."""
+    """The entries that may be on disk besides: those of a write that is being prepared, is under way or has failed."""
     is_damaged: bool = False
     """Whether the file was damaged, or a write of it has failed."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -81,7 +88,7 @@ class DirectoryCheckpoints:
         self,
         disk: Disk,
         directory: Path,
-        logs: Mapping[TopicPartition, PartitionLog],
+        logs: ChainMap[TopicPartition, PartitionLog],
         kept: Mapping[TopicPartition, object],
     ) -> None:
         self._disk = disk
@@ -90,8 +97,8 @@ class DirectoryCheckpoints:
         self._writes: set[asyncio.Task[None]] = set()
         self.pending_log_starts: Offsets = {}
         """The log starts of state that is about to be adopted: written in place of the old log's."""
-        collectors = (self._log_starts, self._recovery_points, self._high_watermarks, self._clean_ends)
-        self._files = {name: _File(directory / name, collect) for name, collect in zip(FILES, collectors, strict=True)}
+        offsets = (_log_start, _recovery_point, _high_watermark, _clean_end)
+        self._files = {name: _File(directory / name, each) for name, each in zip(FILES, offsets, strict=True)}
 
     async def load(self) -> None:
         """Read the files; an absent or damaged file counts as empty."""
@@ -145,54 +152,82 @@ class DirectoryCheckpoints:
         if the caller is cancelled.
         """
         if file.next_write is None:
-            if not (file.writing.locked() or file.is_damaged) and file.collect() == file.offsets:
+            if not (file.writing.locked() or file.is_damaged) and self._is_as_saved(file):
                 return
             task = file.next_write = asyncio.create_task(self._write(file))
             self._writes.add(task)
             task.add_done_callback(self._written)
         await asyncio.shield(file.next_write)
 
+    def _is_as_saved(self, file: _File) -> bool:
+        """Return whether there is nothing to write; False, without a look, if the logs are too many to look at once."""
+        return sum(map(len, self._logs.maps)) <= SLICE_ELEMENTS and run_to_end(self._collected(file)) == file.offsets
+
     async def _write(self, file: _File) -> None:
         async with file.writing:
             file.next_write = None
-            offsets = file.collect()
+            offsets = await exhausted(self._collected(file), SLICE_ELEMENTS)
             if offsets != file.offsets or file.is_damaged:
                 # Until the write has ended either version may be on disk: a log start counts as durable at the lower.
-                file.is_damaged = True
-                file.at_least = {name: min(least, offsets.get(name, ABSENT)) for name, least in file.at_least.items()}
+                at_least = await exhausted(_lower(file.at_least, offsets), SLICE_ELEMENTS)
+                data = await exhausted(encode_offsets_stepwise(offsets), SLICE_ELEMENTS)
+                file.is_damaged, file.at_least = True, at_least
                 file.attempted |= offsets
-                await self._disk.write_file(file.path, encode_offsets(offsets))
-                file.offsets, file.at_least, file.attempted = offsets, offsets, {}
+                await self._disk.write_file(file.path, data)
+                file.offsets = file.at_least = offsets
                 file.is_damaged = False
+            file.attempted = {}
 
     def _written(self, task: asyncio.Task[None]) -> None:
         self._writes.discard(task)
         if not task.cancelled():
             task.exception()  # callers that still wait for it receive it
 
-    def _log_starts(self) -> Offsets:
-        offsets = self._with_kept(LOG_START_OFFSET_CHECKPOINT)
-        for partition, log in self._logs.items():
-            if log.state.log_start_known and (
-                log.state.config.remote_storage_enable
-                or log.state.log_start_offset > log.state.segments.first_base_offset
-            ):
-                offsets[partition] = log.state.log_start_offset
-        return offsets | self.pending_log_starts
+    def _collected(self, file: _File) -> Steps[Offsets]:
+        """Return the entries as the generator's value; each step looks at `SLICE_ELEMENTS` logs."""
+        offsets = self._kept_entries(file)
+        logs = iter(list(chain.from_iterable(each.items() for each in self._logs.maps)))
+        is_first = True
+        while some := list(islice(logs, SLICE_ELEMENTS)):
+            if not is_first:
+                yield
+            is_first = False
+            found = {name: offset for name, log in some if (offset := file.offset_of(log)) is not None}
+            # At once: a log that is deleted before the write begins must find that it has left an entry.
+            file.attempted |= found
+            offsets |= found
+        offsets = self._kept_entries(file) | offsets
+        return offsets | self.pending_log_starts if file.path.name == LOG_START_OFFSET_CHECKPOINT else offsets
 
-    def _recovery_points(self) -> Offsets:
-        offsets = self._with_kept(RECOVERY_POINT_CHECKPOINT)
-        return offsets | {partition: log.state.offsets.recovery_point for partition, log in self._logs.items()}
+    def _kept_entries(self, file: _File) -> Offsets:
+        return {name: offset for name in self._kept if (offset := file.offsets.get(name)) is not None}
 
-    def _high_watermarks(self) -> Offsets:
-        offsets = self._with_kept(REPLICATION_OFFSET_CHECKPOINT)
-        return offsets | {partition: log.state.high_watermark for partition, log in self._logs.items()}
 
-    def _clean_ends(self) -> Offsets:
-        """Return the clean ends of the logs that were compacted at least once."""
-        offsets = self._with_kept(CLEANER_OFFSET_CHECKPOINT)
-        clean = {partition: log.state.clean_end_offset for partition, log in self._logs.items()}
-        return offsets | {partition: offset for partition, offset in clean.items() if offset > 0}
+def _lower(at_least: Offsets, offsets: Offsets) -> Steps[Offsets]:
+    """Return the lower one of the two of each entry as the generator's value; each step looks at `SLICE_ELEMENTS`."""
+    lowest: Offsets = {}
+    entries = iter(at_least.items())
+    while some := list(islice(entries, SLICE_ELEMENTS)):
+        if lowest:
+            yield
+        lowest |= {name: min(least, offsets.get(name, ABSENT)) for name, least in some}
+    return lowest
 
-    def _with_kept(self, name: str) -> Offsets:
-        return {partition: offset for partition, offset in self._files[name].offsets.items() if partition in self._kept}
+
+def _log_start(log: PartitionLog) -> int | None:
+    state = log.state
+    is_needed = state.config.remote_storage_enable or state.log_start_offset > state.segments.first_base_offset
+    return state.log_start_offset if state.log_start_known and is_needed else None
+
+
+def _recovery_point(log: PartitionLog) -> int | None:
+    return log.state.recovery_point
+
+
+def _high_watermark(log: PartitionLog) -> int | None:
+    return log.state.high_watermark
+
+
+def _clean_end(log: PartitionLog) -> int | None:
+    """Return the clean end of a log that was compacted at least once."""
+    return log.state.clean_end_offset or None

@@ -4,7 +4,7 @@ Each log directory has loops of its own: the work on one never waits for another
 goes through the logs of all directories, the dirtiest first.
 
 Whether there is something to flush, remove or probe is checked often, and mostly there is not: the check is a timer's
-callback, and wakes the task that does the work.
+callback, and wakes the task that does the work. Of thousands of logs an iteration of the loop looks at `LOOK_LOGS`.
 
 An error of one log, or an internal error, is logged and the loops continue: a failed log rejects every call itself.
 """
@@ -16,6 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from ...protocol import OUTSIDE
@@ -24,6 +25,9 @@ from ..core.config import INT64_MAX
 from ..core.producers import PRODUCER_ID_EXPIRATION_MS
 from ..partition_log import PartitionLog
 from .log_directory import LogDirectory
+
+LOOK_LOGS: Final = 1_000
+"""The number of logs that are looked at in one go: some 5 ms."""
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +104,8 @@ class _DirectoryUpkeep:
         self._removal_wanted = asyncio.Event()
         self._probe_wanted = asyncio.Event()
         self._space_wanted = asyncio.Event()
-        self._look_timer: asyncio.TimerHandle | None = None
+        self._look_timer: asyncio.Handle | None = None
+        """The next look, or the next part of one."""
         self._flushed_at: WeakKeyDictionary[PartitionLog, float] = WeakKeyDictionary()
         """The loop time when a log was last flushed here, or first checked."""
 
@@ -123,10 +128,13 @@ class _DirectoryUpkeep:
 
     def _look(self) -> None:
         """Wake the tasks that have work, and check again later."""
+        self._look_at(list(self._logs()))
+
+    def _look_at(self, logs: Sequence[PartitionLog]) -> None:
+        """Look at some of these logs, and at the others when the loop has had its turn."""
         loop = asyncio.get_running_loop()
-        self._look_timer = loop.call_later(self._settings.look_interval_ms / 1000, self._look)
-        now = loop.time()
-        for log in self._logs():
+        now, some = loop.time(), logs[:LOOK_LOGS]
+        for log in some:
             if self._is_flush_due(log, now):
                 self._directory.flush_wanted.set()
             if log.state.has_unsaved_epochs:
@@ -135,9 +143,13 @@ class _DirectoryUpkeep:
                 self._removal_wanted.set()
         if self._directory.removals.are_due(now):
             self._removal_wanted.set()
-        if self._directory.has_trouble():
+        if self._directory.has_trouble(some):
             self._probe_wanted.set()
-        self._space_wanted.set()
+        if len(logs) > LOOK_LOGS:
+            self._look_timer = loop.call_soon(self._look_at, logs[LOOK_LOGS:])
+        else:
+            self._space_wanted.set()
+            self._look_timer = loop.call_later(self._settings.look_interval_ms / 1000, self._look)
 
     async def flush_due(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -1,0 +1,121 @@
+"""The offset checkpoints of a directory with thousands of logs: written from slices, between which the loop is free."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import ChainMap
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Self, cast
+
+import pytest
+
+from tierfetch.log.core import RECOVERY_POINT_CHECKPOINT, decode_offsets
+from tierfetch.log.keeper.directory_checkpoints import DirectoryCheckpoints
+from tierfetch.log.partition_log import PartitionLog
+from tierfetch.protocol.net import SLICE_ELEMENTS
+from tierfetch.protocol.topics import TopicPartition
+from tierfetch.tests.fakes.disk import MemoryDisk
+
+pytestmark = pytest.mark.virtual_time
+
+COUNT = 5 * SLICE_ELEMENTS + 1
+DIRECTORY = Path("/data")
+FIRST, LAST = TopicPartition("t", 0), TopicPartition("t", COUNT - 1)
+
+Logs = dict[TopicPartition, PartitionLog]
+
+
+def log(recovery_point: int) -> PartitionLog:
+    state = SimpleNamespace(
+        recovery_point=recovery_point,
+        high_watermark=recovery_point,
+        log_start_offset=0,
+        log_start_known=True,
+        clean_end_offset=0,
+        config=SimpleNamespace(remote_storage_enable=False),
+        segments=SimpleNamespace(first_base_offset=0),
+    )
+    return cast("PartitionLog", SimpleNamespace(state=state))
+
+
+class Directory:
+    """Logs, failed logs, and their checkpoints."""
+
+    def __init__(self) -> None:
+        self.disk = MemoryDisk()
+        self.logs: Logs = {TopicPartition("t", number): log(number) for number in range(COUNT)}
+        self.kept: dict[TopicPartition, object] = {}
+        self.checkpoints = DirectoryCheckpoints(self.disk, DIRECTORY, ChainMap(self.logs, {}), self.kept)
+
+    @classmethod
+    async def made(cls) -> Self:
+        directory = cls()
+        await directory.disk.make_directory(DIRECTORY)
+        return directory
+
+    async def saved(self) -> dict[TopicPartition, int]:
+        return decode_offsets(await self.disk.read_file(DIRECTORY / RECOVERY_POINT_CHECKPOINT))
+
+    async def first_turns(self, save: asyncio.Task[None]) -> None:
+        """Return after some logs were looked at, the first ones, and before the last ones are."""
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not save.done()
+        assert self.checkpoints.may_have_entry(FIRST)
+        assert not self.checkpoints.may_have_entry(LAST)
+
+
+async def test_many_logs_are_saved_in_slices() -> None:
+    directory, turns = await Directory.made(), 0
+    save = asyncio.create_task(directory.checkpoints.save_recovery_points())
+    while not save.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > COUNT / SLICE_ELEMENTS
+    assert await directory.saved() == {TopicPartition("t", number): number for number in range(COUNT)}
+    before = len(directory.disk.effects)
+    await directory.checkpoints.save_recovery_points()
+    assert directory.disk.effects[before:] == [], "nothing has changed"
+
+
+async def test_a_log_that_is_deleted_between_two_slices_leaves_no_entry() -> None:
+    directory = await Directory.made()
+    save = asyncio.create_task(directory.checkpoints.save_recovery_points())
+    await directory.first_turns(save)
+    del directory.logs[FIRST]
+    assert directory.checkpoints.may_have_entry(FIRST), "or its successor would inherit it"
+    await directory.checkpoints.save_all()
+    await save
+    assert FIRST not in await directory.saved()
+    assert not directory.checkpoints.may_have_entry(FIRST)
+
+
+@pytest.mark.parametrize("becomes", ["failed", "open"])
+async def test_a_log_that_fails_or_is_opened_again_between_two_slices_keeps_its_entry(becomes: str) -> None:
+    directory = await Directory.made()
+    await directory.checkpoints.save_recovery_points()
+    if becomes == "open":
+        directory.kept[LAST] = directory.logs.pop(LAST)
+    directory.logs[FIRST].state.recovery_point = 7
+    save = asyncio.create_task(directory.checkpoints.save_recovery_points())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not save.done()
+    if becomes == "open":
+        directory.logs[LAST] = cast("PartitionLog", directory.kept.pop(LAST))
+    else:
+        directory.kept[LAST] = directory.logs.pop(LAST)
+    await save
+    saved = await directory.saved()
+    assert (saved[FIRST], saved[LAST]) == (7, COUNT - 1)
+
+
+async def test_what_is_raised_between_two_slices_is_saved_by_those_who_ask_then() -> None:
+    directory = await Directory.made()
+    save = asyncio.create_task(directory.checkpoints.save_recovery_points())
+    await directory.first_turns(save)
+    directory.logs[FIRST].state.recovery_point = 9
+    await directory.checkpoints.save_recovery_points()
+    assert (await directory.saved())[FIRST] == 9
+    await save
