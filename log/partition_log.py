@@ -371,7 +371,11 @@ class PartitionLog:
 
     @run_to_completion
     async def close_unsynced(self) -> None:
-        """Do what `close` does, but for syncing small files: `note_durable` follows once the filesystem is synced."""
+        """Do what `close` does, but for syncing small files: `note_durable` follows once the filesystem is synced.
+
+        The indexes and the snapshot of a short active segment are left out: the next start scans it instead. They are
+        most of what a stop of thousands of partitions would wait for.
+        """
         async with self.state.gate, self.state.flush_lock:
             try:
                 await self._finish(sync=False)
@@ -386,9 +390,10 @@ class PartitionLog:
         state = self.state
         await self._appender.pipeline.drain()
         state.check_usable()
-        if not state.snapshots.is_saved(state.log_end_offset):
-            state.snapshots.stage(state.log_end_offset, state.producers.freeze())
-        state.segments.active.finish()
+        if sync or not state.segments.active.may_stay_unindexed:
+            if not state.snapshots.is_saved(state.log_end_offset):
+                state.snapshots.stage(state.log_end_offset, state.producers.freeze())
+            state.segments.active.finish()
         await self._flusher.flush_locked(state.log_end_offset, sync=sync)
         await state.save_epochs(sync=sync)
 

@@ -117,15 +117,32 @@ class TopicConfigs:
 
     A config that cannot be used is reported once, and its default taken; the topic's others are in force. Nothing goes
     from the remote log metadata topic, whatever it says: what is forgotten there stays in the tier, and cannot be read.
+
+    What is in force is worked out once for each value that an image has, and kept: it is asked for by every partition
+    whose leader changes.
     """
 
     def __init__(self, view: ClusterView, config: BrokerConfig) -> None:
         self._view = view
         self._config = config
         self._reported: set[str] = set()
+        self._dynamic: Mapping[str, Mapping[str, str]] | None = None
+        """The dynamic broker configs that the next two are of; None before the first look."""
+        self._in_force = config
+        self._defaults = log_defaults(config)
+        self._topics: dict[str, tuple[Mapping[str, str], LogConfig]] = {}
+        """A topic's configs in the image, and what is in force with them."""
 
     def broker_config(self) -> BrokerConfig:
         """The broker's own, with the dynamic keys."""
+        dynamic = self._view.image.broker_configs
+        if dynamic is not self._dynamic:
+            self._dynamic, self._in_force = dynamic, self._read_broker_config()
+            self._defaults = log_defaults(self._in_force)
+            self._topics = {}
+        return self._in_force
+
+    def _read_broker_config(self) -> BrokerConfig:
         try:
             return config_in_force(self._config, self._view.image)
         except ConfigError as error:
@@ -134,11 +151,20 @@ class TopicConfigs:
 
     def config_of(self, topic: str) -> LogConfig:
         """The broker's defaults for a topic that is not in the image."""
-        defaults = log_defaults(self.broker_config())
-        image = self._view.image.topics.get(topic)
+        self.broker_config()
+        topics = self._view.image.topics
+        image = topics.get(topic)
         if image is None:
-            return defaults
-        config, unusable = LogConfig.usable_configs(image.configs, defaults)
+            return self._defaults
+        known = self._topics.get(topic)
+        if known is None or known[0] != image.configs:
+            if len(self._topics) > len(topics):
+                self._topics = {}  # of topics that are gone
+            known = self._topics[topic] = image.configs, self._read_config(topic, image.configs)
+        return known[1]
+
+    def _read_config(self, topic: str, configs: Mapping[str, str]) -> LogConfig:
+        config, unusable = LogConfig.usable_configs(configs, self._defaults)
         for error in unusable:
             self._report(f"topic {topic}: a config is not usable, the broker's is taken: {error}")
         return self._keeping_all(config) if topic == REMOTE_LOG_METADATA_TOPIC else config

@@ -345,7 +345,7 @@ class ReplicaManager:
 
     def _configure(self, partition: Partition) -> None:
         config = self._configs.config_of(partition.partition.topic)
-        if partition.log.state.config != config:
+        if partition.log.state.config is not config and partition.log.state.config != config:
             partition.log.update_config(config)
             partition.on_config()
             if self._tier is not None:

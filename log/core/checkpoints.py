@@ -22,12 +22,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
 import javaproperties
 
 from ...protocol import TopicPartition, check_topic_name, uuid_from_text, uuid_to_text
+from ...protocol.wire import Steps, run_to_end
 from .epochs import EpochEntry
 from .errors import CorruptFileError
 
@@ -47,6 +49,8 @@ _CLEAN_SHUTDOWN_VERSION: Final = 0
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
 _FOUND_CHARACTERS_MAX: Final = 60
+SLICE_ROWS: Final = 1_000
+"""The number of rows that are encoded in one go: a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +77,31 @@ def decode_leader_epochs(data: bytes, *, name: str = LEADER_EPOCH_CHECKPOINT) ->
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     """In the order of the mapping."""
-    return _encode_table([f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()])
+    return run_to_end(encode_offsets_stepwise(offsets))
+
+
+def encode_offsets_stepwise(offsets: Mapping[TopicPartition, int]) -> Steps[bytes]:
+    """Return the content of the file as the generator's value; each step encodes `SLICE_ROWS`."""
+    parts = [_encode_table([], count=len(offsets))]
+    rows = iter(offsets.items())
+    while some := list(islice(rows, SLICE_ROWS)):
+        if len(parts) > 1:
+            yield
+        parts.append("".join([f"{tp.topic} {tp.partition} {offset}\n" for tp, offset in some]).encode())
+    return b"".join(parts)
 
 
 def decode_offsets(data: bytes, *, name: str = "offset checkpoint") -> dict[TopicPartition, int]:
     """In the order of the file."""
     offsets: dict[TopicPartition, int] = {}
+    checked = set[str]()
     for line, (topic, partition_text, offset_text) in _decode_table(data, name, "<topic> <partition> <offset>", 3):
-        try:
-            check_topic_name(topic)
-        except ValueError as error:
-            raise CorruptFileError(f"{name} line {line}: {error}") from error
+        if topic not in checked:
+            try:
+                check_topic_name(topic)
+            except ValueError as error:
+                raise CorruptFileError(f"{name} line {line}: {error}") from error
+            checked.add(topic)
         tp = TopicPartition(topic, _integer(partition_text, _INT32_MAX, name, line, "a partition"))
         if tp in offsets:
             raise CorruptFileError(f"{name} line {line}: partition {tp} is listed twice")
@@ -166,8 +184,9 @@ def decode_clean_shutdown(data: bytes, *, name: str = CLEAN_SHUTDOWN) -> int:
     return epoch
 
 
-def _encode_table(rows: Sequence[str]) -> bytes:
-    return "".join(f"{line}\n" for line in (_TABLE_VERSION, len(rows), *rows)).encode()
+def _encode_table(rows: Sequence[str], count: int | None = None) -> bytes:
+    """Encode a table, or its head only where `count` rows follow."""
+    return "".join(f"{line}\n" for line in (_TABLE_VERSION, len(rows) if count is None else count, *rows)).encode()
 
 
 def _decode_table(data: bytes, name: str, row: str, columns: int) -> list[tuple[int, list[str]]]:

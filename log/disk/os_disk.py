@@ -50,8 +50,11 @@ class OsDisk:
         return threads is not None and threads.failure is not None
 
     def _threads_of(self, path: Path) -> DiskThreads:
+        # As text: `Path.is_relative_to` takes both paths apart, and was 40 % of the time in which logs are opened.
+        text = str(path)
         for directory, threads in self._separate.items():
-            if path.is_relative_to(directory):
+            prefix = str(directory)
+            if text.startswith(prefix) and text[len(prefix) : len(prefix) + 1] in ("", "/"):
                 return threads
         return self._common
 

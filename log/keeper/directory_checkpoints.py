@@ -3,11 +3,14 @@
     replication-offset-checkpoint, recovery-point-offset-checkpoint, log-start-offset-checkpoint,
     cleaner-offset-checkpoint
 
-* A file is replaced whole. Each entry is taken from its log after the write has begun, some logs at a time within the
-  loop's share; one write of a file is under way at a time, and all callers that wait meanwhile share the next one.
+* A file is replaced whole, from the logs as they are from that moment on; one write of a file is under way at a time,
+  and all callers that wait meanwhile share the next one.
+* The logs are looked at in slices, or those of ten thousand partitions would hold the loop up. So each entry is of a
+  moment of its own; whoever lowers an offset, or replaces a log, saves the files after that. A log that fails, or is
+  opened again, between two slices keeps its entry.
 * A log that could not be opened keeps its entries: once repaired, it needs them.
 * An entry that a deleted log left, or may have left (`may_have_entry`), would be applied to its successor: a caller
-  that creates a log of the same name rewrites the files first. What is collected for a write may be on disk soon.
+  that creates a log of the same name rewrites the files first.
 * A log start is written for tiered logs, and if it is above the first segment, as in Kafka; not while it is unknown.
 * A damaged file counts as absent, with a warning, and the next write replaces it. A log without an entry does this:
 
@@ -25,20 +28,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
 from ...protocol import TopicPartition
-from ...protocol.net import Slices
+from ...protocol.net import SLICE_ELEMENTS, exhausted
+from ...protocol.wire import Steps, run_to_end
 from ..core.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     decode_offsets,
-    encode_offsets,
+    encode_offsets_stepwise,
 )
 from ..core.errors import CorruptFileError
 from ..disk.port import Disk
@@ -49,8 +55,6 @@ logger = logging.getLogger(__name__)
 Offsets = dict[TopicPartition, int]
 
 ABSENT: Final = -1
-FREE_LOGS: Final = 100
-"""Logs whose entries are collected without an account of the loop's share."""
 
 FILES: Final = (
     LOG_START_OFFSET_CHECKPOINT,
@@ -62,16 +66,15 @@ FILES: Final = (
 
 @dataclass(slots=True)
 class _File:
-    """One checkpoint file: its content, and the next write of it."""
+    """One checkpoint file: its content, and the next write of it. `offset_of` is a log's entry, None for no entry."""
 
     path: Path
-    entry_of: Callable[[PartitionLog], int | None]
-    """A log's entry, None if it has none."""
+    offset_of: Callable[[PartitionLog], int | None]
     offsets: Offsets = field(default_factory=dict)
     at_least: Offsets = field(default_factory=dict)
     """The lowest value that each entry on disk may have, ABSENT if it may be missing; `offsets` if no write failed."""
     attempted: Offsets = field(default_factory=dict)
-    """The entries that may be on disk besides: those of a write that is under way or has failed."""
+    """The entries that may be on disk besides: those of a write that is being prepared, is under way or has failed."""
     is_damaged: bool = False
     """Whether the file was damaged, or a write of it has failed."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -79,27 +82,23 @@ class _File:
 
 
 class DirectoryCheckpoints:
-    """The checkpoints of a directory with the open `logs` and `futures`, and the failed logs in `kept`; read at each
-    write.
-    """
+    """The checkpoints of a directory with the open `logs`, and the failed ones in `kept`; read at each write."""
 
     def __init__(
         self,
         disk: Disk,
         directory: Path,
-        logs: Mapping[TopicPartition, PartitionLog],
-        futures: Mapping[TopicPartition, PartitionLog],
+        logs: ChainMap[TopicPartition, PartitionLog],
         kept: Mapping[TopicPartition, object],
     ) -> None:
         self._disk = disk
         self._logs = logs
-        self._futures = futures
         self._kept = kept
         self._writes: set[asyncio.Task[None]] = set()
         self.pending_log_starts: Offsets = {}
         """The log starts of state that is about to be adopted: written in place of the old log's."""
-        entries = (_log_start, _recovery_point, _high_watermark, _clean_end)
-        self._files = {name: _File(directory / name, entry) for name, entry in zip(FILES, entries, strict=True)}
+        offsets = (_log_start, _recovery_point, _high_watermark, _clean_end)
+        self._files = {name: _File(directory / name, each) for name, each in zip(FILES, offsets, strict=True)}
 
     async def load(self) -> None:
         """Read the files; an absent or damaged file counts as empty."""
@@ -135,8 +134,7 @@ class DirectoryCheckpoints:
 
     async def ensure_log_start_saved(self, partition: TopicPartition) -> None:
         """Make the log start of one log durable; write nothing if it is already, even if others have changed."""
-        file = self._files[LOG_START_OFFSET_CHECKPOINT]
-        log = self._logs.get(partition) or self._futures.get(partition)
+        file, log = self._files[LOG_START_OFFSET_CHECKPOINT], self._logs.get(partition)
         if log is None or file.at_least.get(partition, ABSENT) < log.state.log_start_offset:
             await self._save(file)
 
@@ -150,63 +148,86 @@ class DirectoryCheckpoints:
             await self._save(file)
 
     async def _save(self, file: _File) -> None:
-        """Wait for the next write of the file that begins from now on; it writes nothing if nothing has changed,
-        and continues if the caller is cancelled.
+        """Wait for the next write of the file to begin from now on, unless the file is up to date; the write continues
+        if the caller is cancelled.
         """
         if file.next_write is None:
+            if not (file.writing.locked() or file.is_damaged) and self._is_as_saved(file):
+                return
             task = file.next_write = asyncio.create_task(self._write(file))
             self._writes.add(task)
             task.add_done_callback(self._written)
         await asyncio.shield(file.next_write)
 
+    def _is_as_saved(self, file: _File) -> bool:
+        """Return whether there is nothing to write; False, without a look, if the logs are too many to look at once."""
+        return sum(map(len, self._logs.maps)) <= SLICE_ELEMENTS and run_to_end(self._collected(file)) == file.offsets
+
     async def _write(self, file: _File) -> None:
         async with file.writing:
             file.next_write = None
-            offsets = await self._collected(file)
+            offsets = await exhausted(self._collected(file), SLICE_ELEMENTS)
             if offsets != file.offsets or file.is_damaged:
                 # Until the write has ended either version may be on disk: a log start counts as durable at the lower.
-                file.is_damaged = True
-                file.at_least = {name: min(least, offsets.get(name, ABSENT)) for name, least in file.at_least.items()}
-                await self._disk.write_file(file.path, encode_offsets(offsets))
-                file.offsets, file.at_least = offsets, offsets
+                at_least = await exhausted(_lower(file.at_least, offsets), SLICE_ELEMENTS)
+                data = await exhausted(encode_offsets_stepwise(offsets), SLICE_ELEMENTS)
+                file.is_damaged, file.at_least = True, at_least
+                file.attempted |= offsets
+                await self._disk.write_file(file.path, data)
+                file.offsets = file.at_least = offsets
                 file.is_damaged = False
             file.attempted = {}
-
-    async def _collected(self, file: _File) -> Offsets:
-        """Return the entries of all logs, and note each as one that may be on disk from now on."""
-        offsets = {name: offset for name, offset in file.offsets.items() if name in self._kept} if self._kept else {}
-        async for some in Slices([*({**self._futures, **self._logs}).items()], free=FREE_LOGS):
-            for partition, log in some:
-                offset = file.entry_of(log)
-                if offset is not None:
-                    offsets[partition] = file.attempted[partition] = offset
-        if file.entry_of is _log_start:
-            offsets |= self.pending_log_starts
-            file.attempted |= self.pending_log_starts
-        return offsets
 
     def _written(self, task: asyncio.Task[None]) -> None:
         self._writes.discard(task)
         if not task.cancelled():
             task.exception()  # callers that still wait for it receive it
 
+    def _collected(self, file: _File) -> Steps[Offsets]:
+        """Return the entries as the generator's value; each step looks at `SLICE_ELEMENTS` logs."""
+        offsets = self._kept_entries(file)
+        logs = iter(list(chain.from_iterable(each.items() for each in self._logs.maps)))
+        is_first = True
+        while some := list(islice(logs, SLICE_ELEMENTS)):
+            if not is_first:
+                yield
+            is_first = False
+            found = {name: offset for name, log in some if (offset := file.offset_of(log)) is not None}
+            # At once: a log that is deleted before the write begins must find that it has left an entry.
+            file.attempted |= found
+            offsets |= found
+        offsets = self._kept_entries(file) | offsets
+        return offsets | self.pending_log_starts if file.path.name == LOG_START_OFFSET_CHECKPOINT else offsets
+
+    def _kept_entries(self, file: _File) -> Offsets:
+        return {name: offset for name in self._kept if (offset := file.offsets.get(name)) is not None}
+
+
+def _lower(at_least: Offsets, offsets: Offsets) -> Steps[Offsets]:
+    """Return the lower one of the two of each entry as the generator's value; each step looks at `SLICE_ELEMENTS`."""
+    lowest: Offsets = {}
+    entries = iter(at_least.items())
+    while some := list(islice(entries, SLICE_ELEMENTS)):
+        if lowest:
+            yield
+        lowest |= {name: min(least, offsets.get(name, ABSENT)) for name, least in some}
+    return lowest
+
 
 def _log_start(log: PartitionLog) -> int | None:
     state = log.state
-    is_written = state.log_start_known and (
-        state.config.remote_storage_enable or state.log_start_offset > state.segments.first_base_offset
-    )
-    return state.log_start_offset if is_written else None
+    is_needed = state.config.remote_storage_enable or state.log_start_offset > state.segments.first_base_offset
+    return state.log_start_offset if state.log_start_known and is_needed else None
 
 
-def _recovery_point(log: PartitionLog) -> int:
-    return log.state.offsets.recovery_point
+def _recovery_point(log: PartitionLog) -> int | None:
+    return log.state.recovery_point
 
 
-def _high_watermark(log: PartitionLog) -> int:
+def _high_watermark(log: PartitionLog) -> int | None:
     return log.state.high_watermark
 
 
 def _clean_end(log: PartitionLog) -> int | None:
-    """Return where a log's clean part ends, if it was compacted at least once."""
-    return log.state.clean_end_offset if log.state.clean_end_offset > 0 else None
+    """Return the clean end of a log that was compacted at least once."""
+    return log.state.clean_end_offset or None

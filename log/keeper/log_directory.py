@@ -23,10 +23,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections import ChainMap
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Final, Protocol
@@ -61,11 +63,11 @@ DIRECTORIES_MAX: Final = 100_000
 logger = logging.getLogger(__name__)
 
 OPENINGS_MAX: Final = 16
+"""The number of logs that are opened or closed at the same time."""
 SYNC_TOGETHER_MIN: Final = 64
 """Logs that are closed together with one sync of their filesystem: it also writes what others have left unsynced there,
 which is not worth it for a few.
 """
-"""The number of logs that are opened or closed at the same time."""
 LOG_WEIGHT: Final = 50
 """What one of these costs on the loop, in elements of `pace`."""
 NO_BROKER_EPOCH: Final = -1
@@ -148,7 +150,7 @@ class LogDirectory:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.failures: dict[TopicPartition, KafkaError] = {}
         self.futures: dict[TopicPartition, PartitionLog] = {}
-        self.checkpoints = DirectoryCheckpoints(services.disk, path, self.logs, self.futures, self.failures)
+        self.checkpoints = DirectoryCheckpoints(services.disk, path, ChainMap(self.logs, self.futures), self.failures)
         self.previous_broker_epoch = NO_BROKER_EPOCH
         """The broker epoch of the previous run; -1 unless that run shut down cleanly."""
         self.offline: str | None = None
@@ -298,18 +300,14 @@ class LogDirectory:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
 
-    def has_trouble(self) -> bool:
-        """Return whether the disk of a directory that is online hangs, or has failed a log."""
+    def has_trouble(self, logs: Iterable[PartitionLog] | None = None) -> bool:
+        """Return whether the disk of a directory that is online hangs, or has failed a log: one of `logs`, any for
+        None.
+        """
+        logs = self.logs.values() if logs is None else logs
         return self.offline is None and (
-            self.is_disk_suspect or any(log.state.failure is not None for log in self.logs.values())
-        )
-
-    @property
-    def is_disk_suspect(self) -> bool:
-        """Whether the disk hangs, or has failed anything but an open log of a replica: at the cost of what failed."""
-        return (
             self._services.disk.has_hung(self.path)
-            or any(log.state.failure is not None for log in self.futures.values())
+            or any(log.state.failure is not None for log in chain(logs, self.futures.values()))
             or any(isinstance(error.__cause__, OSError) for error in self.failures.values())
         )
 

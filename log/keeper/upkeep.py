@@ -4,7 +4,7 @@ Each log directory has loops of its own: the work on one never waits for another
 goes through the logs of all directories, the dirtiest first.
 
 Whether there is something to flush, remove or probe is checked often, and mostly there is not: the check is a timer's
-callback, goes round the logs some at a time, and wakes the task that does the work.
+callback, and wakes the task that does the work. Of thousands of logs an iteration of the loop looks at `LOOK_LOGS`.
 
 An error of one log, or an internal error, is logged and the loops continue: a failed log rejects every call itself.
 """
@@ -27,14 +27,12 @@ from ..core.producers import PRODUCER_ID_EXPIRATION_MS
 from ..partition_log import PartitionLog
 from .log_directory import LogDirectory
 
-logger = logging.getLogger(__name__)
-
 LOOK_LOGS: Final = 1_000
-"""Logs that a timer's callback looks at: some 3 ms."""
-LOOK_PAUSE_S: Final = 0.01
-"""The time until it looks at the next ones."""
+"""The number of logs that are looked at in one go: some 5 ms."""
 FREE_LOGS: Final = 100
 """Logs that are looked at without an account of the loop's share."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +107,8 @@ class _DirectoryUpkeep:
         self._removal_wanted = asyncio.Event()
         self._probe_wanted = asyncio.Event()
         self._space_wanted = asyncio.Event()
-        self._look_timer: asyncio.TimerHandle | None = None
+        self._look_timer: asyncio.Handle | None = None
+        """The next look, or the next part of one."""
         self._flushed_at: WeakKeyDictionary[PartitionLog, float] = WeakKeyDictionary()
         """The loop time when a log was last flushed here, or first checked."""
 
@@ -131,34 +130,29 @@ class _DirectoryUpkeep:
                 self._look_timer.cancel()
 
     def _look(self) -> None:
-        self._look_at([*self._logs()], 0)
+        """Wake the tasks that have work, and check again later."""
+        self._look_at(list(self._logs()))
 
-    def _look_at(self, logs: Sequence[PartitionLog], first: int) -> None:
-        """Wake the tasks that have work with the logs from `first` on, and check the others later."""
+    def _look_at(self, logs: Sequence[PartitionLog]) -> None:
+        """Look at some of these logs, and at the others when the loop has had its turn."""
         loop = asyncio.get_running_loop()
-        now, following = loop.time(), first + LOOK_LOGS
-        for log in logs[first:following]:
-            self._look_at_log(log, now)
-        if following < len(logs):
-            self._look_timer = loop.call_later(LOOK_PAUSE_S, self._look_at, logs, following)
-            return
+        now, some = loop.time(), logs[:LOOK_LOGS]
+        for log in some:
+            if self._is_flush_due(log, now):
+                self._directory.flush_wanted.set()
+            if log.state.has_unsaved_epochs:
+                self._epochs_wanted.set()
+            if log.state.has_deleted_files or log.state.has_readers:
+                self._removal_wanted.set()
         if self._directory.removals.are_due(now):
             self._removal_wanted.set()
-        if self._directory.offline is None and self._directory.is_disk_suspect:
+        if self._directory.has_trouble(some):
             self._probe_wanted.set()
-        self._space_wanted.set()
-        self._look_timer = loop.call_later(self._settings.look_interval_ms / 1000, self._look)
-
-    def _look_at_log(self, log: PartitionLog, now: float) -> None:
-        state = log.state
-        if self._is_flush_due(log, now):
-            self._directory.flush_wanted.set()
-        if state.has_unsaved_epochs:
-            self._epochs_wanted.set()
-        if state.has_deleted_files or state.has_readers:
-            self._removal_wanted.set()
-        if state.failure is not None:
-            self._probe_wanted.set()
+        if len(logs) > LOOK_LOGS:
+            self._look_timer = loop.call_soon(self._look_at, logs[LOOK_LOGS:])
+        else:
+            self._space_wanted.set()
+            self._look_timer = loop.call_later(self._settings.look_interval_ms / 1000, self._look)
 
     async def flush_due(self) -> None:
         now = asyncio.get_running_loop().time()

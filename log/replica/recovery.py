@@ -1,9 +1,11 @@
 """Opens the directory of a partition: repairs what a crash may leave, and rejects damage that no crash can explain.
 
-After a clean shutdown nothing is scanned: the active segment is read from its last index entry on. Otherwise every
-segment that reaches the recovery point is scanned whole (`segment.scan`): below the recovery point everything was
-flushed. A segment that ends exactly there may have been flushed while it was active: its index files, and the name of
-the next segment, can be older than the recovery point. The table, with a test for each row:
+After a clean shutdown nothing is scanned: the active segment is read from its last index entry on. A short one, of one
+of many logs, was closed without index files and snapshot (`LogSegment.may_stay_unindexed`): it is scanned whole, with
+the epochs as they were saved, and damage in it is rejected. Otherwise every segment that reaches the recovery point is
+scanned whole (`segment.scan`): below the recovery point everything was flushed. A segment that ends exactly there may
+have been flushed while it was active: its index files, and the name of the next segment, can be older than the recovery
+point. The table, with a test for each row:
 
 | found                                                   | done                                                     |
 |---------------------------------------------------------|----------------------------------------------------------|
@@ -14,6 +16,7 @@ the next segment, can be older than the recovery point. The table, with a test f
 | `.index` or `.timeindex` impossible                     | rebuilt from the log                                     |
 | `.index` or `.timeindex` missing, `.txnindex` impossible| the log is scanned from that segment on: without the     |
 |                                                         | other two the `.txnindex` was not saved either           |
+| the same of a short last segment, after a clean shutdown| the same, and not reported: it was closed so             |
 | an index without a log: an interrupted removal          | removed                                                  |
 | a snapshot above the log's end                          | removed                                                  |
 | a damaged snapshot                                      | removed; an older one is used, with a longer replay      |
@@ -59,6 +62,7 @@ from ..core.config import LogConfig
 from ..core.epochs import EpochEntry, LeaderEpochCache
 from ..core.errors import CorruptFileError
 from ..core.file_names import (
+    INDEX_SUFFIXES,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
@@ -121,6 +125,8 @@ class _Loader:
         self._saved_epochs: tuple[EpochEntry, ...] = ()
         self._is_epochs_file_lost = False
         self._is_unsynced = False
+        self._was_left_unindexed = False
+        """Whether a clean close has left the index files of the last segment out."""
         self._unsaved_from: int | None = None
         """The base offset of the first scanned segment, whose indexes the next flush saves; None without a scan."""
 
@@ -233,6 +239,7 @@ class _Loader:
                     next_offset=following.get(base, base),
                     size_bytes=listing.log_bytes[base],
                     has_transaction_index=(base, TRANSACTION_INDEX_SUFFIX) in listing.indexes,
+                    has_index_files=any((base, suffix) in listing.indexes for suffix in INDEX_SUFFIXES),
                 ),
                 config=self._location.config,
                 open_segments=self._location.open_segments,
@@ -251,6 +258,9 @@ class _Loader:
                 return segment
             indexes = {(segment.base_offset, OFFSET_INDEX_SUFFIX), (segment.base_offset, TIME_INDEX_SUFFIX)}
             if missing := sorted(suffix for _, suffix in indexes - listing.indexes):
+                self._was_left_unindexed = following is None and segment.may_stay_unindexed
+                if self._was_left_unindexed:
+                    return segment
                 self._report.note(f"{segment.path}: {' and '.join(missing)} missing, rebuilt from the log")
                 return segment
             try:
@@ -284,10 +294,12 @@ class _Loader:
         except CorruptRecordError as error:
             raise CorruptLogError(f"{self._name}: {error.message}", path=self._location.directory) from error
         if scan_from is not None:
-            self._unsaved_from = scan_from.base_offset
-            # The checkpoint may be ahead of the data: in the scanned part only the batches are believed.
-            epochs.truncate_from_end(scan_from.base_offset)
+            if not self._was_left_unindexed:
+                # The checkpoint may be ahead of the data: in the scanned part only the batches are believed.
+                epochs.truncate_from_end(scan_from.base_offset)
             await self._scan(segments, scan_from, snapshots, epochs, producers)
+            if not self._was_left_unindexed:
+                self._unsaved_from = scan_from.base_offset
         return producers
 
     async def _is_whole(self, segment: LogSegment) -> bool:
@@ -347,7 +359,7 @@ class _Loader:
 
     async def _cut(self, segment: LogSegment, fault: SegmentFault, file_bytes: int) -> None:
         # Flushed data cannot be torn by a crash: the disk has damaged it, and cutting would lose acknowledged records.
-        if segment.next_offset < self._location.recovery_point:
+        if segment.next_offset < self._location.recovery_point or self._was_left_unindexed:
             raise self._corrupt(segment, fault)
         file = await segment.file()
         await file.truncate(fault.position)

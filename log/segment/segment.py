@@ -12,7 +12,8 @@ Invariants:
 * `written_bytes <= size_bytes`: batches are accounted for (`account`) before they are written, and no read goes beyond
   `written_bytes`. The largest timestamp is that of the written batches.
 * The indexes of an active segment are never needed after a crash: recovery scans every segment that was not flushed
-  whole. They are saved when the segment is closed and flushed, and at a clean close, if they have changed.
+  whole. They are saved when the segment is closed and flushed, and at a clean close, if they have changed; the close of
+  one log among many leaves out what is cheaper to rebuild (`may_stay_unindexed`).
 * An index file that is missing or damaged is rebuilt from the log at its first use.
 * While a pin is held the file stays open; a slice is a pin that truncation also waits for.
 """
@@ -41,6 +42,8 @@ from .slices import HeldSlices, LogSlice
 
 logger = logging.getLogger(__name__)
 
+UNINDEXED_BYTES_MAX: Final = 64 * 1024
+"""The size of a segment that costs less to scan, in one read, than it costs to write and to read its index files."""
 REFINE_SHARE: Final = 8
 """An index entry is a good enough end of a slice if it wastes at most this fraction of what may be read."""
 
@@ -57,12 +60,16 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentExtent:
-    """What the names and sizes of a segment's files say: where it begins and ends, and whether it has aborted data."""
+    """What the names and sizes of a segment's files say: where it begins and ends, and whether it has aborted data.
+
+    `has_index_files` is true if there is any index file, or may be.
+    """
 
     base_offset: int
     next_offset: int
     size_bytes: int
     has_transaction_index: bool
+    has_index_files: bool = True
 
     @classmethod
     def empty(cls, base_offset: int) -> SegmentExtent:
@@ -93,6 +100,7 @@ class LogSegment:
         "_directory",
         "_disk",
         "_file",
+        "_has_index_files",
         "_indexes",
         "_indexes_saved",
         "_open_segments",
@@ -132,6 +140,7 @@ class LogSegment:
         self._file: DiskFile | None = None
         self._indexes: SegmentIndexes | None = None
         self._indexes_saved = True
+        self._has_index_files = extent.has_index_files
         self._saved_bytes: int | None = None
         self._transaction_index: TransactionIndex | None = None
         self.recent: RecentBatches | None = None
@@ -251,6 +260,7 @@ class LogSegment:
         self._file = await self._disk.open(self.path, create=True)
         size = await self._file.size()
         assert size == 0, f"{self.path} must not exist yet, and has {size} bytes"
+        self._has_index_files = False
 
     def rebuild_from_nothing(self) -> None:
         """Forget all facts about the batches; `account` rebuilds them batch by batch."""
@@ -354,6 +364,13 @@ class LogSegment:
         return index
 
     @property
+    def may_stay_unindexed(self) -> bool:
+        """Whether a clean close may leave the index files of the active segment out: there are none, which the next
+        start would believe, and a scan is cheaper.
+        """
+        return not self._has_index_files and self.size_bytes <= UNINDEXED_BYTES_MAX
+
+    @property
     def needs_saving(self) -> bool:
         """Whether this is a closed segment with indexes that its files lack."""
         return not self.is_active and not self._indexes_saved and self._saved_bytes != self.size_bytes
@@ -374,6 +391,7 @@ class LogSegment:
     async def _write_indexes(self, *, sync: bool, sync_names: bool) -> None:
         assert self._indexes is not None, self
         assert self._transaction_index is not None, self
+        self._has_index_files = True
         if self.has_transaction_index:
             encoded = self._transaction_index.encode()
             await self._disk.write_file(self._path(TRANSACTION_INDEX_SUFFIX), encoded, sync=sync)
@@ -408,6 +426,7 @@ class LogSegment:
             return await self._rebuild_indexes()
 
     async def _rebuild_indexes(self) -> SegmentIndexes:
+        self._has_index_files = True
         with self.pinned():
             file = await self.file()
             return await rebuild_indexes(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
@@ -16,7 +18,7 @@ from tierfetch.broker.cluster.topic_config import (
     log_defaults,
 )
 from tierfetch.broker.cluster.view import BrokerRegistration, NewTopic
-from tierfetch.broker.config.broker_config import parse_broker_config
+from tierfetch.broker.config.broker_config import BrokerConfig, parse_broker_config
 from tierfetch.log.core import LogConfig
 from tierfetch.protocol.topics import REMOTE_LOG_METADATA_TOPIC
 from tierfetch.protocol.wire.config_resources import ConfigSource, DescribedConfig
@@ -124,3 +126,31 @@ async def test_remote_log_metadata_that_are_kept_as_they_should_be_are_no_news(
     await view.create_topic(NewTopic(REMOTE_LOG_METADATA_TOPIC, 1, 1, configs={"retention.ms": "-1"}))
     TopicConfigs(view, parse_broker_config(MINIMAL, "f")[0]).config_of(REMOTE_LOG_METADATA_TOPIC)
     assert caplog.text == ""
+
+
+async def test_D10_what_is_in_force_is_worked_out_once_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every partition whose leader changes asks; to validate a configuration takes a millisecond."""
+    view, worked_out = FakeClusterView(), Counter[str]()
+    await view.register(BrokerRegistration(1, "h", 1, None, (UUID(int=1),)))
+    await view.create_topic(NewTopic("t", 1, 1, configs={"retention.ms": "7"}))
+    configs = TopicConfigs(view, parse_broker_config(MINIMAL, "f")[0])
+
+    def counted(name: str, real: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object) -> object:
+            worked_out[name] += 1
+            return real(*arguments)
+
+        return call
+
+    monkeypatch.setattr(BrokerConfig, "with_dynamic", counted("broker", BrokerConfig.with_dynamic))
+    monkeypatch.setattr(LogConfig, "usable_configs", counted("topic", LogConfig.usable_configs))
+    for number in range(1, 4):
+        first = configs.config_of("t")
+        assert all(configs.config_of("t") is first for _ in range(10))
+        assert worked_out == {"broker": 1, "topic": number}
+        await view.alter_topic_configs("t", {"retention.bytes": str(number)})
+        assert configs.config_of("t").retention_bytes == number
+    await view.alter_broker_configs("1", {"log.segment.bytes": "2097152"})
+    assert configs.config_of("t").segment_bytes == 2097152
+    assert configs.broker_config().log_segment_bytes == 2097152
+    assert worked_out == {"broker": 2, "topic": 5}

@@ -8,7 +8,7 @@ import pytest
 
 from tierfetch.fetcher.core.replication_quota import NoThrottle
 from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
-from tierfetch.fetcher.wanted_partitions import LOOK_AT_ALL_S, LOOK_MAX, WantedPartitions
+from tierfetch.fetcher.wanted_partitions import LOOK_AT_ALL_S, LOOK_MAX, LOOKS_PER_S, WantedPartitions
 from tierfetch.protocol.topics import TopicIdPartition
 
 from .cluster import OTHER
@@ -95,6 +95,15 @@ def test_the_look_at_all_goes_round_in_pieces() -> None:
     looks = [list(wanted.look(at_s)) for at_s in (0.0, 0.1, 0.2, 0.3, LOOK_AT_ALL_S)]
     assert list(map(len, looks)) == [LOOK_MAX, LOOK_MAX, 1, 0, LOOK_MAX]
     assert [key.partition for look in looks[:3] for key in look] == list(range(count))
+
+
+def test_of_many_replicas_a_second_looks_at_so_many_and_no_more() -> None:
+    """A round costs 25 us a replica: with 10,000 each half second it was half of a core."""
+    replicas = {replace(PARTITION, partition=number): following(PARTITION) for number in range(3 * LOOKS_PER_S)}
+    wanted = WantedPartitions(replicas, NoThrottle(), 1000)
+    looked = [len(wanted.look(number / 100)) for number in range(1_200)]
+    assert max(looked) == LOOK_MAX
+    assert sum(looked) == 4 * len(replicas), "in twelve seconds, from the first moment on"
 
 
 @pytest.mark.parametrize("happens", ["has_failed", "leader_epoch"])

@@ -1,98 +1,121 @@
-"""The checkpoints of a directory with many logs: collected some at a time, with all that a write promises."""
+"""The offset checkpoints of a directory with thousands of logs: written from slices, between which the loop is free."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import ChainMap
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Self, cast
 
 import pytest
 
-from tierfetch.log.core import decode_offsets
+from tierfetch.log.core import RECOVERY_POINT_CHECKPOINT, decode_offsets
 from tierfetch.log.keeper.directory_checkpoints import DirectoryCheckpoints
-from tierfetch.protocol import TopicPartition
+from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.net import SLICE_ELEMENTS
-from tierfetch.protocol.net.pacing import ELEMENTS_PER_ITERATION
+from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.fakes.disk import MemoryDisk
 
 pytestmark = pytest.mark.virtual_time
 
-DIRECTORY = Path("/logs")
-MANY = 10 * SLICE_ELEMENTS
+COUNT = 5 * SLICE_ELEMENTS + 1
+DIRECTORY = Path("/data")
+FIRST, LAST = TopicPartition("t", 0), TopicPartition("t", COUNT - 1)
+
+Logs = dict[TopicPartition, PartitionLog]
 
 
-def log_at(high_watermark: int) -> Any:
+def log(recovery_point: int) -> PartitionLog:
     state = SimpleNamespace(
-        log_start_known=False,
-        offsets=SimpleNamespace(recovery_point=0),
-        high_watermark=high_watermark,
+        recovery_point=recovery_point,
+        high_watermark=recovery_point,
+        log_start_offset=0,
+        log_start_known=True,
         clean_end_offset=0,
+        config=SimpleNamespace(remote_storage_enable=False),
+        segments=SimpleNamespace(first_base_offset=0),
     )
-    return SimpleNamespace(state=state)
+    return cast("PartitionLog", SimpleNamespace(state=state))
 
 
-def names(count: int) -> list[TopicPartition]:
-    return [TopicPartition("t", partition) for partition in range(count)]
+class Directory:
+    """Logs, failed logs, and their checkpoints."""
+
+    def __init__(self) -> None:
+        self.disk = MemoryDisk()
+        self.logs: Logs = {TopicPartition("t", number): log(number) for number in range(COUNT)}
+        self.kept: dict[TopicPartition, object] = {}
+        self.checkpoints = DirectoryCheckpoints(self.disk, DIRECTORY, ChainMap(self.logs, {}), self.kept)
+
+    @classmethod
+    async def made(cls) -> Self:
+        directory = cls()
+        await directory.disk.make_directory(DIRECTORY)
+        return directory
+
+    async def saved(self) -> dict[TopicPartition, int]:
+        return decode_offsets(await self.disk.read_file(DIRECTORY / RECOVERY_POINT_CHECKPOINT))
+
+    async def first_turns(self, save: asyncio.Task[None]) -> None:
+        """Return after some logs were looked at, the first ones, and before the last ones are."""
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not save.done()
+        assert self.checkpoints.may_have_entry(FIRST)
+        assert not self.checkpoints.may_have_entry(LAST)
 
 
-def high_watermarks(disk: MemoryDisk) -> dict[TopicPartition, int]:
-    return decode_offsets(disk.files()[DIRECTORY / "replication-offset-checkpoint"])
-
-
-async def new_checkpoints(logs: dict[TopicPartition, Any]) -> tuple[MemoryDisk, DirectoryCheckpoints]:
-    disk = MemoryDisk()
-    await disk.make_directory(DIRECTORY)
-    return disk, DirectoryCheckpoints(disk, DIRECTORY, logs, {}, {})
-
-
-async def test_the_loop_turns_while_the_entries_of_many_logs_are_collected() -> None:
-    looks = 0
-
-    class Counting:
-        @property
-        def state(self) -> Any:
-            nonlocal looks
-            looks += 1
-            return log_at(5).state
-
-    logs: dict[TopicPartition, Any] = {name: Counting() for name in names(MANY)}
-    disk, checkpoints = await new_checkpoints(logs)
-    saving = asyncio.create_task(checkpoints.save_all())
-    most = before = 0
-    while not saving.done():
-        most, before = max(most, looks - before), looks
+async def test_many_logs_are_saved_in_slices() -> None:
+    directory, turns = await Directory.made(), 0
+    save = asyncio.create_task(directory.checkpoints.save_recovery_points())
+    while not save.done():
         await asyncio.sleep(0)
-    assert 0 < most <= ELEMENTS_PER_ITERATION + SLICE_ELEMENTS
-    assert high_watermarks(disk) == dict.fromkeys(logs, 5)
+        turns += 1
+    assert turns > COUNT / SLICE_ELEMENTS
+    assert await directory.saved() == {TopicPartition("t", number): number for number in range(COUNT)}
+    before = len(directory.disk.effects)
+    await directory.checkpoints.save_recovery_points()
+    assert directory.disk.effects[before:] == [], "nothing has changed"
 
 
-async def test_an_entry_that_was_collected_may_be_on_disk_at_once() -> None:
-    """A log that is created in the place of one that is deleted meanwhile has the files rewritten before."""
-    logs = {name: log_at(5) for name in names(MANY)}
-    first = next(iter(logs))
-    disk, checkpoints = await new_checkpoints(logs)
-    saving = asyncio.create_task(checkpoints.save_all())
-    for _ in range(20):
-        if checkpoints.may_have_entry(first):
-            break
+async def test_a_log_that_is_deleted_between_two_slices_leaves_no_entry() -> None:
+    directory = await Directory.made()
+    save = asyncio.create_task(directory.checkpoints.save_recovery_points())
+    await directory.first_turns(save)
+    del directory.logs[FIRST]
+    assert directory.checkpoints.may_have_entry(FIRST), "or its successor would inherit it"
+    await directory.checkpoints.save_all()
+    await save
+    assert FIRST not in await directory.saved()
+    assert not directory.checkpoints.may_have_entry(FIRST)
+
+
+@pytest.mark.parametrize("becomes", ["failed", "open"])
+async def test_a_log_that_fails_or_is_opened_again_between_two_slices_keeps_its_entry(becomes: str) -> None:
+    directory = await Directory.made()
+    await directory.checkpoints.save_recovery_points()
+    if becomes == "open":
+        directory.kept[LAST] = directory.logs.pop(LAST)
+    directory.logs[FIRST].state.recovery_point = 7
+    save = asyncio.create_task(directory.checkpoints.save_recovery_points())
+    for _ in range(3):
         await asyncio.sleep(0)
-    assert not saving.done()
-    assert not disk.files(), "nothing is written yet"
-    del logs[first]
-    await checkpoints.save_recovery_points()
-    await saving
-    assert first not in high_watermarks(disk)
-    assert not checkpoints.may_have_entry(first)
+    assert not save.done()
+    if becomes == "open":
+        directory.logs[LAST] = cast("PartitionLog", directory.kept.pop(LAST))
+    else:
+        directory.kept[LAST] = directory.logs.pop(LAST)
+    await save
+    saved = await directory.saved()
+    assert (saved[FIRST], saved[LAST]) == (7, COUNT - 1)
 
 
-async def test_nothing_is_written_where_nothing_has_changed() -> None:
-    logs = {name: log_at(5) for name in names(3)}
-    disk, checkpoints = await new_checkpoints(logs)
-    await checkpoints.save_all()
-    before = len(disk.effects)
-    await checkpoints.save_all()
-    assert len(disk.effects) == before
-    logs[names(1)[0]] = log_at(6)
-    await checkpoints.save_all()
-    assert high_watermarks(disk) == {**dict.fromkeys(names(3), 5), names(1)[0]: 6}
+async def test_what_is_raised_between_two_slices_is_saved_by_those_who_ask_then() -> None:
+    directory = await Directory.made()
+    save = asyncio.create_task(directory.checkpoints.save_recovery_points())
+    await directory.first_turns(save)
+    directory.logs[FIRST].state.recovery_point = 9
+    await directory.checkpoints.save_recovery_points()
+    assert (await directory.saved())[FIRST] == 9
+    await save
