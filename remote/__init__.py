@@ -14,7 +14,7 @@ metadata_topic  declares what that implementation needs of the topic.
 topic_reader    reads one partition of the topic.
 snapshot_files  keeps ledger snapshots as files of one broker.
 snapshot_cutter cuts ledger snapshots, and decides whether one may be used.
-ledger_book     keeps the ledgers of the partitions that one broker follows.
+ledger_book     keeps the ledgers of the partitions that one broker follows, and answers the port's calls from them.
 index_cache     caches remote indexes on local disk.
 index_bound     says how large an index of a segment may be.
 index_proof     checks the entries of an index against its log.

@@ -55,15 +55,9 @@ from ..protocol.records import (
     iter_records,
     parse_header,
 )
-from .core.ledger import RemoteLogLedger
 from .core.records import MetadataRecordError, decode_event, encode_event
-from .core.segment import (
-    RemoteLogEvent,
-    RemoteLogSegmentMetadata,
-    RemoteLogSegmentMetadataUpdate,
-    RemotePartitionDeleteMetadata,
-)
-from .ledger_book import LedgerBook, partition_of
+from .core.segment import RemoteLogEvent
+from .ledger_book import BookedMetadataManager, partition_of
 from .metadata import RemoteLogMetadataError
 from .metadata_topic import RemoteLogMetadataContext
 
@@ -101,16 +95,16 @@ class _Read:
     position: int
 
 
-class FileRemoteLogMetadataManager:
+class FileRemoteLogMetadataManager(BookedMetadataManager):
     """Remote log metadata in files of a directory, which all processes of one machine share."""
 
     Config: ClassVar = FileMetadataConfig
 
     def __init__(self, config: FileMetadataConfig, context: RemoteLogMetadataContext | None = None) -> None:
         """Make a manager. Nothing of a `context` is needed."""
+        super().__init__()
         self._config = config
         self._directory = config.dir.absolute()
-        self._book = LedgerBook()
         self._followed: dict[TopicIdPartition, _Followed] = {}
         self._woken = asyncio.Event()
         self._polling: asyncio.Task[None] | None = None
@@ -146,37 +140,18 @@ class FileRemoteLogMetadataManager:
             self._followed.pop(partition, None)
             self._book.remove(partition)
 
-    def ledger(self, partition: TopicIdPartition) -> RemoteLogLedger | None:
-        return self._book.ledger(partition)
-
-    async def wait_newer(self, partition: TopicIdPartition, version: int) -> RemoteLogLedger:
-        return await self._book.wait_newer(partition, version)
-
-    async def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
-        await self._write(metadata)
-
-    async def confirm_started(self, metadata: RemoteLogSegmentMetadata) -> None:
-        await self._write(metadata, also_if_known=True)
-
-    async def update_segment(self, update: RemoteLogSegmentMetadataUpdate) -> None:
-        await self._write(update)
-
-    async def put_partition_delete(self, event: RemotePartitionDeleteMetadata) -> None:
-        await self._write(event)
-
     async def _write(self, event: RemoteLogEvent, *, also_if_known: bool = False) -> None:
         partition, timeout_s = partition_of(event), self._config.request_timeout_ms / 1000
+
+        async def append(_: asyncio.Future[None]) -> None:
+            followed = self._followed[partition]
+            value = encode_event(event)
+            await self._call(lambda: _append(followed.path, followed.position, value, timeout_s))
+            await self._read_on(partition, followed)
+
         try:
             async with asyncio.timeout(timeout_s):
-                ledger = await self._book.wait_newer(partition, -1)
-                if not ledger.check(event) and not also_if_known:
-                    return
-                followed = self._followed[partition]
-                value = encode_event(event)
-                with self._book.expect(event) as arrival:
-                    await self._call(lambda: _append(followed.path, followed.position, value, timeout_s))
-                    await self._read_on(partition, followed)
-                    await arrival
+                await self._book.write(event, append, also_if_known=also_if_known)
         except TimeoutError as error:
             raise RemoteLogMetadataError(f"{partition}: no write within {timeout_s:g} s") from error
 

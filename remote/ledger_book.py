@@ -2,7 +2,8 @@
 
 The part that every `RemoteLogMetadataManager` shares: it feeds events in their order (`apply`) and says when a ledger
 holds all that was committed when it was assigned (`mark_ready`); readers look (`ledger`), wait (`wait_newer`), and
-writers wait for their own event to come back (`expect`), which shows whether it took effect or was refused.
+writers wait for their own event to come back (`write`), which shows whether it took effect or was refused.
+`BookedMetadataManager` has the calls of the port that need nothing else.
 
 An event that the ledger refuses is skipped, on every broker alike, because all apply the same events in the same order.
 """
@@ -11,12 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from ..protocol import TopicIdPartition
 from .core.ledger import IllegalTransitionError, RemoteLogLedger
-from .core.segment import RemoteLogEvent, RemotePartitionDeleteMetadata
+from .core.segment import (
+    RemoteLogEvent,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemotePartitionDeleteMetadata,
+)
 from .metadata import RemoteLogMetadataError
 
 _log = logging.getLogger(__name__)
@@ -116,8 +123,25 @@ class LedgerBook:
                 raise _not_followed(partition)
         return page.ledger
 
+    async def write(
+        self,
+        event: RemoteLogEvent,
+        append: Callable[[asyncio.Future[None]], Awaitable[None]],
+        *,
+        also_if_known: bool = False,
+    ) -> None:
+        """Have `append` write an event, and return once it has come back: `append` gets what is done then. Nothing is
+        written if the ledger refuses the event (IllegalTransitionError), or knows it already, unless `also_if_known`.
+        """
+        ledger = await self.wait_newer(partition_of(event), -1)
+        if not ledger.check(event) and not also_if_known:
+            return
+        with self._expect(event) as arrival:
+            await append(arrival)
+            await arrival
+
     @contextmanager
-    def expect(self, event: RemoteLogEvent) -> Iterator[asyncio.Future[None]]:
+    def _expect(self, event: RemoteLogEvent) -> Iterator[asyncio.Future[None]]:
         """A future that is done once `apply` has met an equal event, with its IllegalTransitionError if that was
         refused. The partition must be followed.
         """
@@ -167,6 +191,35 @@ class LedgerBook:
         else:
             page.refused_count += 1
             _log.debug("skipped an event of the remote log metadata: %s", error)
+
+
+class BookedMetadataManager(ABC):
+    """The calls of a `RemoteLogMetadataManager` that its book answers; where events are kept is up to a subclass."""
+
+    def __init__(self) -> None:
+        self._book = LedgerBook()
+
+    def ledger(self, partition: TopicIdPartition) -> RemoteLogLedger | None:
+        return self._book.ledger(partition)
+
+    async def wait_newer(self, partition: TopicIdPartition, version: int) -> RemoteLogLedger:
+        return await self._book.wait_newer(partition, version)
+
+    async def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
+        await self._write(metadata)
+
+    async def confirm_started(self, metadata: RemoteLogSegmentMetadata) -> None:
+        await self._write(metadata, also_if_known=True)
+
+    async def update_segment(self, update: RemoteLogSegmentMetadataUpdate) -> None:
+        await self._write(update)
+
+    async def put_partition_delete(self, event: RemotePartitionDeleteMetadata) -> None:
+        await self._write(event)
+
+    @abstractmethod
+    async def _write(self, event: RemoteLogEvent, *, also_if_known: bool = False) -> None:
+        """Write an event by `LedgerBook.write`, within the limits of time of where it goes."""
 
 
 def _not_followed(partition: TopicIdPartition) -> RemoteLogMetadataError:

@@ -31,15 +31,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..protocol import OUTSIDE, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, describe_error
 from .backoff import Backoff
-from .core.ledger import RemoteLogLedger
 from .core.records import encode_event
-from .core.segment import (
-    RemoteLogEvent,
-    RemoteLogSegmentMetadata,
-    RemoteLogSegmentMetadataUpdate,
-    RemotePartitionDeleteMetadata,
-)
-from .ledger_book import LedgerBook, partition_of
+from .core.segment import RemoteLogEvent
+from .ledger_book import BookedMetadataManager, partition_of
 from .metadata import MetadataMismatchError, RemoteLogMetadataError
 from .metadata_topic import (
     MetadataTopicSettings,
@@ -89,7 +83,7 @@ def _check_count(count: int, config: TopicManagerConfig) -> None:
         )
 
 
-class TopicBasedRemoteLogMetadataManager:
+class TopicBasedRemoteLogMetadataManager(BookedMetadataManager):
     """Remote log metadata in the topic `__remote_log_metadata`, as Kafka's TopicBasedRemoteLogMetadataManager.
 
     Partitions may be assigned before the topic can be reached; they become ready once it can.
@@ -98,12 +92,12 @@ class TopicBasedRemoteLogMetadataManager:
     Config = TopicManagerConfig
 
     def __init__(self, config: TopicManagerConfig, context: RemoteLogMetadataContext) -> None:
+        super().__init__()
         self._config = config
         self._topic = context.topic
         self._random: Random = context.random
         self._give_up = context.give_up
         self._files = context.files
-        self._book = LedgerBook()
         self._partition_count: int | None = None
         self._assigned: set[TopicIdPartition] = set()
         self._readers: dict[int, MetadataPartitionReader] = {}
@@ -147,24 +141,6 @@ class TopicBasedRemoteLogMetadataManager:
         idle = [number for number, reader in self._readers.items() if reader.is_idle]
         for reader in [self._readers.pop(number) for number in idle]:
             await reader.close()
-
-    def ledger(self, partition: TopicIdPartition) -> RemoteLogLedger | None:
-        return self._book.ledger(partition)
-
-    async def wait_newer(self, partition: TopicIdPartition, version: int) -> RemoteLogLedger:
-        return await self._book.wait_newer(partition, version)
-
-    async def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
-        await self._write(metadata)
-
-    async def confirm_started(self, metadata: RemoteLogSegmentMetadata) -> None:
-        await self._write(metadata, also_if_known=True)
-
-    async def update_segment(self, update: RemoteLogSegmentMetadataUpdate) -> None:
-        await self._write(update)
-
-    async def put_partition_delete(self, event: RemotePartitionDeleteMetadata) -> None:
-        await self._write(event)
 
     def _backoff(self) -> Backoff:
         config = self._config
@@ -214,24 +190,19 @@ class TopicBasedRemoteLogMetadataManager:
             self._readers[number].join(group)
 
     async def _write(self, event: RemoteLogEvent, *, also_if_known: bool = False) -> None:
+        async def append(arrival: asyncio.Future[None]) -> None:
+            assert self._partition_count is not None, partition_of(event)
+            number = metadata_partition(partition_of(event), self._partition_count)
+            await self._append(number, encode_event(event), arrival)
+
         try:
             async with asyncio.timeout(self._config.consume_wait_ms / 1000):
-                await self._write_and_read_back(event, also_if_known=also_if_known)
+                await self._book.write(event, append, also_if_known=also_if_known)
         except TimeoutError as error:
             raise RemoteLogMetadataError(
                 f"{partition_of(event)}: a {type(event).__name__} was not read back within "
                 f"{self._config.consume_wait_ms} ms; it may or may not be written"
             ) from error
-
-    async def _write_and_read_back(self, event: RemoteLogEvent, *, also_if_known: bool) -> None:
-        ledger = await self._book.wait_newer(partition_of(event), -1)
-        if not ledger.check(event) and not also_if_known:
-            return
-        assert self._partition_count is not None, partition_of(event)
-        number = metadata_partition(partition_of(event), self._partition_count)
-        with self._book.expect(event) as arrival:
-            await self._append(number, encode_event(event), arrival)
-            await arrival
 
     async def _append(self, number: int, value: bytes, arrival: asyncio.Future[None]) -> None:
         """Returns once the record is committed, by the topic's word or because it has been read."""

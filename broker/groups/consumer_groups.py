@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.net import Slices, monotonic_ms
@@ -31,7 +31,7 @@ from .core.consumer.decision import ConsumerSettings, Decision, World, expire, r
 from .core.consumer.migration import downgrade, must_downgrade, upgrade
 from .core.consumer.records import Resolved
 from .core.consumer.state import ConsumerGroup
-from .core.consumer.topics import Topics, compiled
+from .core.consumer.topics import Pattern, Topics, compiled
 from .core.group import Group
 from .core.group_state import GroupState
 from .core.memory import GroupMemory
@@ -335,7 +335,7 @@ class ConsumerGroups:
         finally:
             self._resolving.discard(group_id)
 
-    def _compiled(self, group_id: str, regexes: list[str]) -> dict[str, Any]:
+    def _compiled(self, group_id: str, regexes: list[str]) -> dict[str, Pattern]:
         """Return the expressions compiled. One that RE2 rejects, which another coordinator took in, matches nothing."""
         last, patterns = self._matched.get(group_id), {}
         for regex in regexes:

@@ -16,6 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from ...protocol import GROUP_OPERATIONS, ErrorCode, KafkaError
+from ...protocol.authorization import undescribed_group
 from ...protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -121,7 +122,7 @@ class ConsumerGroupHandlers:
             if group is None:
                 raise KafkaError(ErrorCode.group_id_not_found, f"there is no consumer group {group_id!r} of KIP-848")
         except KafkaError as error:
-            return not_described(group_id, error.code, error.message)
+            return undescribed_group(group_id, error.code, error.message)
         names = self._coordinator.view.image.topic_names
         return ConsumerGroupDescribeResponseDescribedGroup(
             group_id=group_id,
@@ -131,22 +132,6 @@ class ConsumerGroupHandlers:
             assignor_name=group.assignor_name(self._coordinator.settings_of(group_id).assignors),
             members=tuple(_member(group, member_id, member, names) for member_id, member in group.members.items()),
         )
-
-
-def not_described(
-    group_id: str, error: ErrorCode, message: str | None = None
-) -> ConsumerGroupDescribeResponseDescribedGroup:
-    """Describe a group of which nothing may be said, or is known."""
-    return ConsumerGroupDescribeResponseDescribedGroup(
-        error_code=error,
-        error_message=message,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=(),
-    )
 
 
 def _told(assignment: Assignment) -> ConsumerGroupHeartbeatResponseAssignment:

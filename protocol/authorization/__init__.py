@@ -21,11 +21,13 @@ from ...doors import lazy_door
 if TYPE_CHECKING:
     from .access import TopicName
     from .gate import for_brokers_only, guarded
+    from .groups import undescribed_group
 
 __all__ = [
     "TopicName",
     "for_brokers_only",
     "guarded",
+    "undescribed_group",
 ]
 
 if not TYPE_CHECKING:
@@ -35,5 +37,6 @@ if not TYPE_CHECKING:
             "TopicName": "access",
             "for_brokers_only": "gate",
             "guarded": "gate",
+            "undescribed_group": "groups",
         },
     )

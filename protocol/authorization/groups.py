@@ -102,11 +102,11 @@ async def consumer_group_describe(
     for group in response.groups:
         shown = group
         if not all(access.may_topic(AclOperation.DESCRIBE, name, is_logged=False) for name in _topics_of(group)):
-            shown = _undescribed(group.group_id, TOPIC_FAILED)
+            shown = undescribed_group(group.group_id, TOPIC_FAILED)
         elif request.include_authorized_operations and group.error_code is ErrorCode.none:
             shown = replace(group, authorized_operations=access.operations(ResourceType.GROUP, group.group_id))
         described.append(shown)
-    denied = tuple(_undescribed(name, GROUP_FAILED) for name in others)
+    denied = tuple(undescribed_group(name, GROUP_FAILED) for name in others)
     return replace(response, groups=(*described, *denied))
 
 
@@ -119,9 +119,13 @@ def _topics_of(group: consumer_groups.ConsumerGroupDescribeResponseDescribedGrou
     } | {name for member in group.members for name in member.subscribed_topic_names}
 
 
-def _undescribed(group_id: str, code: ErrorCode) -> consumer_groups.ConsumerGroupDescribeResponseDescribedGroup:
+def undescribed_group(
+    group_id: str, code: ErrorCode, message: str | None = None
+) -> consumer_groups.ConsumerGroupDescribeResponseDescribedGroup:
+    """Describe a group of which nothing may be said, or is known."""
     return consumer_groups.ConsumerGroupDescribeResponseDescribedGroup(
         error_code=code,
+        error_message=message,
         group_id=group_id,
         group_state="",
         group_epoch=0,

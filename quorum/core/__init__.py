@@ -19,7 +19,7 @@ voters          holds the voter set and its history in the log (KIP-853).
 membership      adds, removes and updates voters one at a time (KIP-853).
 voter_requests  asks the leader to update this voter or to add it (KIP-853).
 resignation     resigns leadership, and ends a replica's service.
-proof           keeps a voter that lost its disk from voting until it is safe.
+probation       keeps a voter that lost its disk from voting until it is safe.
 identity        checks that a fetcher is the static voter whose id it uses (kraft.version 0).
 requests        checks what several requests have in common, and how far they may raise the epoch.
 log_view        holds what the core knows of its own log.

@@ -12,7 +12,7 @@ A pre-vote binds no voter, and voters that still have a leader reject it, so a r
     FOLLOWER                before its first fetch from the leader, or while the leader is suspect
     others                  always
 
-An unproven voter votes for empty logs only (`proof`).
+An unproven voter votes for empty logs only (`probation`).
 
 An election that can no longer be won ends at once. A candidate then waits a random time, growing with every election
 lost in a row, before it asks again; a prospective that knew a leader follows it again, and still suspects it.
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from ...protocol import ErrorCode
 from .messages import VoteRequest, VoteResponse
-from .proof import ask_later, end_probation, may_vote_for, on_epoch_reported
+from .probation import ask_later, end_probation, may_vote_for, on_epoch_reported
 from .replica import Replica
 from .requests import claim_epoch, is_foreign_voter, is_impossible, is_other_cluster
 from .roles import IN_FLIGHT, Candidate, Follower, Leader, Poll, Prospective, Unattached

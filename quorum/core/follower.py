@@ -19,7 +19,8 @@ done: a slow disk starts no election.
 A truncation below the high watermark would undo what is committed: the leader, or this log, is not of this quorum.
 
 A replica without a leader asks voters at random; a leader answers as such, any other voter names the leader it knows.
-What it asks about the voter set is in `voter_requests`, what one that began with nothing must prove first in `proof`.
+What it asks about the voter set is in `voter_requests`, what one that began with nothing must prove first in
+`probation`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ...log.core import EpochEnd
 from ...protocol import ErrorCode
 from .effects import AppendFetched
 from .messages import BeginQuorumEpochRequest, BeginQuorumEpochResponse, FetchedRecords, FetchRequest, FetchResponse
-from .proof import end_probation_if_caught_up
+from .probation import end_probation_if_caught_up
 from .replica import Replica
 from .requests import is_other_cluster, leadership_error
 from .roles import Follower, Unattached

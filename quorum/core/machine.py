@@ -19,7 +19,7 @@ role stays the same. States and their legal transitions are the table in `state`
     leader_fetch      what Fetch, FetchSnapshot and DescribeQuorum are answered
     membership        changes of the voter set, and of kraft.version
     voter_requests    what a follower asks for about itself: UpdateRaftVoter, auto-join
-    proof             when a voter that began with an empty disk may vote
+    probation         when a voter that began with an empty disk may vote
     resignation       EndQuorumEpoch, shutdown
 
 Invariants, on which the simulator and the model checker insist:
@@ -62,7 +62,7 @@ from . import (
     leader_fetch,
     leader_log,
     membership,
-    proof,
+    probation,
     resignation,
     snapshot_fetch,
     voter_requests,
@@ -159,7 +159,7 @@ class RaftCore:
     def _poll(self) -> None:
         replica = self._replica
         if replica.probation is not None:
-            proof.poll_probation(replica, replica.probation)
+            probation.poll_probation(replica, replica.probation)
         if replica.is_shutting_down and resignation.poll_shutdown(replica):
             self._is_stopped = True
             return
@@ -276,7 +276,7 @@ def _on_resign(replica: Replica, event: Resign) -> None:
 def _deadlines(replica: Replica) -> list[int]:
     due = _DEADLINES[type(replica.role)](replica, replica.role)
     if replica.probation is not None:
-        due += proof.deadlines(replica, replica.probation)
+        due += probation.deadlines(replica, replica.probation)
     if replica.is_shutting_down:
         due.append(replica.shutdown_deadline_ms)
     return due

@@ -280,13 +280,13 @@ class Replica:
     def may_stand(self) -> bool:
         """Whether this replica may stand for election. A removed voter may until it knows that its removal is
         committed: it may be the only one whose log is long enough (Raft dissertation 4.2.2). Pre-votes keep it from
-        disturbing. A voter whose log may lack what it acknowledged must not (`proof`), nor one that a leader rejects
-        as another node than the voter."""
+        disturbing. A voter whose log may lack what it acknowledged must not (`probation`), nor one that a leader
+        rejects as another node than the voter."""
         return self.was_voter and not self.is_refused and (self.probation is None or self.log.end_offset == 0)
 
     @property
     def fetching_key(self) -> ReplicaKey:
-        """The key to fetch under; NOBODY while the position of this replica must not count (`proof`)."""
+        """The key to fetch under; NOBODY while the position of this replica must not count (`probation`)."""
         return self.config.key if self.probation is None else NOBODY
 
     def others_that_may_vote(self) -> list[VoterNode]:

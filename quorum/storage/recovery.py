@@ -6,7 +6,7 @@
 | its epoch is below the log's last one | the log's epoch, without a vote: the file is older than the log; marked |
 | voters in the latest snapshot, or after it in the log | these, by the offsets of their records |
 | no voters there | the configured ones |
-| the mark | it has to prove its log and its votes (`proof`), if it can vote at all |
+| the mark | it has to prove its log and its votes (`probation`), if it can vote at all |
 
 `quorum-state` is written before anything else. So a replica without it, or with one from a backup, may have forgotten
 what it acknowledged, or a vote; or it is new, which nothing here can show.

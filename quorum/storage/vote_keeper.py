@@ -1,7 +1,7 @@
 """The one task that writes `quorum-state` and the mark beside it, in the core's order: PersistState, VoterProven.
 
 The mark, `unproven-voter`, is an empty file that Apache Kafka ignores. It says that the replica began with an empty
-disk, or without its `quorum-state` (see `core.proof`). It is made before anything else is written, so that a
+disk, or without its `quorum-state` (see `core.probation`). It is made before anything else is written, so that a
 `quorum-state` without it says that the replica was there before.
 
 A failed write is reported as LogFailed, and nothing is written after it.

@@ -8,7 +8,7 @@ anything of them reaches the core.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from ...fetcher.core import DivergingEpoch
 from ...protocol import METADATA_TOPIC_ID, ErrorCode, KafkaError
@@ -49,6 +49,14 @@ from .messages import (
 )
 
 AnyTopic = TypeVar("AnyTopic", FetchTopic, FetchTopicResponse)
+
+
+class _WithPartitions(Protocol):
+    """A topic of a request or of a response."""
+
+    @property
+    def partitions(self) -> Sequence[object]: ...
+
 
 MIN_BYTES: Final = 1
 SHOWN_MAX: Final = 10
@@ -106,10 +114,10 @@ def _single(topics: Sequence[AnyTopic]) -> AnyTopic | None:
     return topics[0]
 
 
-def _not_single(code: ErrorCode, found: Sequence[object]) -> KafkaError:
-    """Its text is short, and quickly made, however much was asked for."""
-    size = sum(1 + len(getattr(topic, "partitions", ())) for topic in found)
-    text = str(found)[:TEXT_MAX] if size <= SHOWN_MAX else f"{len(found)} topics"
+def _not_single(code: ErrorCode, topics: Sequence[_WithPartitions]) -> KafkaError:
+    """Return an error whose text is short, and quickly made, however much was asked for."""
+    size = sum(1 + len(topic.partitions) for topic in topics)
+    text = str(topics)[:TEXT_MAX] if size <= SHOWN_MAX else f"{len(topics)} topics"
     return KafkaError(code, f"expected {TOPIC}-{PARTITION} alone, found {text}")
 
 
@@ -189,7 +197,7 @@ def fetch_snapshot_request(request: FetchSnapshotRequest) -> kafka.FetchSnapshot
 def read_fetch_snapshot_request(body: kafka.FetchSnapshotRequest) -> FetchSnapshotRequest:
     found = [(topic.name, partition) for topic in body.topics for partition in topic.partitions]
     if len(found) != 1 or found[0][0] != TOPIC or found[0][1].partition != PARTITION:
-        raise _not_single(ErrorCode.unknown_topic_or_partition, found)
+        raise _not_single(ErrorCode.unknown_topic_or_partition, body.topics)
     partition = found[0][1]
     return FetchSnapshotRequest(
         cluster_id=body.cluster_id,

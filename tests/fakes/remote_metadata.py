@@ -18,14 +18,8 @@ from collections.abc import Collection
 
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote import RemoteLogMetadataError
-from tierfetch.remote.core import (
-    RemoteLogLedger,
-    RemoteLogSegmentMetadata,
-    RemoteLogSegmentMetadataUpdate,
-    RemotePartitionDeleteMetadata,
-)
 from tierfetch.remote.core.segment import RemoteLogEvent
-from tierfetch.remote.ledger_book import LedgerBook, partition_of
+from tierfetch.remote.ledger_book import BookedMetadataManager, partition_of
 
 
 class SharedMetadata:
@@ -53,12 +47,12 @@ class SharedMetadata:
             self._managers.remove(manager)
 
 
-class InMemoryRemoteLogMetadataManager:
+class InMemoryRemoteLogMetadataManager(BookedMetadataManager):
     """One node's view of a `SharedMetadata`."""
 
     def __init__(self, metadata: SharedMetadata) -> None:
+        super().__init__()
         self._metadata = metadata
-        self._book = LedgerBook()
         self._next_index: dict[TopicIdPartition, int] = {}
         self._is_held = False
         self._write_count = 0
@@ -107,24 +101,6 @@ class InMemoryRemoteLogMetadataManager:
             self._next_index.pop(partition, None)
             self._book.remove(partition)
 
-    def ledger(self, partition: TopicIdPartition) -> RemoteLogLedger | None:
-        return self._book.ledger(partition)
-
-    async def wait_newer(self, partition: TopicIdPartition, version: int) -> RemoteLogLedger:
-        return await self._book.wait_newer(partition, version)
-
-    async def add_segment(self, metadata: RemoteLogSegmentMetadata) -> None:
-        await self._write(metadata)
-
-    async def confirm_started(self, metadata: RemoteLogSegmentMetadata) -> None:
-        await self._write(metadata, also_if_known=True)
-
-    async def update_segment(self, update: RemoteLogSegmentMetadataUpdate) -> None:
-        await self._write(update)
-
-    async def put_partition_delete(self, event: RemotePartitionDeleteMetadata) -> None:
-        await self._write(event)
-
     def catch_up(self, partition: TopicIdPartition) -> None:
         """Apply what has been appended for the partition since the last time, unless held."""
         if self._is_held or partition not in self._next_index:
@@ -140,13 +116,14 @@ class InMemoryRemoteLogMetadataManager:
         self._write_count += 1
         number = self._write_count
         await asyncio.sleep(0)
-        ledger = await self._book.wait_newer(partition_of(event), -1)
-        if number in self._failing:
-            raise RemoteLogMetadataError(f"write {number} of the remote log metadata failed, as the test asked")
-        if not ledger.check(event) and not also_if_known:
-            return
-        with self._book.expect(event) as arrival:
+
+        async def append(arrival: asyncio.Future[None]) -> None:
             self._metadata.append(event)
             await arrival
-        if number in self._answers_lost:
-            raise RemoteLogMetadataError(f"the answer to write {number} of the remote log metadata was lost")
+            if number in self._answers_lost:
+                raise RemoteLogMetadataError(f"the answer to write {number} of the remote log metadata was lost")
+
+        await self._book.wait_newer(partition_of(event), -1)
+        if number in self._failing:
+            raise RemoteLogMetadataError(f"write {number} of the remote log metadata failed, as the test asked")
+        await self._book.write(event, append, also_if_known=also_if_known)

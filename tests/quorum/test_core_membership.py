@@ -11,7 +11,7 @@ from tierfetch.protocol.errors import ErrorCode
 from tierfetch.quorum.core.config import RaftConfig
 from tierfetch.quorum.core.events import RecoveredState
 from tierfetch.quorum.core.messages import AddVoterRequest, RemoveVoterRequest, UpgradeKRaftVersionRequest, VoteResponse
-from tierfetch.quorum.core.proof import on_epoch_reported
+from tierfetch.quorum.core.probation import on_epoch_reported
 from tierfetch.quorum.core.replica import Replica
 from tierfetch.quorum.core.state import LeaderAndEpoch, RaftState
 

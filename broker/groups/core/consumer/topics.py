@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final, Protocol
 from uuid import UUID
 
 import re2
@@ -20,6 +20,13 @@ from .....protocol import ErrorCode, KafkaError
 REGEX_LENGTH_MAX: Final = 8 * 1024
 REGEX_MEMORY_MAX: Final = 1024 * 1024
 """Bytes that one compiled expression may take, as RE2 counts them."""
+
+
+class Pattern(Protocol):
+    """A compiled expression."""
+
+    def fullmatch(self, text: str) -> object | None:
+        """Return something true if the expression matches the whole text, else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,7 @@ def metadata_hash(names: Iterable[str], topics: Topics) -> int:
     return 0 if is_empty else int.from_bytes(digest.digest(), "big", signed=True)
 
 
-def compiled(expression: str) -> Any:
+def compiled(expression: str) -> Pattern:
     """Return the expression compiled. Raise INVALID_REGULAR_EXPRESSION."""
     if len(expression) > REGEX_LENGTH_MAX:
         reason: object = f"it has {len(expression)} characters, at most {REGEX_LENGTH_MAX} are allowed"
@@ -55,8 +62,9 @@ def compiled(expression: str) -> Any:
     options.max_mem = REGEX_MEMORY_MAX
     options.log_errors = False
     try:
-        return re2.compile(expression, options)
+        pattern: Pattern = re2.compile(expression, options)
     except re2.error as error:
         reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
         message = f"regular expression {expression[:100]!r} is not valid in RE2: {reason}"
         raise KafkaError(ErrorCode.invalid_regular_expression, message) from error
+    return pattern
