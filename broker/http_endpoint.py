@@ -25,6 +25,7 @@ from typing import Final
 
 import h11
 
+from ..limited_log import LimitedLog
 from ..security import ListenerIdentity, SecurityProtocol
 from ..security.core import OPEN_METRICS, PLAIN, Accepted, ListenerSettings, ScramCredentials, is_loopback
 
@@ -37,6 +38,7 @@ REFUSED_MAX: Final = 64
 METHODS: Final = (b"GET", b"HEAD")
 
 _log = logging.getLogger(__name__)
+_of_peers = LimitedLog(_log)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class HttpEndpoint:
             silent.transport.abort()
             oldest.cancel()
         if len(self._requests) >= REQUESTS_MAX:
-            _log.warning("an HTTP request was refused: %d are in progress, the limit", len(self._requests))
+            _of_peers.warning("", "an HTTP request was refused: %d are in progress, the limit", len(self._requests))
             writer.transport.abort()
             return
         request = asyncio.create_task(self._serve(reader, writer), name="http-request")
@@ -118,7 +120,7 @@ class HttpEndpoint:
     def _ended(self, request: asyncio.Task[None]) -> None:
         self._forget(request)
         if not request.cancelled() and (error := request.exception()) is not None:
-            _log.error("internal error in an HTTP request", exc_info=error)
+            _of_peers.error("", "internal error in an HTTP request", exc_info=error)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -136,7 +138,8 @@ class HttpEndpoint:
                 writer.close()
                 await writer.wait_closed()
         except (OSError, EOFError) as error:
-            _log.info("an HTTP request of %s ended early: %r", writer.get_extra_info("peername"), error)
+            peer = writer.get_extra_info("peername")
+            _of_peers.info(str(peer and peer[0]), "an HTTP request of %s ended early: %r", peer, error)
         finally:
             _cut_off(writer.transport)
 

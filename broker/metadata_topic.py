@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from ..fetcher.core import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ..limited_log import LimitedLog
 from ..protocol import REMOTE_LOG_METADATA_TOPIC, CorruptRecordError, ErrorCode, KafkaError, TopicPartition, offsets_of
 from ..protocol.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
 from ..protocol.net import Address, KafkaClient, reading_batch
@@ -25,7 +26,7 @@ from ..remote import NO_EPOCH, MetadataBatch, MetadataTopicSettings, RemoteLogMe
 from .cluster.view import ClusterImage, ClusterView, NewTopic, TopicImage
 from .replicas.leadership import WallClock
 
-_log = logging.getLogger(__name__)
+_log = LimitedLog(logging.getLogger(__name__))
 
 T = TypeVar("T")
 
@@ -264,7 +265,8 @@ async def _batch(answer: FetchPartitionResponse, offset: int, name: str) -> Meta
                         (each.offset, each.value or b"") for each in some if each.has_value and each.offset >= offset
                     ]
         except CorruptRecordError as error:
-            _log.error("%s: offsets %d to %d are skipped: %s", name, header.base_offset, header.last_offset, error)
+            message = "%s: offsets %d to %d are skipped: %s"
+            _log.error(str(name), message, name, header.base_offset, header.last_offset, error)
         if len(records) >= RECORDS_PER_READ_MAX:
             break
     return MetadataBatch(records, next_offset, last_epoch)

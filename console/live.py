@@ -19,6 +19,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from hashlib import blake2b
 from typing import Final
 
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
 STREAMS_MAX: Final = 100
 CONTENT_TYPE: Final = "text/event-stream"
 RETRY_MS: Final = 2000
@@ -28,28 +31,49 @@ Parts = Mapping[str, str]
 
 
 class Streams:
-    """How many are open."""
+    """How many are open. A place is taken before the first look, and given back by whoever has it at the end."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    @property
-    def is_full(self) -> bool:
-        return self.count >= STREAMS_MAX
-
-    async def events(self, look: Callable[[], Awaitable[Parts]], pause_s: float) -> AsyncIterator[str]:
-        """Yield a page's changes for ever; `look` returns its parts as they are now."""
+    def take(self) -> bool:
+        """Take a place, if there is one."""
+        if self.count >= STREAMS_MAX:
+            return False
         self.count += 1
+        return True
+
+    def give_back(self) -> None:
+        """Give a place back."""
+        self.count -= 1
+
+
+class StreamResponse(StreamingResponse):
+    """A page's changes for ever; `look` returns its parts as they are now. It has a place, and gives it back when it
+    ends, even before its first byte.
+    """
+
+    def __init__(self, streams: Streams, look: Callable[[], Awaitable[Parts]], pause_s: float) -> None:
+        super().__init__(events(look, pause_s), media_type=CONTENT_TYPE)
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events until the reader leaves."""
         try:
-            yield f"retry: {RETRY_MS}\n\n"
-            sent: dict[str, bytes] = {}
-            while True:
-                parts = await look()
-                for event in changes(parts, sent):
-                    yield event
-                await asyncio.sleep(pause_s)
+            await super().__call__(scope, receive, send)
         finally:
-            self.count -= 1
+            self._streams.give_back()
+
+
+async def events(look: Callable[[], Awaitable[Parts]], pause_s: float) -> AsyncIterator[str]:
+    """Yield a page's changes for ever."""
+    yield f"retry: {RETRY_MS}\n\n"
+    sent: dict[str, bytes] = {}
+    while True:
+        parts = await look()
+        for event in changes(parts, sent):
+            yield event
+        await asyncio.sleep(pause_s)
 
 
 def changes(parts: Parts, sent: dict[str, bytes]) -> list[str]:

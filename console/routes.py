@@ -24,7 +24,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,7 +34,7 @@ from .core.documents import document_of
 from .core.hosts import host_name
 from .core.selection import Only, query_of
 from .formats import FILTERS, PARTS, SHARED_STYLE, durations_scale, look_numbers
-from .live import CONTENT_TYPE, STREAMS_MAX, Parts, Streams
+from .live import STREAMS_MAX, Parts, StreamResponse, Streams
 from .pages import Pages, View
 
 HERE: Final = Path(__file__).parent
@@ -180,14 +180,18 @@ class _Site:
         """Return the handler of a page's changes."""
 
         async def handle(request: Request) -> Response:
-            if self._streams.is_full:
+            if not self._streams.take():  # before the first look, for others may come meanwhile
                 return PlainTextResponse(f"{STREAMS_MAX} pages are open already.\n", 503)
 
             async def look() -> Parts:
                 return self._rendered(await answer(request), name, request)[1]
 
-            await look()  # what is wrong with the request is an answer, not an event
-            return StreamingResponse(self._streams.events(look, self._refresh_s), media_type=CONTENT_TYPE)
+            try:
+                await look()  # what is wrong with the request is an answer, not an event
+            except BaseException:
+                self._streams.give_back()
+                raise
+            return StreamResponse(self._streams, look, self._refresh_s)
 
         return handle
 

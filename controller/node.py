@@ -29,6 +29,7 @@ from itertools import chain
 from random import Random
 from typing import Final, cast
 
+from ..limited_log import LimitedLog
 from ..protocol import ErrorCode, KafkaError
 from ..protocol.messages import Request, ResponseT
 from ..protocol.messages.brokers import (
@@ -79,10 +80,6 @@ JOBS_MAX: Final = 10_000
 DECISIONS_MAX: Final = 100
 """How often one job may be decided again."""
 
-REPEAT_MS: Final = 10_000
-"""How long a refusal in the same words is not logged again."""
-REFUSALS_MAX: Final = 100
-"""Refusals that are remembered for that."""
 LATE_DIVISOR: Final = 4
 """A session whose end is seen later than this part of its timeout was not watched."""
 
@@ -91,6 +88,9 @@ _MAY_CHANGE_BROKERS: Final = (RegisterBrokerRecord, BrokerRegistrationChangeReco
 Decide = Callable[[Moment], ControllerResult[object] | None]
 
 _log = logging.getLogger(__name__)
+_rejections = LimitedLog(_log, source_lines_max=1)
+"""Brokers repeat a request many times a second."""
+_of_peers = LimitedLog(_log)
 
 
 @dataclass(slots=True, eq=False)
@@ -139,7 +139,6 @@ class ControllerNode:
         self._brokers_changed = asyncio.Event()
         self._probes: dict[tuple[int, int, int], asyncio.Task[None]] = {}
         """The running probes by epoch of this controller, broker id and epoch of the broker."""
-        self._quiet_until_ms: dict[str, int] = {}
         """The time from which a refusal may be logged again, by its text."""
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when an internal error has ended the worker."""
@@ -414,19 +413,9 @@ class ControllerNode:
             except UnexpectedOffsetError:
                 continue
             if result is not None and result.refusal:
-                self._log_refusal(result.refusal)
+                _rejections.warning(result.refusal, "controller %d rejects: %s", self._node.node_id, result.refusal)
             return result
         raise KafkaError(ErrorCode.request_timed_out, f"the quorum's own records came first {DECISIONS_MAX} times")
-
-    def _log_refusal(self, refusal: str) -> None:
-        """Log a refusal. Brokers repeat a request many times a second, so the same words are logged once in a while."""
-        now_ms = monotonic_ms()
-        if now_ms < self._quiet_until_ms.get(refusal, now_ms):
-            return
-        if len(self._quiet_until_ms) >= REFUSALS_MAX:
-            self._quiet_until_ms.clear()
-        self._quiet_until_ms[refusal] = now_ms + REPEAT_MS
-        _log.warning("controller %d rejects: %s", self._node.node_id, refusal)
 
     async def _carry_out(self, result: ControllerResult[object]) -> None:
         if result.kraft_upgrade is not None:
@@ -448,7 +437,7 @@ class ControllerNode:
     def _undone(self, job: _Job, error: KafkaError | QuorumFailedError) -> None:
         if job.answer is None:
             if self.is_active:
-                _log.warning("controller %d: a decision was not written: %s", self._node.node_id, error)
+                _of_peers.warning("", "controller %d: a decision was not written: %s", self._node.node_id, error)
         elif not job.answer.done():
             job.answer.set_exception(error if isinstance(error, KafkaError) else self._not_active())
 

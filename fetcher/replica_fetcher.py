@@ -32,6 +32,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 
+from ..limited_log import LimitedLog
 from ..protocol import OUTSIDE, TopicIdPartition, describe_error
 from ..remote import RemoteLogMetadataError, RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .aux_state import LedgerBehindError
@@ -46,6 +47,7 @@ from .ports import Arrived, FollowerPartition, LeaderEndpoint
 from .wanted_partitions import WantedPartitions
 
 _log = logging.getLogger(__name__)
+_of_peers = LimitedLog(_log)
 
 TIER_FAILURES_MAX = 2
 """How often the tier may fail to give what is to be adopted (its metadata stay behind, an object is damaged or missing)
@@ -448,7 +450,8 @@ class ReplicaFetcher:
     async def _cut(self, replica: FollowedReplica, offset: int) -> None:
         partition = replica.partition
         replica.state = ReplicaState.TRUNCATING
-        _log.info("%s: truncated from %d to %d", partition.topic_id_partition, partition.offsets.log_end_offset, offset)
+        key = partition.topic_id_partition
+        _of_peers.info(str(key), "%s: truncated from %d to %d", key, partition.offsets.log_end_offset, offset)
         await partition.truncate_to(offset)
         replica.state = ReplicaState.FETCHING
 

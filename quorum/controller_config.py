@@ -43,7 +43,7 @@ from ..plugin_registry import REPLICA_PLACEMENT
 from ..protocol.net import UNLIMITED
 from ..protocol.wire import ConfigType
 from ..security.core import AuthorizerSettings, NodeSecurity, authorizer_settings, controller_security, is_security_key
-from .core.config import MetadataLogConfig, RaftConfig, ReplicaConfig
+from .core.config import SNAPSHOT_BYTES_MAX, MetadataLogConfig, RaftConfig, ReplicaConfig
 from .core.state import Endpoint, ReplicaKey
 from .core.voters import VoterNode, VoterSet
 
@@ -149,6 +149,8 @@ class QuorumKeys(PropertyKeys):
     metadata_max_retention_bytes: Unlimited = 100 * 1024 * 1024
     metadata_max_retention_ms: Unlimited = _WEEK_MS
     metadata_log_max_record_bytes_between_snapshots: PositiveLong = 20 * 1024 * 1024
+    metadata_log_max_snapshot_bytes: PositiveLong = SNAPSHOT_BYTES_MAX
+    """A larger snapshot is neither cut nor fetched, whatever a leader says of its size; ours."""
     metadata_log_max_snapshot_interval_ms: Annotated[NaturalInt, ConfigType.LONG] = 3_600_000
 
     @property
@@ -166,6 +168,7 @@ class QuorumKeys(PropertyKeys):
             segment_ms=self.metadata_log_segment_ms,
             retention_bytes=self.metadata_max_retention_bytes,
             retention_ms=self.metadata_max_retention_ms,
+            snapshot_bytes_max=self.metadata_log_max_snapshot_bytes,
         )
 
     def raft_config(self, node_id: int, endpoints: tuple[Endpoint, ...]) -> RaftConfig:

@@ -7,6 +7,7 @@
 | Flush | fsync of what the log's files hold | LogCompleted |
 | Truncate | cut, durably | LogCompleted |
 | SnapshotChunkAppend | appended to the part | SnapshotChunkWritten |
+| the first of several | appended if the snapshot may be so large | SnapshotChunkWritten, SnapshotChunkRefused |
 | InstallSnapshot | part checked, named, log emptied | SnapshotInstalled, or SnapshotRejected if it is not whole |
 | `take_snapshot` | written beside all that; in its turn named, retention applied | SnapshotTaken |
 
@@ -24,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from ..limited_log import LimitedLog
 from ..log.core import CorruptFileError
 from ..protocol import OUTSIDE
 from ..protocol.fetch import SnapshotId
@@ -32,6 +34,7 @@ from .core.errors import QuorumFailedError
 from .core.events import (
     LogCompleted,
     LogFailed,
+    SnapshotChunkRefused,
     SnapshotChunkWritten,
     SnapshotInstalled,
     SnapshotRejected,
@@ -43,13 +46,22 @@ from .metrics import QuorumMetrics
 from .storage.control_batches import append_bytes, voters_of_snapshot
 from .storage.metadata_log import MetadataLog
 from .storage.snapshot_file import QuorumSetup, snapshot_batches
-from .storage.snapshots import CutSnapshot
+from .storage.snapshots import CutSnapshot, SnapshotTooLargeError
 
-OwnerEvent = LogCompleted | LogFailed | SnapshotChunkWritten | SnapshotInstalled | SnapshotRejected | SnapshotTaken
+OwnerEvent = (
+    LogCompleted
+    | LogFailed
+    | SnapshotChunkWritten
+    | SnapshotChunkRefused
+    | SnapshotInstalled
+    | SnapshotRejected
+    | SnapshotTaken
+)
 ORDERS_MAX: Final = 100_000
 NOT_CUT: Final = "the replica stops: the snapshot is not cut"
 
 _log = logging.getLogger(__name__)
+_of_peers = LimitedLog(_log)
 
 
 @dataclass(slots=True, eq=False)
@@ -157,9 +169,7 @@ class LogOwner:
                 assert end_offset == order.end_offset, f"cut at {order.end_offset}, the log ends at {end_offset}"
                 self._report(LogCompleted(order))
             case SnapshotChunkAppend():
-                payload: memoryview = order.payload  # type: ignore[assignment]  # the shell's own bytes
-                await self._log.snapshots.store_chunk(_wire_id(order.snapshot_id), order.position, payload)
-                self._report(SnapshotChunkWritten(order))
+                await self._store_chunk(order)
             case InstallSnapshot():
                 await self._install(order.snapshot_id)
             case _Snapshot():
@@ -182,18 +192,29 @@ class LogOwner:
         self._metrics.fsync.observe(self._metrics.now_s() - began_s)
         self._report(LogCompleted(order))
 
+    async def _store_chunk(self, order: SnapshotChunkAppend) -> None:
+        snapshots, wire_id = self._log.snapshots, _wire_id(order.snapshot_id)
+        try:
+            if order.position == 0 and not order.is_last:  # one chunk alone takes no more than an append
+                await snapshots.check_room(wire_id, order.size)
+        except SnapshotTooLargeError as error:
+            _of_peers.error("", "the leader's snapshot is not fetched: %s", error)
+            self._report(SnapshotChunkRefused(order))
+            return
+        payload: memoryview = order.payload  # type: ignore[assignment]  # the shell's own bytes
+        await snapshots.store_chunk(wire_id, order.position, payload)
+        self._report(SnapshotChunkWritten(order))
+
     async def _install(self, snapshot_id: OffsetAndEpoch) -> None:
         wire_id = _wire_id(snapshot_id)
         try:
-            parsed = await self._log.snapshots.finish_part(wire_id)
+            setup = await self._log.snapshots.finish_part(wire_id)
         except CorruptFileError as error:
-            _log.error("the snapshot fetched from the leader is rejected: %s", error)
+            _of_peers.error("", "the snapshot fetched from the leader is rejected: %s", error)
             self._report(SnapshotRejected(snapshot_id, str(error)))
             return
         await self._log.begin_at_snapshot(wire_id)
-        self._report(
-            SnapshotInstalled(snapshot_id, voters_of_snapshot(snapshot_id.offset, parsed.setup, self._configured))
-        )
+        self._report(SnapshotInstalled(snapshot_id, voters_of_snapshot(snapshot_id.offset, setup, self._configured)))
 
     async def _count(self, order: _Snapshot) -> None:
         """Name a snapshot that is written, and delete what it makes unnecessary."""

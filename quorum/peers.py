@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Final
 
+from ..limited_log import LimitedLog
 from ..protocol import OUTSIDE, ApiKey, ErrorCode, Unanswered
 from ..protocol.messages.cluster import ApiVersionsRequest
 from ..protocol.net import Address, BrokerUnavailableError, ClientLimits, KafkaClient, connect
@@ -48,7 +49,7 @@ PROBE_TIMEOUT_S: Final = 0.5
 DIAL_BACKOFF_MIN_S: Final = 0.02
 DIAL_BACKOFF_MAX_S: Final = 0.2
 
-_log = logging.getLogger(__name__)
+_log = LimitedLog(logging.getLogger(__name__))
 
 
 PeerEvent = ResponseReceived | RequestFailed | ConnectionLost
@@ -163,7 +164,9 @@ class Peers:
         duplicate = self._duplicate_id(effect, response)
         if duplicate is not None and asked not in self._duplicates:
             self._duplicates.add(asked)
-            _log.error("%s:%d %s: two nodes must not have the same node.id", asked.host, asked.port, duplicate)
+            _log.error(
+                asked.host, "%s:%d %s: two nodes must not have the same node.id", asked.host, asked.port, duplicate
+            )
 
     def _duplicate_id(self, effect: Send, response: PeerResponse) -> str | None:
         """Return how the response shows that two nodes have one id, or None.
@@ -227,7 +230,12 @@ class Peers:
             self._report(ConnectionLost(peer_id))
         except OSError as error:
             _log.info(
-                "the probe of replica %d at %s:%d showed nothing: %s", peer_id, endpoint.host, endpoint.port, error
+                endpoint.host,
+                "the probe of replica %d at %s:%d showed nothing: %s",
+                peer_id,
+                endpoint.host,
+                endpoint.port,
+                error,
             )
         else:
             transport.abort()

@@ -43,6 +43,7 @@ from typing import ClassVar, Final, TypeVar
 
 from pydantic import Field
 
+from ..limited_log import LimitedLog
 from ..plugin_options import PluginConfig
 from ..protocol import CorruptRecordError, TopicIdPartition, uuid_to_text
 from ..protocol.net import cancelled
@@ -70,6 +71,7 @@ EVENT_BYTES_MAX: Final = 1 << 20
 LOCK_INTERVAL_S: Final = 0.005
 
 _log = logging.getLogger(__name__)
+_of_peers = LimitedLog(_log)
 
 
 class FileMetadataConfig(PluginConfig):
@@ -109,6 +111,7 @@ class FileRemoteLogMetadataManager(BookedMetadataManager):
         self._woken = asyncio.Event()
         self._polling: asyncio.Task[None] | None = None
         self._threads = ThreadPoolExecutor(THREADS_MAX, "tierfetch-metadata")
+        self._is_closed = False
 
     async def start(self) -> None:
         """Make the directory, and begin to look at its files. RemoteLogMetadataError."""
@@ -120,12 +123,13 @@ class FileRemoteLogMetadataManager(BookedMetadataManager):
         _sync_directory(self._directory.parent)
 
     async def close(self) -> None:
-        """Stop following. A write that is under way may still be written."""
+        """Stop following. A write that is under way may still be written; one that waits for its turn fails."""
+        self._is_closed = True
         if self._polling is not None:
             await cancelled(self._polling)
         self._followed.clear()
         self._book.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False)  # what waits for a thread finds it closed; cancelled, its callers would be
 
     async def assign(self, partitions: Collection[TopicIdPartition]) -> None:
         for partition in sorted(set(partitions)):
@@ -195,15 +199,21 @@ class FileRemoteLogMetadataManager(BookedMetadataManager):
         try:
             event = decode_event(value)
         except MetadataRecordError as error:
-            _log.warning("%s: skipped a record that is no event: %s", followed.path, error)
+            _of_peers.warning(str(followed.path), "%s: skipped a record that is no event: %s", followed.path, error)
             return
         if partition_of(event) == partition:
             self._book.apply(event)
 
     async def _call(self, call: Callable[[], T]) -> T:
         """Run a blocking call on a thread. RemoteLogMetadataError for what goes wrong on the disk."""
+
+        def unless_closed() -> T:
+            if self._is_closed:
+                raise OSError("closed")
+            return call()
+
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, unless_closed)
         except (OSError, CorruptRecordError) as error:
             raise RemoteLogMetadataError(f"{self._directory}: {error}") from error
         except RuntimeError as error:  # the threads were shut down by `close`

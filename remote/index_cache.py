@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Final, TypeVar, cast
 from uuid import UUID
 
+from ..limited_log import LimitedLog
 from ..log.core import AbortedTransaction, CorruptFileError, OffsetIndex, TimeIndex, TransactionIndex
 from ..log.disk import Disk
 from ..protocol import uuid_from_text, uuid_to_text
@@ -57,7 +58,7 @@ from .storage import (
     RemoteStorageError,
 )
 
-_log = logging.getLogger(__name__)
+_log = LimitedLog(logging.getLogger(__name__))
 
 DIRECTORY: Final = "remote-log-index-cache"
 BYTES_MAX: Final = 1 << 30
@@ -244,7 +245,7 @@ class RemoteIndexCache:
             data = await self._disk.read_file(path)
             index = await _decode(metadata, index_type, data, is_checked=key not in self._unchecked)
         except (OSError, CorruptFileError, RemoteStorageCorruptError) as error:
-            _log.warning("cached index %s is unusable, fetching it again: %s", path.name, error)
+            _log.warning("", "cached index %s is unusable, fetching it again: %s", path.name, error)
             if self._files.pop(key) is not None:
                 await self._remove([path])
             return None
@@ -303,6 +304,7 @@ class RemoteIndexCache:
             if now_s < self._beyond_repair.get(key, now_s):
                 raise why
             _log.warning(
+                str(metadata.segment_id.topic_id_partition),
                 "%s: its %s cannot be used, building it from the %d bytes of its log: %s",
                 metadata.segment_id,
                 index_type.value,
@@ -332,7 +334,7 @@ class RemoteIndexCache:
         try:
             await self._disk.write_file(path, data)
         except OSError as error:
-            _log.warning("cannot write index %s to the index cache: %s", path.name, error)
+            _log.warning("", "cannot write index %s to the index cache: %s", path.name, error)
             self._files.pop(key)
         if self._files.peek(key) is None:
             await self._remove([path])
@@ -342,7 +344,7 @@ class RemoteIndexCache:
             try:
                 await self._disk.remove(path)
             except OSError as error:
-                _log.warning("cannot remove %s from the index cache: %s", path.name, error)
+                _log.warning("", "cannot remove %s from the index cache: %s", path.name, error)
 
     def _path(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> Path:
         stem = f"{metadata.start_offset}_{uuid_to_text(metadata.segment_id.id)}"

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
+from ..limited_log import LimitedLog
 from ..protocol import TopicIdPartition
 from .core.ledger import IllegalTransitionError, RemoteLogLedger
 from .core.segment import (
@@ -27,6 +28,7 @@ from .core.segment import (
 from .metadata import RemoteLogMetadataError
 
 _log = logging.getLogger(__name__)
+_of_peers = LimitedLog(_log)
 
 
 def partition_of(event: RemoteLogEvent) -> TopicIdPartition:
@@ -187,7 +189,7 @@ class LedgerBook:
     @staticmethod
     def _report_refused(page: _Page, error: IllegalTransitionError) -> None:
         if page.is_ready:
-            _log.warning("skipped an event of the remote log metadata: %s", error)
+            _of_peers.warning("", "skipped an event of the remote log metadata: %s", error)
         else:
             page.refused_count += 1
             _log.debug("skipped an event of the remote log metadata: %s", error)

@@ -23,6 +23,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 
+from ..limited_log import LimitedLog
 from ..protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, describe_error
 from .backoff import Backoff
 from .core.records import MetadataRecordError, decode_event, decode_partition
@@ -32,6 +33,7 @@ from .snapshot_cutter import SnapshotCutter
 from .snapshot_files import SnapshotFiles
 
 _log = logging.getLogger(__name__)
+_of_peers = LimitedLog(_log)
 
 RECORDS_PER_SLICE_MAX = 64
 """Records applied before the event loop gets its turn: two to five milliseconds."""
@@ -237,4 +239,5 @@ class MetadataPartitionReader:
         except MetadataRecordError as error:
             if offset > self._skipped_to:
                 self._skipped_to = offset
-                _log.warning("skipped offset %d of metadata partition %d: %s", offset, self._partition, error)
+                message = "skipped offset %d of metadata partition %d: %s"
+                _of_peers.warning(str(self._partition), message, offset, self._partition, error)

@@ -20,10 +20,11 @@ that fails is tried again, with back-off; `errors` says why. Appending and local
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final
 from uuid import uuid4
 
@@ -52,6 +53,8 @@ NODE_ID: Final = 0
 LEADER_EPOCH: Final = 0
 READ_BYTES: Final = 1 << 20
 INDEX_CACHE_BYTES: Final = 64 << 20
+DELETED_LOOK_S: Final = 0.5
+"""How often `copy_all` looks whether what it waits for was deleted from the log."""
 METADATA_DIRECTORY: Final = "remote-log-metadata"
 LIMITS: Final = RemoteLogManagerConfig(task_interval_ms=1_000, fetch_max_wait_ms=30_000)
 
@@ -101,8 +104,9 @@ class TieredLog:
         return self._manager.errors().get(self._partition.topic_partition)
 
     async def copy_all(self) -> int:
-        """Close the active segment and wait until the tier has every record that is in the log now; return the offset
-        after the last one. This waits as long as the tier fails: put `asyncio.timeout` around it, and see `errors`.
+        """Close the active segment and wait until the tier has every record that is in the log now, and stays in it;
+        return the offset after the last one. This waits as long as the tier fails: put `asyncio.timeout` around it, and
+        see `errors`.
 
             async with asyncio.timeout(60):
                 await tiered.copy_all()
@@ -113,7 +117,11 @@ class TieredLog:
         self._manager.wake(self._partition)
         version = -1
         while self.copied_offset < end_offset:
-            version = (await self._metadata.wait_newer(self._partition, version)).version
+            with suppress(
+                TimeoutError
+            ):  # records that are deleted meanwhile are no longer copied, and no event says so
+                async with asyncio.timeout(DELETED_LOOK_S):
+                    version = (await self._metadata.wait_newer(self._partition, version)).version
         return end_offset
 
     async def read(self, offset: int | None = None) -> AsyncIterator[Record]:

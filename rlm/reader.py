@@ -27,6 +27,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
+from ..limited_log import LimitedLog
 from ..log import PartitionLog
 from ..log.core import AbortedTransaction, OffsetPosition
 from ..protocol import CorruptRecordError, ErrorCode, KafkaError, TopicIdPartition
@@ -45,7 +46,7 @@ from ..remote import (
 from ..remote.core import RemoteLogSegmentMetadata, is_within_lineage
 from .chunks import RemoteChunks
 
-logger = logging.getLogger(__name__)
+logger = LimitedLog(logging.getLogger(__name__))
 
 ATTEMPTS_MAX: Final = 2
 FIND_BYTES: Final = 64 << 10
@@ -108,7 +109,8 @@ class RemoteLogReader:
             async with asyncio.timeout(self._max_wait_ms / 1000):
                 return await self._read(request)
         except TimeoutError:
-            logger.info("%s: the tier did not respond in time for offset %d", request.partition, request.offset)
+            name = str(request.partition)
+            logger.info(name, "%s: the tier did not respond in time for offset %d", name, request.offset)
             return RemoteRecords(memoryview(b""), request.offset)
 
     async def _read(self, request: RemoteRead) -> RemoteRecords | None:
@@ -123,6 +125,7 @@ class RemoteLogReader:
                 return await self._read_at(request, place)
             except RemoteStorageError as error:
                 logger.warning(
+                    str(request.partition),
                     "%s: cannot read offset %d from the tier, attempt %d: %s",
                     request.partition,
                     request.offset,
@@ -264,7 +267,9 @@ class RemoteLogReader:
         try:
             open_offset = await self._indexes.first_open_offset(segment)
         except (RemoteResourceNotFoundError, RemoteStorageCorruptError) as error:
-            logger.warning("%s: cannot tell which transactions are open at its end: %s", segment.segment_id, error)
+            name = str(segment.segment_id.topic_id_partition)
+            message = "%s: cannot tell which transactions are open at its end: %s"
+            logger.warning(name, message, segment.segment_id, error)
             return False
         return open_offset is None or open_offset >= end_offset
 

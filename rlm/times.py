@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Final
 
+from ..limited_log import LimitedLog
 from ..log import PartitionLog, TimestampAndOffset
 from ..log.core import OffsetPosition
 from ..protocol import CorruptRecordError, ErrorCode, KafkaError, TopicIdPartition
@@ -34,7 +35,7 @@ from ..remote import (
 from ..remote.core import RemoteLogLedger, RemoteLogSegmentMetadata, with_max_timestamp, with_timestamp_from
 from .chunks import RemoteChunks
 
-logger = logging.getLogger(__name__)
+logger = LimitedLog(logging.getLogger(__name__))
 
 _Found = TimestampAndOffset | None
 
@@ -84,7 +85,7 @@ class OffsetsByTime:
                     try:
                         found = await search()
                     except WrongIndexError as error:
-                        logger.warning("%s: cannot search the tier by time: %s", partition, error)
+                        logger.warning(str(partition), "%s: cannot search the tier by time: %s", partition, error)
                         self._chunks.drop(error.segment)
                         if not await self._indexes.distrust(error.segment, error.index_type):
                             raise

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from ..limited_log import Kind, LineBudget
 from .core.acl import AclOperation, AclRules, Requester, Resource, ResourceType
 from .core.acls import Acls
 
@@ -18,6 +19,7 @@ AUDIT_LOGGER: Final = "kafka.authorizer.logger"
 LINES_PER_S: Final = 50
 
 _audit = logging.getLogger(AUDIT_LOGGER)
+_DENIAL: Final = Kind(AUDIT_LOGGER, logging.INFO, "denied")
 
 
 class Authorizer(Protocol):
@@ -55,9 +57,7 @@ class StandardAuthorizer:
         self._rules = rules
         self._acls = acls
         self._now_s = now_s
-        self._second = -1
-        self._lines = 0
-        self._left_out = 0
+        self._budget = LineBudget(period_s=1, lines_max=LINES_PER_S)
 
     @property
     def revision(self) -> int:
@@ -105,16 +105,10 @@ class StandardAuthorizer:
         )
 
     def _may_write(self) -> bool:
-        second = int(self._now_s())
-        if second != self._second:
-            if self._left_out:
-                _audit.info("%d denials before were not written: more than %d in a second", self._left_out, LINES_PER_S)
-            self._second, self._lines, self._left_out = second, 0, 0
-        if self._lines >= LINES_PER_S:
-            self._left_out += 1
-            return False
-        self._lines += 1
-        return True
+        now_s = self._now_s()
+        for _, left_out in self._budget.take_left_out(now_s):
+            _audit.info("%d denials before were not written: more than %d in a second", left_out, LINES_PER_S)
+        return self._budget.admits(_DENIAL, "", now_s, source_lines_max=LINES_PER_S)
 
 
 def _name(resource: Resource) -> str:

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from ...limited_log import LimitedLog
 from ...protocol import CorruptRecordError
 from ...protocol.net import reading_batch
 from ...protocol.records import (
@@ -24,7 +25,7 @@ from ..replicas.partition import Partition
 
 READ_BYTES: Final = 64 * 1024
 
-_log = logging.getLogger(__name__)
+_log = LimitedLog(logging.getLogger(__name__))
 
 
 Replay = Callable[[BatchHeader, SkimmedRecord], None]
@@ -65,7 +66,7 @@ async def replay_batch(replay: Replay, data: bytes, position: int, header: Batch
                     _try_to_replay(replay, header, record)
     except CorruptRecordError as error:
         message = "offsets %d to %d of a coordinator's log are skipped: %s; no coordinator wrote this batch"
-        _log.error(message, header.base_offset + count, header.last_offset, error)
+        _log.error("", message, header.base_offset + count, header.last_offset, error)
     return count
 
 
@@ -73,4 +74,4 @@ def _try_to_replay(replay: Replay, header: BatchHeader, record: SkimmedRecord) -
     try:
         replay(header, record)
     except CorruptRecordError as error:
-        _log.error("offset %d of a coordinator's log is passed over: %s", record.offset, error)
+        _log.error("", "offset %d of a coordinator's log is passed over: %s", record.offset, error)

@@ -13,6 +13,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from ...limited_log import LimitedLog
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.net import monotonic_ms
 from ...protocol.records import (
@@ -65,6 +66,7 @@ _CLIENT_CODES: Final = {
 """The code that a client of the group gets when the group's log rejects a record."""
 
 _log = logging.getLogger(__name__)
+_of_peers = LimitedLog(_log)
 
 
 class ActiveShard(runtime.ActiveShard[GroupRecord]):
@@ -169,7 +171,8 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         group = self.shard.groups.get(group_id) or Group(group_id, self._settings.group)
         error = self._memory.judge(group, join, record_bytes_max)
         if error is not ErrorCode.none:
-            _log.warning(
+            _of_peers.warning(
+                group_id,
                 "group %r: a member with %d bytes of metadata is refused (%s): the group has %d members,"
                 " the groups of this broker hold %d of %d bytes",
                 group_id,
@@ -251,7 +254,8 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         async def write() -> None:
             error = await self.write_tombstones(group_id, tombstones)
             if error is not ErrorCode.none:
-                _log.warning(
+                _of_peers.warning(
+                    group_id,
                     "group %r: tombstones could not be written, what they would delete stays until it expires: %s",
                     group_id,
                     error.name,
@@ -344,7 +348,8 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         try:
             await self.write([GroupRecord(GroupKey(group_id), store.value)])
         except KafkaError as failure:
-            _log.warning("group %r: generation %d was not stored: %s", group_id, store.value.generation_id, failure)
+            message = "group %r: generation %d was not stored: %s"
+            _of_peers.warning(group_id, message, group_id, store.value.generation_id, failure)
             error = failure.code
         # A group that was reloaded or deleted meanwhile must not step with the old one's record.
         if self._end is None and self.shard.groups.get(group_id) is group:
@@ -354,7 +359,9 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
 def _seen(written: asyncio.Future[None]) -> None:
     """Take note of an error that nothing waits for: what was not deleted is replaced by what comes after it."""
     if not written.cancelled() and written.exception() is not None:
-        _log.warning("tombstones of a group that is a classic one now were not written: %s", written.exception())
+        _of_peers.warning(
+            "", "tombstones of a group that is a classic one now were not written: %s", written.exception()
+        )
 
 
 def replay(shard: Shard, header: BatchHeader, record: SkimmedRecord) -> None:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+from ...limited_log import LimitedLog
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.net import Slices, monotonic_ms
 from ..coordinator.shard import ActiveShard
@@ -42,6 +43,7 @@ REGEX_INTERVAL_MS: Final = 1_000
 RETRY_MS: Final = 1_000
 
 _log = logging.getLogger(__name__)
+_of_peers = LimitedLog(_log)
 
 T = TypeVar("T")
 Visible = Callable[[str], bool]
@@ -203,7 +205,7 @@ class ConsumerGroups:
                 each.decision.undo()
                 each.committed.set_exception(error)
                 self._put_back(each)
-        _log.warning("group %r: decisions were undone: their records could not be written", group_id)
+        _of_peers.warning(group_id, "group %r: decisions were undone: their records could not be written", group_id)
 
         group = self._shard.consumers.get(group_id)
         if group is not None:
@@ -295,7 +297,8 @@ class ConsumerGroups:
             self._submit_or_downgrade(decision, world)
         except KafkaError as error:
             self._undo(decision)
-            _log.warning("group %r: lost members stay for another session: %s", group.group_id, error)
+            message = "group %r: lost members stay for another session: %s"
+            _of_peers.warning(group.group_id, message, group.group_id, error)
 
     # Regular expressions.
 
@@ -331,7 +334,7 @@ class ConsumerGroups:
                 self._put_resolved(group, found)
                 self._matched[group_id] = _Matched(version, now_ms, frozenset(regexes) - frozenset(patterns))
         except KafkaError as error:
-            _log.warning("group %r: regular expressions are matched again later: %s", group_id, error)
+            _of_peers.warning(group_id, "group %r: regular expressions are matched again later: %s", group_id, error)
         finally:
             self._resolving.discard(group_id)
 
@@ -343,7 +346,7 @@ class ConsumerGroups:
                 patterns[regex] = compiled(regex)
             except KafkaError as error:
                 if last is None or regex not in last.rejected:
-                    _log.warning("group %r: an expression matches no topic: %s", group_id, error)
+                    _of_peers.warning(group_id, "group %r: an expression matches no topic: %s", group_id, error)
         return patterns
 
     def _put_resolved(self, group: ConsumerGroup, found: Mapping[str, Sequence[str]]) -> None:

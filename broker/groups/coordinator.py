@@ -12,6 +12,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from ...limited_log import LimitedLog
 from ...protocol import GROUP_METADATA_TOPIC, ErrorCode, KafkaError, TopicPartition
 from ...protocol.net import Slices
 from ..cluster.view import ClusterImage, ClusterView, NewTopic
@@ -34,7 +35,7 @@ EXPIRE_WEIGHT: Final = 10
 """What a look at a group's offsets costs on the loop, in elements of `pace`."""
 _LOG_TAKES_NOTHING: Final = frozenset({ErrorCode.coordinator_not_available, ErrorCode.not_coordinator})
 
-_log = logging.getLogger(__name__)
+_log = LimitedLog(logging.getLogger(__name__))
 
 
 def _new_topic(settings: CoordinatorSettings) -> NewTopic:
@@ -147,7 +148,7 @@ class GroupCoordinator(Coordinator[ActiveShard]):
                 error = await active.expire(group_id, self.settings.retention_ms)
                 if error is not ErrorCode.none:
                     message = "group %r: expired offsets could not be deleted, trying again: %s"
-                    _log.warning(message, group_id, error.name)
+                    _log.warning(group_id, message, group_id, error.name)
                 if error in _LOG_TAKES_NOTHING:
                     return
 

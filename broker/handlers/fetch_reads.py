@@ -45,6 +45,7 @@ from ...fetcher.core import (
     Refuse,
     Serve,
 )
+from ...limited_log import LimitedLog
 from ...log.core import AbortedTransaction as LoggedTransaction
 from ...log.segment import LogSlice
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition
@@ -80,7 +81,7 @@ _WRONG_BROKER: Final = frozenset(
 _REFUSALS: Final = (DivergingEpoch, Refuse)
 _WITH_OFFSETS: Final = frozenset({ErrorCode.offset_out_of_range, ErrorCode.offset_moved_to_tiered_storage})
 
-_log = logging.getLogger(__name__)
+_log = LimitedLog(logging.getLogger(__name__))
 
 
 def isolation_of(request: FetchRequest) -> FetchIsolation:
@@ -255,6 +256,7 @@ class FetchReads:
         if isinstance(error, KafkaError):
             return self._failed(topic, number, error.code)
         _log.error(
+            str(topic),
             "%s-%d: cannot read offset %d: %s; check the log directory's disk",
             topic,
             number,

@@ -10,12 +10,13 @@ import logging
 from typing import Final
 
 from ...controller import refusal
+from ...limited_log import LimitedLog
 from ...protocol import ApiKey, EnvelopeError, ErrorCode, KafkaError
 from ...protocol.messages import Request, ResponseT
 from ...protocol.net import Handler, RequestContext
 from ..cluster.controller_channel import ControllerChannel, ControllerUnavailableError
 
-_log = logging.getLogger(__name__)
+_log = LimitedLog(logging.getLogger(__name__))
 
 FORWARDED: Final = (
     ApiKey.CREATE_TOPICS,
@@ -58,6 +59,7 @@ class Forwarding:
         except EnvelopeError as error:
             if error.code is not ErrorCode.unsupported_version:
                 _log.warning(
+                    str(context.principal),
                     "%s of %s cannot be forwarded: %s; this broker's principal needs ClusterAction on the cluster",
                     context.api.name,
                     context.principal,

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
+from ...limited_log import LimitedLog
 from ...log import PartitionLog
 from ...log.disk import Disk, DiskSpace
 from ...log.keeper import LogDirectory, LogManager
@@ -30,12 +31,11 @@ TIER_ERROR_MAX: Final = 200
 MOVE_WEIGHT: Final = 10
 """What the beginning of a move costs on the loop, in elements of `pace`."""
 MOVES_FREE: Final = 50
-REFUSALS_LOGGED_MAX: Final = 10
 """The lines about moves that one request asks for in vain; then follows their number."""
 UNKNOWN_SPACE: Final = DiskSpace(-1, -1)
 """The answer while the disk does not respond."""
 
-_log = logging.getLogger(__name__)
+_log = LimitedLog(logging.getLogger(__name__))
 
 
 def cannot_move(name: TopicPartition, _: str) -> None:
@@ -83,19 +83,14 @@ class LogDirHandler:
             for topic in directory.topics
             for number in topic.partitions
         )
-        refused = 0
         async for some in Slices(wanted, weight=MOVE_WEIGHT, free=MOVES_FREE):
             for name, path in some:
                 error = self._begin_move(name, path)
                 if error is not None:
-                    refused += 1
-                    if refused <= REFUSALS_LOGGED_MAX:
-                        _log.warning("%s is not moved to %s: %s", name, path, error.message)
+                    _log.warning(path, "%s is not moved to %s: %s", name, path, error.message)
                 code = ErrorCode.none if error is None else error.code
                 result = AlterReplicaLogDirPartitionResult(partition_index=name.partition, error_code=code)
                 results.setdefault(name.topic, []).append(result)
-        if refused > REFUSALS_LOGGED_MAX:
-            _log.warning("%d replicas are not moved", refused)
         topics: list[AlterReplicaLogDirTopicResult] = []
         async for names in Slices(list(results), free=MOVES_FREE):
             topics += [

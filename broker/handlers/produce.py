@@ -29,6 +29,7 @@ import logging
 from typing import Final
 from uuid import UUID
 
+from ...limited_log import LimitedLog
 from ...log.core import AppendOrigin
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Slices
@@ -60,7 +61,7 @@ PARTITION_WEIGHT: Final = 20
 _Answer = asyncio.Task[ProducePartitionResponse] | ProducePartitionResponse
 _WRONG_BROKER = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
 
-_log = logging.getLogger(__name__)
+_log = LimitedLog(logging.getLogger(__name__))
 
 
 class ProduceHandler:
@@ -146,7 +147,8 @@ class ProduceHandler:
         except KafkaError as error:
             return self._rejected(topic, partition, error)
         except OSError as error:
-            _log.error("%s-%d: append failed: %s; check the log directory's disk", topic, partition.partition, error)
+            message = "%s-%d: append failed: %s; check the log directory's disk"
+            _log.error(str(topic), message, topic, partition.partition, error)
             return ProducePartitionResponse(
                 partition.partition, ErrorCode.kafka_storage_error, error_message=error.strerror
             )

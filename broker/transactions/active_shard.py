@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
+from ...limited_log import LimitedLog
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.net import Slices
 from ...protocol.records import BatchHeader, SkimmedRecord
@@ -66,6 +67,7 @@ _UNKNOWN_FATE: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.ka
 _TOO_LARGE: Final = frozenset({ErrorCode.message_too_large, ErrorCode.record_list_too_large})
 
 _log = logging.getLogger(__name__)
+_of_peers = LimitedLog(_log)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +129,7 @@ class ActiveShard(runtime.ActiveShard[TransactionRecord]):
                 f"{self.partition.partition}: a new transactional id is refused: those of this broker hold "
                 f"{memory.used} of {memory.bytes_max} bytes, until transactional.id.expiration.ms"
             )
-            _log.warning(message)
+            _of_peers.warning("", "%s", message)
             raise KafkaError(ErrorCode.coordinator_not_available, message)
 
     def _account(self, before: int, after: int) -> None:
@@ -249,9 +251,11 @@ class ActiveShard(runtime.ActiveShard[TransactionRecord]):
                 await self._writer.write([record], timeout_s=None)
             except KafkaError as failure:
                 if failure.code in _UNKNOWN_FATE:
-                    _log.warning("transactional id %r: its record may be lost: %s", transactional_id, failure)
+                    message = "transactional id %r: its record may be lost: %s"
+                    _of_peers.warning(transactional_id, message, transactional_id, failure)
                     return
-                _log.warning("transactional id %r: its record is not written: %s", transactional_id, failure)
+                message = "transactional id %r: its record is not written: %s"
+                _of_peers.warning(transactional_id, message, transactional_id, failure)
                 is_too_large = failure.code in _TOO_LARGE
                 error = ErrorCode.unknown_server_error if is_too_large else ErrorCode.coordinator_not_available
                 if is_retried:
@@ -265,7 +269,8 @@ class ActiveShard(runtime.ActiveShard[TransactionRecord]):
         try:
             await self._services.markers.send(value, self.leader_epoch)
         except KafkaError as error:
-            _log.error(
+            _of_peers.error(
+                transactional_id,
                 "transactional id %r, producer %d in epoch %d: its transaction cannot be ended by this coordinator, %s;"
                 " if no other broker coordinates it, end it with kafka-transactions.sh abort",
                 transactional_id, value.producer_id, value.producer_epoch, error,
@@ -277,7 +282,8 @@ class ActiveShard(runtime.ActiveShard[TransactionRecord]):
         try:
             producer_id = await self._services.next_producer_id()
         except OUTSIDE as error:
-            _log.warning("transactional id %r: there is no producer id now: %s", transactional_id, error)
+            message = "transactional id %r: there is no producer id now: %s"
+            _of_peers.warning(transactional_id, message, transactional_id, error)
             self._answer(event.token, Reply(event.token, ErrorCode.coordinator_not_available))
             return
         try:

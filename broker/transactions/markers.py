@@ -15,7 +15,8 @@ one whose disk hangs, or that lacks replicas, holds up what was sent beside it, 
 | TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH | a newer one has been there: KafkaError |
 | any other error, no answer, no leader | tried again, after `RETRY_MIN_S` to `RETRY_MAX_S` |
 
-A marker that is sent twice is harmless: the second one ends nothing.
+A marker that is sent twice is harmless: the second one ends nothing. So a broker that does not answer in time is given
+up, this one as any other: its disk may hang, and the lane would hang with it.
 """
 
 from __future__ import annotations
@@ -183,7 +184,8 @@ class MarkerSender:
         request = WriteTxnMarkersRequest(markers=_grouped(markers))
         try:
             if broker_id == self._node_id:
-                response = await self._write_here(request)
+                async with asyncio.timeout(self._timeout_s):
+                    response = await self._write_here(request)
             else:
                 address = self._address_of(self._view.image, broker_id)
                 response = await client.send(address, request, timeout_s=self._timeout_s)

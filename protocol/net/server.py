@@ -34,6 +34,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from ... import limited_log
 from ...security import ListenerIdentity, SecurityProtocol
 from ..api import ApiKey
 from ..messages.cluster import ApiVersionsRequest, ApiVersionsResponse
@@ -219,6 +220,7 @@ class Server:
         now_s = loop.time()
         for connection in list(self.connections):
             connection.expire(now_s)
+        limited_log.settle()
         self._sweeper = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
 
 

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
+from ...limited_log import LimitedLog
 from ..api import ApiKey
 from ..codec import (
     RequestHeader,
@@ -50,7 +51,7 @@ from .server_limits import ServerLimits
 from .slicing import SLICED_ELEMENTS_MIN, answered
 from .stream import StreamProtocol
 
-log = logging.getLogger(__name__)
+log = LimitedLog(logging.getLogger(__name__))
 
 CONNECTION_SHARE: Final = 4
 """One connection holds this part of all memory at most, and one request more."""
@@ -135,7 +136,7 @@ class ServerConnection(StreamProtocol):
         self._arrival.address = self.host
         refusal = None if self._is_admitted else server.admit(self._arrival.address)
         if refusal is not None:
-            log.warning("%s: %s refused: %s", server.listener_name, self.peer, refusal)
+            log.warning(self.host, "%s: %s refused: %s", server.listener_name, self.peer, refusal)
             self.transport.abort()
             return
         server.connections[self] = None
@@ -215,7 +216,8 @@ class ServerConnection(StreamProtocol):
         elif (deadline_s := self._gate.deadline_s) is not None and now_s >= deadline_s:
             self._refuse("it did not authenticate in time")
         elif not self._requests and now_s >= self._last_activity_s + limits.idle_timeout_s:
-            log.info("%s: %s closed, idle for %g s", self._server.listener_name, self.peer, limits.idle_timeout_s)
+            name = self._server.listener_name
+            log.info(self.host, "%s: %s closed, idle for %g s", name, self.peer, limits.idle_timeout_s)
             self.transport.abort()
 
     # Reading.
@@ -371,11 +373,13 @@ class ServerConnection(StreamProtocol):
 
     def _end_refused(self, reason: str) -> None:
         """Close the connection once the answer that says so has left."""
-        log.warning("%s: authentication of %s failed: %s", self._server.listener_name, self.peer, reason)
+        name = self._server.listener_name
+        log.warning(self.host, "%s: authentication of %s failed: %s", name, self.peer, reason)
         self.begin_close()
 
     def _refuse(self, reason: str) -> None:
-        log.warning("%s: connection of %s is closed: %s", self._server.listener_name, self.peer, reason)
+        name = self._server.listener_name
+        log.warning(self.host, "%s: connection of %s is closed: %s", name, self.peer, reason)
         self.transport.abort()
 
     # Writing.
@@ -400,13 +404,14 @@ class ServerConnection(StreamProtocol):
                 if self._is_reading_paused:
                     self._read_requests()
         except OUTSIDE as error:
-            log.info("%s: connection of %s ends: %s", server.listener_name, self.peer, error)
+            log.info(self.host, "%s: connection of %s ends: %s", server.listener_name, self.peer, error)
             self.transport.abort()
         except Exception as error:
             if self.transport.is_closing():  # asyncio refuses to send a slice then, with a RuntimeError
-                log.info("%s: connection of %s ends: %s", server.listener_name, self.peer, error)
+                log.info(self.host, "%s: connection of %s ends: %s", server.listener_name, self.peer, error)
                 return
-            log.exception("%s: connection of %s is closed: internal error", server.listener_name, self.peer)
+            name = server.listener_name
+            log.error(self.host, "%s: connection of %s is closed: internal error", name, self.peer, exc_info=error)
             self.transport.abort()
         finally:
             self._sender = None
@@ -430,9 +435,9 @@ class ServerConnection(StreamProtocol):
         """Log the failure of a handler that gave no answer."""
         name = self._server.listener_name
         if isinstance(error, PeerError):
-            log.warning("%s: %s of %s is not answered: %s", name, request.api.name, self.peer, error)
+            log.warning(self.host, "%s: %s of %s is not answered: %s", name, request.api.name, self.peer, error)
         elif isinstance(error, Exception):
-            log.error("%s: %s of %s failed", name, request.api.name, self.peer, exc_info=error)
+            log.error(self.host, "%s: %s of %s failed", name, request.api.name, self.peer, exc_info=error)
 
     async def _send(self, request: _Request) -> None:
         response = request.response

@@ -15,13 +15,14 @@ import ssl
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
+from ...limited_log import LimitedLog
 from ...security import tls_failure
 from .stream import StreamProtocol, peer_host, peer_name
 from .tls_transport import AlertingTls
 
 TLS_HANDSHAKE_TIMEOUT_S: Final = 10
 
-log = logging.getLogger(__name__)
+log = LimitedLog(logging.getLogger(__name__))
 
 
 class TlsListener(Protocol):
@@ -62,7 +63,7 @@ class TlsAcceptor(asyncio.Protocol):
         peer, address = peer_name(transport), peer_host(transport)
         refusal = self._listener.admit(address)
         if refusal is not None:
-            log.warning("%s: %s refused: %s", self._listener.listener_name, peer, refusal)
+            log.warning(address, "%s: %s refused: %s", self._listener.listener_name, peer, refusal)
             self._transport.abort()
             return
         self._listener.handshakes[self] = None
@@ -81,7 +82,8 @@ class TlsAcceptor(asyncio.Protocol):
         self._transport.abort()
 
     async def _shake_hands(self) -> None:
-        listener, peer, arrived = self._listener, peer_name(self._transport), _Arrived()
+        listener, arrived = self._listener, _Arrived()
+        peer, host = peer_name(self._transport), peer_host(self._transport)
         done: asyncio.Future[None] = self._loop.create_future()
         tls = AlertingTls(
             self._loop,
@@ -98,7 +100,8 @@ class TlsAcceptor(asyncio.Protocol):
         try:
             await done
         except OSError as error:
-            log.warning("%s: TLS handshake with %s failed: %s", listener.listener_name, peer, tls_failure(error))
+            name = listener.listener_name
+            log.warning(host, "%s: TLS handshake with %s failed: %s", name, peer, tls_failure(error))
             self._transport.abort()
             return
         if arrived.is_lost or self._transport.is_closing():

@@ -12,6 +12,8 @@ from .voters import VoterSet
 
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 """The largest record batch."""
+SNAPSHOT_BYTES_MAX: Final = 1024 * 1024 * 1024
+"""The largest snapshot, unless configured: one of a million partitions has some 200 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +57,15 @@ class RaftConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataLogConfig:
-    """`metadata.log.segment.{bytes,ms}`, `metadata.max.retention.{bytes,ms}`; -1 is without a limit."""
+    """`metadata.log.segment.{bytes,ms}`, `metadata.max.retention.{bytes,ms}`; -1 is without a limit. And
+    `metadata.log.max.snapshot.bytes`, which always is one.
+    """
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 3_600_000
     retention_bytes: int = 100 * 1024 * 1024
     retention_ms: int = 7 * 24 * 3_600_000
+    snapshot_bytes_max: int = SNAPSHOT_BYTES_MAX
 
     @property
     def log_config(self) -> LogConfig:

@@ -132,13 +132,21 @@ class InstallSnapshot:
 
 @value
 class SnapshotChunkAppend:
-    """Bytes [position, end_position) of a download. At `position` 0 whatever was downloaded before is dropped first."""
+    """Bytes [position, end_position) of a download. At `position` 0 whatever was downloaded before is dropped first.
+
+    `size` is what the leader says that the whole has: the shell refuses the first chunk of one that it has no room for.
+    """
 
     snapshot_id: OffsetAndEpoch
     position: int
     end_position: int
     payload: object
-    is_last: bool
+    size: int
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the download is complete with it."""
+        return self.end_position == self.size
 
 
 LogEffect = AppendRecords | AppendFetched | Flush | Truncate

@@ -152,6 +152,13 @@ class SnapshotChunkWritten:
 
 
 @value
+class SnapshotChunkRefused:
+    """The first chunk is not written: the snapshot is larger than is allowed, or than the disk has room for."""
+
+    effect: SnapshotChunkAppend
+
+
+@value
 class SnapshotInstalled:
     """The downloaded snapshot was verified and flushed, the log emptied and moved to it. `voters`: the set in it."""
 
@@ -192,6 +199,7 @@ Event = (
     | LogCompleted
     | LogFailed
     | SnapshotChunkWritten
+    | SnapshotChunkRefused
     | SnapshotInstalled
     | SnapshotRejected
     | SnapshotTaken

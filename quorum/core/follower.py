@@ -182,7 +182,9 @@ def on_connection_lost(replica: Replica, peer_id: int) -> None:
 
 
 def on_begin_request(replica: Replica, token: object, request: BeginQuorumEpochRequest) -> None:
-    """A leader shows itself. One of another cluster means that this replica belongs elsewhere: it stops (KIP-595)."""
+    """A leader shows itself. One of another cluster is refused, and no more: any process may say that it is one. A replica
+    that belongs elsewhere learns so from the listeners that it asks, and stops then.
+    """
     error = _begin_error(replica, request)
     if error is ErrorCode.none and (request.epoch > replica.epoch or not isinstance(replica.role, Follower)):
         endpoint = request.endpoints[0] if request.endpoints else None
@@ -193,11 +195,6 @@ def on_begin_request(replica: Replica, token: object, request: BeginQuorumEpochR
         error=error, leader=replica.leader, leader_endpoint=replica.known_leader_endpoint()
     )
     replica.reply(token, response)
-    if error is ErrorCode.inconsistent_cluster_id:
-        replica.fatal_reason = (
-            f"leader {request.leader_id} of cluster {request.cluster_id} counts this node among its voters, but it "
-            f"belongs to {replica.config.cluster_id}"
-        )
 
 
 def _end_refusal(replica: Replica) -> None:

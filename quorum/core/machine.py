@@ -81,6 +81,7 @@ from .events import (
     Resign,
     ResponseReceived,
     Shutdown,
+    SnapshotChunkRefused,
     SnapshotChunkWritten,
     SnapshotInstalled,
     SnapshotRejected,
@@ -354,6 +355,7 @@ _EVENT_HANDLERS: Final = dict(
         _event(LogCompleted, _on_log_completed),
         _event(LogFailed, _on_log_failed),
         _event(SnapshotChunkWritten, lambda replica, event: snapshot_fetch.on_chunk_written(replica, event.effect)),
+        _event(SnapshotChunkRefused, lambda replica, event: snapshot_fetch.on_chunk_refused(replica, event.effect)),
         _event(SnapshotInstalled, snapshot_fetch.on_snapshot_installed),
         _event(
             SnapshotRejected, lambda replica, event: snapshot_fetch.on_snapshot_rejected(replica, event.snapshot_id)

@@ -35,6 +35,7 @@ they said they are, in one batch: the set stays the same, its members get their 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from ...protocol import ErrorCode
 from .effects import ControlRecord, KRaftVersionRecord, VotersRecord
@@ -54,6 +55,14 @@ from .roles import Leader, ReplicaPosition, VoterChange
 from .state import NO_DIRECTORY_ID, ReplicaKey
 from .voters import KRAFT_VERSION_DYNAMIC, VoterNode, VotersAt, VoterSet
 
+ADD_TIMEOUT_MAX_MS: Final = 600_000
+"""How long a new voter may take to catch up, whatever the request says: no other change of the voters begins meanwhile.
+"""
+LISTENERS_MAX: Final = 32
+"""Listeners of one voter: all of them are in each record of the voters."""
+NAME_MAX: Final = 255
+"""Characters of a listener's name, and of a host's, which DNS has no longer ones of."""
+
 Refusal = tuple[ErrorCode, str]
 
 
@@ -68,7 +77,8 @@ def on_add_request(replica: Replica, token: object, request: AddVoterRequest) ->
         return
     catch_up_end_offset = replica.log.end_offset if request.ack_when_committed else 0
     voters = replica.voters.with_voter(request.voter)
-    change = VoterChange(token, request, voters, replica.now_ms + request.timeout_ms, catch_up_end_offset)
+    deadline_ms = replica.now_ms + min(request.timeout_ms, ADD_TIMEOUT_MAX_MS)
+    change = VoterChange(token, request, voters, deadline_ms, catch_up_end_offset)
     _leader(replica).voter_change = change
 
 
@@ -96,6 +106,7 @@ def on_update_request(replica: Replica, token: object, request: UpdateVoterReque
         is_old = request.epoch < replica.epoch
         error = ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch
         refusal = (error, f"epoch {request.epoch} is not this leader's {replica.epoch}")
+    refusal = refusal or _unreachable(request.voter)
     if refusal is None and replica.kraft_version < KRAFT_VERSION_DYNAMIC:
         _take_report(replica, token, request.voter)
         return
@@ -285,9 +296,26 @@ def _add_refusal(replica: Replica, voter: VoterNode) -> Refusal | None:
     return _unfit(replica, voter, replica.kraft_version)
 
 
-def _unfit(replica: Replica, voter: VoterNode, level: int) -> Refusal | None:
-    if not voter.endpoints:
+def _unreachable(voter: VoterNode) -> Refusal | None:
+    """Return why what a voter names cannot be its listeners."""
+    endpoints = voter.endpoints
+    if not endpoints:
         return ErrorCode.invalid_request, f"voter {voter.id} names no listener"
+    if len(endpoints) > LISTENERS_MAX:
+        found = f"voter {voter.id} names {len(endpoints)} listeners"
+        return ErrorCode.invalid_request, f"{found}, expected are {LISTENERS_MAX} at most"
+    for each in endpoints:
+        if not (0 < len(each.name) <= NAME_MAX and 0 < len(each.host) <= NAME_MAX and 0 < each.port < 1 << 16):
+            found = f"voter {voter.id} names a listener {each.name[:20]!r} at {each.host[:50]!r}:{each.port}"
+            expected = f"expected are a name and a host of 1 to {NAME_MAX} characters, and a port above 0"
+            return ErrorCode.invalid_request, f"{found}: {expected}"
+    return None
+
+
+def _unfit(replica: Replica, voter: VoterNode, level: int) -> Refusal | None:
+    unreachable = _unreachable(voter)
+    if unreachable is not None:
+        return unreachable
     if not voter.min_kraft_version <= level <= voter.max_kraft_version:
         spoken = f"{voter.min_kraft_version} to {voter.max_kraft_version}"
         return ErrorCode.invalid_request, f"voter {voter.id} speaks kraft.version {spoken}, not {level}"

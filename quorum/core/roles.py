@@ -83,10 +83,13 @@ class Candidate:
 
 @dataclass(slots=True)
 class Download:
-    """A snapshot on its way from the leader. `writing`: the chunk that is with the disk."""
+    """A snapshot on its way from the leader. `writing`: the chunk that is with the disk. `size`: what the leader said
+    with the first chunk, in bytes; None before that.
+    """
 
     snapshot_id: OffsetAndEpoch
     position: int = 0
+    size: int | None = None
     writing: SnapshotChunkAppend | None = None
 
 

@@ -3,13 +3,15 @@
     step                                       durable afterwards               crash here
     -----------------------------------------  -------------------------------  -------------------------------------
     chunk received -> `SnapshotChunkAppend`    nothing that counts              the download restarts
+    `SnapshotChunkRefused`: it is too large    as before; the next Fetch half   -
+                                               a fetch timeout later
     last chunk -> `InstallSnapshot`            snapshot, then the empty log     the shell finishes it, or drops it whole
     `SnapshotInstalled`                        both                             -
     `SnapshotRejected`                         as before; the next Fetch half   -
                                                a fetch timeout later
 
 Until the last step the log stays what it is. A change of the leader ends the download, and so does a leader that no
-longer has the snapshot; the next Fetch decides what to do instead.
+longer has the snapshot, or whose chunks say another size than the first; the next Fetch decides what to do instead.
 """
 
 from __future__ import annotations
@@ -95,6 +97,16 @@ def on_chunk_written(replica: Replica, effect: SnapshotChunkAppend) -> None:
         replica.install_snapshot(effect.snapshot_id)
 
 
+def on_chunk_refused(replica: Replica, effect: SnapshotChunkAppend) -> None:
+    """Give the download up, and ask again in half a fetch timeout: the leader may have a smaller snapshot by then, or
+    the disk more room.
+    """
+    role = replica.role
+    if isinstance(role, Follower) and role.download is not None and role.download.writing == effect:
+        end_download(replica)
+        role.fetch_at_ms = replica.now_ms + replica.config.fetch_timeout_ms // 2
+
+
 def on_snapshot_installed(replica: Replica, event: SnapshotInstalled) -> None:
     """Take up the log that begins with the snapshot, whatever state this replica is in by now."""
     # The leader makes snapshots of committed records only, so the high watermark may move to its end at once.
@@ -126,6 +138,7 @@ def _take_chunk(replica: Replica, role: Follower, download: Download, response: 
         and response.snapshot_id == download.snapshot_id
         and chunk.position == download.position
         and 0 < chunk.length <= chunk.size - chunk.position
+        and download.size in (None, chunk.size)
     )
     if not is_wanted:
         role.download = None
@@ -133,7 +146,8 @@ def _take_chunk(replica: Replica, role: Follower, download: Download, response: 
         return
     assert isinstance(chunk, SnapshotChunk)
     end_position = chunk.position + chunk.length
+    download.size = chunk.size
     download.writing = SnapshotChunkAppend(
-        download.snapshot_id, chunk.position, end_position, chunk.payload, is_last=end_position == chunk.size
+        download.snapshot_id, chunk.position, end_position, chunk.payload, chunk.size
     )
     replica.emit(download.writing)

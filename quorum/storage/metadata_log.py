@@ -143,7 +143,7 @@ class MetadataLog:
         """Open the log below `log_dir`, made if it is absent."""
         directory = log_dir / str(METADATA_PARTITION)
         await _make_directory(disk, directory)
-        snapshots = SnapshotStore(disk, directory)
+        snapshots = SnapshotStore(disk, directory, config.snapshot_bytes_max)
         await snapshots.load()
         keeper = _RecoveryPoint(disk, directory)
         location = LogLocation(

@@ -38,6 +38,7 @@ from ...protocol.records import (
     iter_batches,
     iter_records,
     parse_quorum_record,
+    skim_records,
 )
 
 CHECKPOINT_SUFFIX: Final = ".checkpoint"
@@ -47,6 +48,12 @@ BATCH_BYTES_MAX: Final = 64 * 1024
 """The bytes of records in one data batch, for which the event loop waits. A larger record has a batch of its own."""
 SLICE_BYTES: Final = 64 * 1024
 """The bytes of records that are read at a time. A batch of Kafka's holds up to 8 MiB."""
+RECORD_BYTES: Final = 64
+"""What a record counts for in that, besides its value: many empty ones take time too."""
+CONTROL_BYTES_MAX: Final = 1024 * 1024
+"""The bytes of control records in one batch: those of some thousand voters."""
+ONE_BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
+"""A batch has at most so many bytes, encoded and decompressed: twice what Kafka's have."""
 
 _NAME = re.compile(r"(\d{20})-(\d{10})(?:\.checkpoint|(?:-\d+)?\.checkpoint(\.part))")
 
@@ -152,34 +159,79 @@ def parse_snapshot(data: bytes, *, name: str) -> ParsedSnapshot:
 
 def parse_in_slices(data: bytes, *, name: str) -> Iterator[ParsedSnapshot | None]:
     """As `parse_snapshot`, for an event loop: None after every `SLICE_BYTES` of records, the snapshot at last."""
-    controls: list[QuorumRecord] = []
-    batches: list[tuple[bytes, ...]] = []
-    end = slice_bytes = 0
-    try:
-        for position, header in iter_batches(data):
-            if controls and isinstance(controls[-1], SnapshotFooter):
-                raise CorruptFileError(f"{name}: a batch at byte {position} follows the snapshot's footer")
-            if header.is_control:
-                controls += _controls(data, position, header)
-            elif not controls:
-                raise CorruptFileError(f"{name}: the first batch must begin with a snapshot header")
-            else:
-                values: list[bytes] = []
-                for record in iter_records(data, position, header):
-                    values.append(record.value or b"")
-                    slice_bytes += len(values[-1])
-                    if slice_bytes >= SLICE_BYTES:
-                        slice_bytes = 0
-                        yield None
-                batches.append(tuple(values))
-            end = position + header.size_bytes
-    except CorruptRecordError as error:
-        raise CorruptFileError(f"{name}: {error.reason} (batch at byte {error.position})") from error
-    if not controls or not isinstance(controls[0], SnapshotHeader):
-        raise CorruptFileError(f"{name}: the first batch must begin with a snapshot header")
-    if end != len(data) or not isinstance(controls[-1], SnapshotFooter):
-        raise CorruptFileError(f"{name}: it has no footer: {len(data) - end} bytes follow the last whole batch")
-    yield ParsedSnapshot(controls[0].last_contained_log_timestamp_ms, setup_of(controls), tuple(batches))
+    parser = SnapshotParser(name)
+    yield from parser.feed(data)
+    yield parser.finish()
+
+
+class SnapshotParser:
+    """Reads a snapshot from the pieces of its file, in order. It holds one batch, and what it was asked to keep.
+
+    `name` is the file's, for errors. Without `keeps_records` the records are checked, and dropped.
+    """
+
+    def __init__(self, name: str, *, keeps_records: bool = True) -> None:
+        self._name = name
+        self._keeps_records = keeps_records
+        self._controls: list[QuorumRecord] = []
+        self._batches: list[tuple[bytes, ...]] = []
+        self._rest = b""
+        """What follows the last whole batch."""
+        self._position = 0
+        """Where that is in the file."""
+        self._slice_bytes = 0
+
+    def feed(self, piece: bytes) -> Iterator[None]:
+        """Take the next piece; None after every `SLICE_BYTES` of records. Raise CorruptFileError."""
+        data, end = self._rest + piece if self._rest else piece, 0
+        try:
+            for position, header in iter_batches(data):
+                yield from self._take(data, position, header)
+                end = position + header.size_bytes
+        except CorruptRecordError as error:
+            raise CorruptFileError(
+                f"{self._name}: {error.reason} (batch at byte {self._position + error.position})"
+            ) from error
+        self._rest = data[end:]
+        self._position += end
+        if len(self._rest) > ONE_BATCH_BYTES_MAX:
+            raise CorruptFileError(
+                f"{self._name}: a batch at byte {self._position} of more than {ONE_BATCH_BYTES_MAX} bytes; expected "
+                "was a smaller one, as controllers write them"
+            )
+
+    def finish(self) -> ParsedSnapshot:
+        """Return the snapshot. Raise CorruptFileError unless it is whole."""
+        controls = self._controls
+        if not controls or not isinstance(controls[0], SnapshotHeader):
+            raise CorruptFileError(f"{self._name}: the first batch must begin with a snapshot header")
+        if self._rest or not isinstance(controls[-1], SnapshotFooter):
+            raise CorruptFileError(
+                f"{self._name}: it has no footer: {len(self._rest)} bytes follow the last whole batch"
+            )
+        return ParsedSnapshot(controls[0].last_contained_log_timestamp_ms, setup_of(controls), tuple(self._batches))
+
+    def _take(self, data: bytes, position: int, header: BatchHeader) -> Iterator[None]:
+        controls = self._controls
+        if controls and isinstance(controls[-1], SnapshotFooter):
+            at = self._position + position
+            raise CorruptFileError(f"{self._name}: a batch at byte {at} follows the snapshot's footer")
+        if header.is_control:
+            controls += _controls(data, position, header)
+            return
+        if not controls:
+            raise CorruptFileError(f"{self._name}: the first batch must begin with a snapshot header")
+        values: list[bytes] = []
+        for record in skim_records(data, position, header, decompressed_bytes_max=ONE_BATCH_BYTES_MAX):
+            value = record.value or b""
+            if self._keeps_records:
+                values.append(value)
+            self._slice_bytes += len(value) + RECORD_BYTES
+            if self._slice_bytes >= SLICE_BYTES:
+                self._slice_bytes = 0
+                yield None
+        if self._keeps_records:
+            self._batches.append(tuple(values))
 
 
 def setup_of(controls: Sequence[QuorumRecord]) -> QuorumSetup:
@@ -190,5 +242,6 @@ def setup_of(controls: Sequence[QuorumRecord]) -> QuorumSetup:
 
 
 def _controls(data: bytes, position: int, header: BatchHeader) -> list[QuorumRecord]:
-    parsed = (parse_quorum_record(record) for record in iter_records(data, position, header))
+    records = iter_records(data, position, header, decompressed_bytes_max=CONTROL_BYTES_MAX)
+    parsed = (parse_quorum_record(record) for record in records)
     return [record for record in parsed if record is not None]

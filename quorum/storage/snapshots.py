@@ -9,12 +9,17 @@
 A fetched snapshot is checked as a whole before its rename: what a leader sent with a wrong CRC or without its footer
 never takes the name of a snapshot. A snapshot cut here is checked by its reader.
 
+A leader says how large its snapshot is before it sends it. One above `bytes_max` is not fetched, nor one that would
+leave less than `KEPT_FREE_BYTES` on the disk (`check_room`); and the check of what was fetched holds one batch of it in
+memory. What is cut here is held to the same limit: a snapshot that its readers refuse must not take the log's place.
+
 The owner of the log calls, one call after another. Reads, and `write`, may run beside them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -22,11 +27,14 @@ from typing import Final, NamedTuple
 
 from ...log.core import CorruptFileError
 from ...log.disk import Disk, DiskFile
-from ...protocol import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError, OperatorError
 from ...protocol.fetch import SnapshotId
+from ..core.config import SNAPSHOT_BYTES_MAX
 from .snapshot_file import (
     FileChunk,
     ParsedSnapshot,
+    QuorumSetup,
+    SnapshotParser,
     cut_name,
     parse_in_slices,
     parse_snapshot_name,
@@ -34,8 +42,15 @@ from .snapshot_file import (
     snapshot_name,
 )
 
-SNAPSHOT_BYTES_MAX: Final = 2 << 30
-"""A snapshot of a million partitions has some 200 MB."""
+BYTES_MAX_KEY: Final = "metadata.log.max.snapshot.bytes"
+KEPT_FREE_BYTES: Final = 64 * 1024 * 1024
+"""What a fetched snapshot leaves free: room for the log itself, whose replica ends when it cannot be written."""
+PIECE_BYTES: Final = 1024 * 1024
+"""The bytes of a fetched snapshot that are checked at a time."""
+
+
+class SnapshotTooLargeError(OperatorError):
+    """A snapshot that is not fetched because of its size, or because of the disk's room."""
 
 
 class CutSnapshot(NamedTuple):
@@ -49,8 +64,9 @@ class CutSnapshot(NamedTuple):
 class SnapshotStore:
     """`ids` are the whole snapshots, oldest first."""
 
-    def __init__(self, disk: Disk, directory: Path) -> None:
+    def __init__(self, disk: Disk, directory: Path, bytes_max: int = SNAPSHOT_BYTES_MAX) -> None:
         self._disk = disk
+        self._bytes_max = bytes_max
         self._directory = directory
         self._sizes: dict[SnapshotId, int] = {}
         self._cuts = 0
@@ -108,6 +124,8 @@ class SnapshotStore:
             file = await self._open_empty(path)
             try:
                 for batch in batches:
+                    if position + len(batch) > self._bytes_max:
+                        raise OSError(errno.EFBIG, f"it has more than the {self._bytes_max} bytes of {BYTES_MAX_KEY}")
                     await file.write(position, batch)
                     position += len(batch)
                 await file.sync()
@@ -131,6 +149,24 @@ class SnapshotStore:
         """Give up the download."""
         await self._disk.remove(cut.path)
 
+    async def check_room(self, snapshot_id: SnapshotId, size: int) -> None:
+        """Raise SnapshotTooLargeError unless a snapshot of so many bytes may be fetched; OSError from the disk. What
+        was fetched before is dropped.
+        """
+        name = snapshot_name(snapshot_id)
+        if size > self._bytes_max:
+            raise SnapshotTooLargeError(
+                f"snapshot {name} has {size} bytes, expected were {self._bytes_max} at most ({BYTES_MAX_KEY}): raise "
+                "the limit if the cluster has grown so much, or find out what the leader is"
+            )
+        await self.drop_part()
+        usable_bytes = (await self._disk.space(self._directory)).usable_bytes
+        if size + KEPT_FREE_BYTES > usable_bytes:
+            raise SnapshotTooLargeError(
+                f"snapshot {name} has {size} bytes, and the disk of {self._directory} {usable_bytes} free ones, of "
+                f"which {KEPT_FREE_BYTES} stay free: expected were {size + KEPT_FREE_BYTES}; free space there"
+            )
+
     async def store_chunk(self, snapshot_id: SnapshotId, position: int, data: bytes | memoryview) -> int:
         """Append a chunk of a fetched snapshot and return the position after it. A chunk at 0 starts the file again."""
         if position == 0:
@@ -144,13 +180,13 @@ class SnapshotStore:
         self._part = (part_id, file, end)
         return end
 
-    async def finish_part(self, snapshot_id: SnapshotId) -> ParsedSnapshot:
+    async def finish_part(self, snapshot_id: SnapshotId) -> QuorumSetup:
         """Check what was fetched and give it its name. CorruptFileError if it is not whole; then it is removed."""
         assert self._part is not None, snapshot_id
         part_id, file, size = self._part
         assert part_id == snapshot_id, (part_id, snapshot_id)
         try:
-            parsed = await _parse(await file.read(0, size), self._part_path(snapshot_id))
+            setup = await _checked(file, size)
         except CorruptFileError:
             await self.drop_part()
             raise
@@ -160,7 +196,7 @@ class SnapshotStore:
             self._part = None
             await file.close()
         await self._name_it(snapshot_id, self._part_path(snapshot_id), size)
-        return parsed
+        return setup
 
     async def drop_part(self) -> None:
         """Give up what is being fetched."""
@@ -191,7 +227,7 @@ class SnapshotStore:
     async def read(self, snapshot_id: SnapshotId) -> ParsedSnapshot:
         """CorruptFileError, naming the file, if it is not whole."""
         path = self.path(snapshot_id)
-        return await _parse(await self._disk.read_file(path, size_max=SNAPSHOT_BYTES_MAX), path)
+        return await _parse(await self._disk.read_file(path, size_max=self._bytes_max), path)
 
     async def chunk(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> FileChunk:
         """Return a chunk. SNAPSHOT_NOT_FOUND, also if the snapshot is removed meanwhile; POSITION_OUT_OF_RANGE."""
@@ -225,6 +261,15 @@ class SnapshotStore:
 
     async def close(self) -> None:
         await self.drop_part()
+
+
+async def _checked(file: DiskFile, size: int) -> QuorumSetup:
+    """Return what a snapshot says of the quorum. CorruptFileError unless it is whole."""
+    parser = SnapshotParser(str(file.path), keeps_records=False)
+    for position in range(0, size, PIECE_BYTES):
+        for _ in parser.feed(await file.read(position, min(PIECE_BYTES, size - position))):
+            await asyncio.sleep(0)
+    return parser.finish().setup
 
 
 async def _parse(data: bytes, path: Path) -> ParsedSnapshot:

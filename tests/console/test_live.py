@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from starlette.exceptions import HTTPException
 
 from tierfetch.console import Pages
 from tierfetch.console import live as live_module
-from tierfetch.console.live import Streams, changes
+from tierfetch.console.live import StreamResponse, Streams, changes, events
 from tierfetch.console.routes import LIVE, application
 from tierfetch.tests.console.readers import MARKUP, FakeReader
 
@@ -37,22 +38,66 @@ def test_only_parts_that_changed_are_sent() -> None:
 
 
 async def test_a_stream_looks_again_only_when_its_reader_has_taken_what_there_was() -> None:
-    streams, looks = Streams(), 0
+    looks = 0
 
     async def look() -> dict[str, str]:
         nonlocal looks
         looks += 1
         return {"a": str(looks)}
 
-    stream: AsyncIterator[str] = streams.events(look, 0)
+    stream: AsyncIterator[str] = events(look, 0)
     assert (await anext(stream)).startswith("retry: ")
     assert looks == 0
     await anext(stream)
-    assert (looks, streams.count) == (1, 1)
+    assert looks == 1
     await anext(stream)
     assert looks == 2
     await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
+
+
+async def test_a_stream_whose_reader_leaves_before_its_first_byte_gives_its_place_back() -> None:
+    streams = Streams()
+    assert streams.take()
+
+    async def look() -> dict[str, str]:
+        return {}
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.disconnect"}
+
+    async def send(_: object) -> None:
+        raise OSError("the reader has left")
+
+    with pytest.raises((OSError, ExceptionGroup)):
+        await StreamResponse(streams, look, 0)({"type": "http"}, receive, send)
     assert streams.count == 0
+
+
+async def test_streams_that_begin_at_once_are_counted_before_they_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "STREAMS_MAX", 3)
+    reader = FakeReader()
+    pages = Pages(reader, interval_s=1)
+    app = application(pages, hosts=["console"], refresh_s=1)
+    looking, opened = asyncio.Event(), 0
+
+    async def overview() -> object:
+        nonlocal opened
+        opened += 1
+        await looking.wait()
+        raise HTTPException(404)
+
+    monkeypatch.setattr(pages, "overview", overview)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://console") as client:
+        asked = [asyncio.create_task(client.get("/live/overview")) for _ in range(10)]
+        async with asyncio.timeout(10):
+            while sum(each.done() for each in asked) < 7:  # noqa: ASYNC110 - of tasks
+                await asyncio.sleep(0)
+        assert opened == 3
+        looking.set()
+        codes = sorted([(await each).status_code for each in asked])
+        assert codes == [404] * 3 + [503] * 7
+        assert (await client.get("/live/overview")).status_code == 404, "the places are given back"
+    await pages.close()
 
 
 async def first_event(url: str) -> str:

@@ -430,6 +430,7 @@ def test_what_a_broker_asks_again_and_again_is_refused_in_the_log_once() -> None
             assert answer.error_code is ErrorCode.duplicate_broker_registration
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tierfetch.controller.node._log.warning", lambda text, *values: told.append(text % values))
+        patch.setattr("tierfetch.controller.node._log.isEnabledFor", lambda _: True)
+        patch.setattr("tierfetch.controller.node._log.log", lambda _, text, *values, **__: told.append(text % values))
         simulate(scenario)
     assert len([line for line in told if "is registered and alive" in line]) == 1, told

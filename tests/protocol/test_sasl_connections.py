@@ -15,6 +15,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tierfetch.limited_log import SOURCE_LINES_MAX
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, read_request_header, write_request
 from tierfetch.protocol.errors import ErrorCode
@@ -95,6 +96,15 @@ async def test_a_listener_refuses_clients(
         assert logged in caplog.text
         assert "hunter2" not in caplog.text
         assert not listener.contexts
+
+
+async def test_wrong_passwords_without_end_are_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    wrong = {**ALICE, "sasl.jaas.config": f'{PLAIN} username="alice" password="hunter2";'}
+    async with listening({**SASL_PLAIN, **FAST}, SecurityProtocol.SASL_PLAINTEXT) as listener:
+        for _ in range(2 * SOURCE_LINES_MAX):
+            with pytest.raises(BrokerUnavailableError):
+                await listener.ask({"security.protocol": "SASL_PLAINTEXT", **wrong})
+    assert len([line for line in caplog.messages if "authentication of " in line]) == SOURCE_LINES_MAX
 
 
 async def test_a_sasl_client_at_a_listener_without_sasl() -> None:

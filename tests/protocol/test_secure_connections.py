@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from tierfetch.cli.local.certificates import make_authority, make_certificate
+from tierfetch.limited_log import SOURCE_LINES_MAX
 from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchResponse, FetchTopicResponse
 from tierfetch.protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from tierfetch.security.client import ClientIdentity
@@ -190,6 +191,15 @@ async def test_a_listener_refuses_certificates_and_both_sides_say_why(
             await listener.ask({"security.protocol": "SSL", **TRUST, **client})
         assert logged in caplog.text
         assert not listener.contexts
+
+
+async def test_failed_handshakes_without_end_are_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    async with listening(NODE, SecurityProtocol.SSL) as listener:
+        for _ in range(2 * SOURCE_LINES_MAX):
+            with pytest.raises(BrokerUnavailableError):
+                await listener.ask({})
+        await listener.handshakes_ended()
+    assert len([line for line in caplog.messages if "TLS handshake with " in line]) == SOURCE_LINES_MAX
 
 
 async def test_a_plaintext_client_at_a_tls_listener(caplog: pytest.LogCaptureFixture) -> None:

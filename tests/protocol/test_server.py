@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tierfetch.limited_log import SOURCE_LINES_MAX
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.codec import RequestHeader, write_request
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -389,6 +390,16 @@ async def test_a_request_that_cannot_be_understood_closes_the_connection(
             await client.fetch(FETCH)
     assert f"connection of {host}:{port} is closed: " in caplog.text
     assert message in caplog.text
+
+
+async def test_refusals_without_end_are_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving({ApiKey.FETCH: empty_fetch}) as server:
+        for number in range(10 * SOURCE_LINES_MAX):
+            async with raw_peer(server.port) as peer:
+                peer.writer.write(framed(struct.pack(">hhih", 9000 + number, 0, 1, -1)))
+                assert await peer.is_closed()
+    closed = [line for line in caplog.messages if " is closed: " in line]
+    assert len(closed) == SOURCE_LINES_MAX
 
 
 async def test_a_handler_that_fails_closes_its_connection_only(caplog: pytest.LogCaptureFixture) -> None:

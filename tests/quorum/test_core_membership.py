@@ -10,6 +10,7 @@ import pytest
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.quorum.core.config import RaftConfig
 from tierfetch.quorum.core.events import RecoveredState
+from tierfetch.quorum.core.membership import ADD_TIMEOUT_MAX_MS
 from tierfetch.quorum.core.messages import AddVoterRequest, RemoveVoterRequest, UpgradeKRaftVersionRequest, VoteResponse
 from tierfetch.quorum.core.probation import on_epoch_reported
 from tierfetch.quorum.core.replica import Replica
@@ -412,6 +413,16 @@ def test_Q15_a_new_replica_is_added_while_a_voter_is_down() -> None:
     cluster.append(cluster.leader(), b"needs three of four")
     assert cluster.run_until(lambda: not cluster.unanswered, for_ms=2_000)
     assert not cluster.nodes[4].disk.is_unproven
+
+
+def test_Q15_a_new_voter_that_never_catches_up_holds_up_other_changes_for_a_time_only() -> None:
+    """However long its request says that it may take."""
+    cluster = Cluster([1, 2, 3], seed=4)
+    ready(cluster)
+    token = cluster.request(cluster.leader().id, replace(add(7), timeout_ms=2**31 - 1))
+    assert not cluster.run_until(lambda: token in cluster.answers, for_ms=ADD_TIMEOUT_MAX_MS - 60_000)
+    assert cluster.run_until(lambda: token in cluster.answers, for_ms=120_000)
+    assert cluster.answers[token].error is ErrorCode.request_timed_out
 
 
 def test_Q11_a_static_voter_whose_name_leads_elsewhere_counts_again_when_it_is_right() -> None:

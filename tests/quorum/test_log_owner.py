@@ -24,6 +24,7 @@ from tierfetch.quorum.core.errors import QuorumFailedError
 from tierfetch.quorum.core.events import (
     LogCompleted,
     LogFailed,
+    SnapshotChunkRefused,
     SnapshotChunkWritten,
     SnapshotInstalled,
     SnapshotRejected,
@@ -36,7 +37,7 @@ from tierfetch.quorum.metrics import QuorumMetrics
 from tierfetch.quorum.storage.control_batches import fetched_records
 from tierfetch.quorum.storage.metadata_log import MetadataLog
 from tierfetch.quorum.storage.snapshot_file import STATIC_SETUP, QuorumSetup, snapshot_batches
-from tierfetch.quorum.storage.snapshots import CutSnapshot
+from tierfetch.quorum.storage.snapshots import KEPT_FREE_BYTES, CutSnapshot
 from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
 from tierfetch.tests.quorum.test_control_batches import NODE
 from tierfetch.tests.quorum.test_metadata_log import NOW_MS, batch, new_disk, open_log
@@ -87,7 +88,7 @@ def snapshot_bytes(setup: QuorumSetup = STATIC_SETUP) -> bytes:
 
 def chunk_of(data: bytes, start: int, end: int) -> SnapshotChunkAppend:
     payload = memoryview(data)[start:end]
-    return SnapshotChunkAppend(ID, start, start + len(payload), payload, start + len(payload) == len(data))
+    return SnapshotChunkAppend(ID, start, start + len(payload), payload, len(data))
 
 
 async def test_Q7_effects_are_told_in_order_and_a_flush_covers_what_came_before() -> None:
@@ -158,6 +159,47 @@ async def test_Q9_a_snapshot_that_is_not_whole_leaves_all_as_it_was() -> None:
         rejected = await running.next()
         assert isinstance(rejected, SnapshotRejected)
         assert (log.log_start_offset, log.log_end_offset, log.snapshots.ids) == (0, 3, ())
+
+
+async def test_Q9_a_snapshot_whose_leader_says_that_it_is_endless_is_not_fetched(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = new_disk()
+    log = await open_log(disk, MetadataLogConfig(snapshot_bytes_max=200))
+    async with owned(log) as running:
+        for size in (201, 2**62, 2**63 - 1):
+            refused = SnapshotChunkAppend(ID, 0, 100, memoryview(bytes(100)), size)
+            running.owner.put(refused)
+            assert await running.next() == SnapshotChunkRefused(refused)
+        assert "has 201 bytes, expected were 200 at most (metadata.log.max.snapshot.bytes)" in caplog.text
+        assert not [path for path in disk.files() if path.suffix == ".part"]
+        running.owner.put(append(0, 3))
+        assert isinstance(await running.next(), LogCompleted)
+
+
+async def test_Q9_a_snapshot_that_the_disk_has_no_room_for_is_not_fetched(caplog: pytest.LogCaptureFixture) -> None:
+    disk = new_disk()
+    log = await open_log(disk)
+    data = snapshot_bytes()
+    disk.capacity_bytes = sum(map(len, disk.files().values())) + KEPT_FREE_BYTES + len(data) - 1
+    async with owned(log) as running:
+        first = chunk_of(data, 0, 60)
+        running.owner.put(first)
+        assert await running.next() == SnapshotChunkRefused(first)
+        assert "free space there" in caplog.text
+        disk.capacity_bytes += 1
+        running.owner.put(first)
+        assert await running.next() == SnapshotChunkWritten(first)
+
+
+async def test_Q9_a_snapshot_above_the_limit_is_not_cut() -> None:
+    disk = new_disk()
+    log = await open_log(disk, MetadataLogConfig(snapshot_bytes_max=200))
+    async with owned(log) as running:
+        with pytest.raises(OSError, match=r"metadata\.log\.max\.snapshot\.bytes"):
+            await running.owner.take_snapshot(SnapshotId(2, 1), [bytes(200)], STATIC_SETUP, 1)
+        assert log.snapshots.ids == ()
+        assert not [path for path in disk.files() if path.suffix == ".part"]
 
 
 async def test_Q9_a_snapshot_is_cut_and_the_log_begins_with_it() -> None:

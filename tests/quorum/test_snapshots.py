@@ -12,7 +12,7 @@ import pytest
 from tierfetch.log.core import CorruptFileError
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch.messages import SnapshotId
-from tierfetch.quorum.storage import snapshot_file
+from tierfetch.quorum.storage import snapshot_file, snapshots
 from tierfetch.quorum.storage.snapshot_file import (
     SLICE_BYTES,
     STATIC_SETUP,
@@ -106,10 +106,10 @@ async def test_Q9_a_snapshot_goes_over_in_chunks() -> None:
         assert (chunk.size, chunk.position) == (len(whole), position)
         position = await follower.store_chunk(NEW, position, chunk.data)
     assert not follower.ids
-    parsed = await follower.finish_part(NEW)
-    assert parsed == parse_snapshot(whole, name="")
+    assert await follower.finish_part(NEW) == STATIC_SETUP
     assert follower.ids == (NEW,)
     assert (await follower.chunk(NEW, 0, 10_000)).data == whole
+    assert await follower.read(NEW) == parse_snapshot(whole, name="")
 
 
 async def test_a_download_that_begins_anew_forgets_the_first() -> None:
@@ -184,6 +184,33 @@ async def test_Q9_the_loop_runs_on_while_a_large_snapshot_is_read(
     assert await turns_of_others(store.finish_part(NEW)) >= 16
     assert await turns_of_others(store.read(NEW)) >= 16
     assert (await store.read(NEW)).record_count == len(records)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 60, 61, 100, 1000])
+async def test_Q9_what_was_fetched_is_checked_in_pieces(piece_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "PIECE_BYTES", piece_bytes)
+    store = await store_of(disk_with())
+    whole = b"".join(content(NEW))
+    for damaged in (whole[:-1], whole + b"\0", whole[:70] + bytes([whole[70] ^ 1]) + whole[71:]):
+        await store.store_chunk(NEW, 0, damaged)
+        with pytest.raises(CorruptFileError, match=snapshot_name(NEW)):
+            await store.finish_part(NEW)
+    await store.store_chunk(NEW, 0, whole)
+    await store.finish_part(NEW)
+    assert store.ids == (NEW,)
+
+
+async def test_Q9_a_batch_that_claims_very_much_is_refused_before_it_is_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(snapshots, "PIECE_BYTES", 50)
+    monkeypatch.setattr(snapshot_file, "ONE_BATCH_BYTES_MAX", 300)
+    store = await store_of(disk_with())
+    claims_more = bytearray(content(NEW)[0] + content(NEW)[1] + bytes(2_000))
+    claims_more[len(content(NEW)[0]) + 8 : len(content(NEW)[0]) + 12] = (2**31 - 1).to_bytes(4, "big")
+    await store.store_chunk(NEW, 0, bytes(claims_more))
+    with pytest.raises(CorruptFileError, match="more than 300 bytes"):
+        await store.finish_part(NEW)
 
 
 async def test_older_ones_go() -> None:

@@ -12,7 +12,7 @@
     fail to= <kind>                         no answer came
     disk [n]                                the next n writes, flushes or persists are done; all of them if not said
     append a b c [base=] | resign | shutdown | lost peer= | snapshot id=offset@epoch start=offset@epoch
-    installed id= | rejected id= | logfailed
+    installed id= | rejected id= | refused | logfailed
     state                                   what the replica is now
 
 Voters have directory ids of their own; `dir=` names another one, or none. In an answer to Fetch `records=2,3` are the
@@ -59,6 +59,7 @@ from tierfetch.quorum.core.events import (
     Resign,
     ResponseReceived,
     Shutdown,
+    SnapshotChunkRefused,
     SnapshotChunkWritten,
     SnapshotInstalled,
     SnapshotRejected,
@@ -313,7 +314,8 @@ class Replica:
     def do_update(self, _: list[str], options: Options) -> list[str]:
         levels = range(int(options.get("min", "0")), int(options.get("max", "1")) + 1)
         endpoint = Endpoint("CONTROLLER", options["host"], 9093)
-        node = VoterNode(key_of(int(options["id"])), (endpoint,), levels[0], levels[-1])
+        endpoints = (endpoint,) * int(options.get("listeners", "1"))
+        node = VoterNode(key_of(int(options["id"])), endpoints, levels[0], levels[-1])
         return self.request(UpdateVoterRequest(cluster_id=cluster_of(options), epoch=int(options["epoch"]), voter=node))
 
     def do_upgrade(self, words: list[str], options: Options) -> list[str]:
@@ -411,6 +413,11 @@ class Replica:
         effect = self.disk.popleft()
         assert isinstance(effect, InstallSnapshot), effect
         return self.step(SnapshotRejected(effect.snapshot_id, options.get("reason", "no footer")))
+
+    def do_refused(self, _: list[str], __: Options) -> list[str]:
+        effect = self.disk.popleft()
+        assert isinstance(effect, SnapshotChunkAppend), effect
+        return self.step(SnapshotChunkRefused(effect))
 
     def do_logfailed(self, words: list[str], _: Options) -> list[str]:
         return self.step(LogFailed(" ".join(words)))

@@ -184,6 +184,23 @@ async def test_processes_write_one_after_another(tmp_path: Path) -> None:
         assert [each.start_offset for each in ledger.finished()] == [100 * number for number in range(60)]
 
 
+async def test_writes_that_wait_when_it_closes_fail_and_are_not_cancelled(tmp_path: Path) -> None:
+    async with following(tmp_path) as manager:
+        await copy(manager, 0)
+        descriptor = os.open(events_file(tmp_path), os.O_RDWR)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # it keeps all threads, so that some writes wait for one
+            writes = [asyncio.create_task(manager.add_segment(make_segment(number))) for number in range(1, 20)]
+            while manager._threads._work_queue.qsize() < 10:  # noqa: ASYNC110 - of threads
+                await asyncio.sleep(0.005)
+            await manager.close()
+        finally:
+            os.close(descriptor)
+        async with asyncio.timeout(10):
+            ended = await asyncio.gather(*writes, return_exceptions=True)
+    assert {type(each) for each in ended} == {RemoteLogMetadataError}
+
+
 async def test_a_cancelled_write_leaves_the_manager_as_it_was(tmp_path: Path) -> None:
     async with following(tmp_path) as manager:
         await copy(manager, 0)

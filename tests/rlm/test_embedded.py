@@ -99,6 +99,26 @@ async def test_retention_and_deletion_reach_the_tier(tmp_path: Path) -> None:
         await until(lambda: not list((tmp_path / "tier").rglob(f"{0:020d}-*.log")))
 
 
+async def test_what_is_deleted_before_it_was_copied_is_waited_for_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalTieredStorage(LocalConfig(dir=tmp_path / "tier"))
+
+    async def fails(*_: object) -> None:
+        raise RemoteStorageError("the bucket is away")
+
+    monkeypatch.setattr(storage, "copy_log_segment_data", fails)
+    async with open_log(tmp_path / "data", config=CONFIG) as log, tier_log(log, storage, limits=QUICK) as tiered:
+        await append(log, 0, 30)
+        copied = asyncio.create_task(tiered.copy_all())
+        await until(lambda: "the bucket is away" in (tiered.errors or ""))
+        assert not copied.done()
+        await log.delete_before(60)
+        async with asyncio.timeout(10):
+            assert await copied == 60
+    await storage.close()
+
+
 async def test_a_tier_that_fails_stops_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = LocalTieredStorage(LocalConfig(dir=tmp_path / "tier"))
 

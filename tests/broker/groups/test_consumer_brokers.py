@@ -185,6 +185,39 @@ async def test_an_expression_that_is_not_valid_here_does_not_hold_up_the_others(
     assert "c" not in consumers._matched
 
 
+async def test_members_of_either_protocol_are_removed_by_a_leave_group_as_by_kafka(
+    nodes: Nodes, one: Coordinator
+) -> None:
+    for member, instance in (("m", None), ("n", None), ("s", "one"), ("t", "two")):
+        await one.beat(member, instance_id=instance)
+    asked = [
+        ("m", None),
+        ("m", None),
+        ("", None),
+        ("x", None),
+        ("", "one"),
+        ("x", "two"),
+        ("n", "nobody"),
+        ("t", "two"),
+    ]
+    members = tuple(MemberIdentity(member_id=member, group_instance_id=instance) for member, instance in asked)
+    answer = await one.ask(LeaveGroupRequest(group_id="c", members=members))
+    assert answer.error_code is ErrorCode.none
+    assert [(each.member_id, each.group_instance_id) for each in answer.members] == asked
+    assert [each.error_code.name for each in answer.members] == [
+        "none",
+        "none",
+        "unknown_member_id",
+        "unknown_member_id",
+        "none",
+        "fenced_instance_id",
+        "unknown_member_id",
+        "none",
+    ]
+    (active,) = nodes[1].groups.shards
+    assert set(active.shard.consumers["c"].members) == {"n"}
+
+
 async def test_groups_keep_the_version_of_the_topics_and_not_the_topics(nodes: Nodes, one: Coordinator) -> None:
     await one.beat(subscribed_topic_regex="t|u")
     (active,) = nodes[1].groups.shards

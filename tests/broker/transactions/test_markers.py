@@ -47,8 +47,10 @@ class Leader:
         self.requests.append(numbers)
         self.under_way += 1
         self.most = max(self.most, self.under_way)
-        await asyncio.sleep(HANG_S if not set(numbers).isdisjoint(self.sick) else 0.01)
-        self.under_way -= 1
+        try:
+            await asyncio.sleep(HANG_S if not set(numbers).isdisjoint(self.sick) else 0.01)
+        finally:
+            self.under_way -= 1
         return WriteTxnMarkersResponse(
             markers=tuple(
                 WritableTxnMarkerResult(
@@ -113,6 +115,27 @@ async def test_D4_a_partition_that_does_not_answer_holds_up_no_other_transaction
     await answered_at_once(markers, turns=100)
     leader.sick = ()
     await stuck
+    await markers.close()
+
+
+@pytest.mark.parametrize("here", [NODE, 2], ids=["the leader", "another broker"])
+async def test_D4_a_write_that_never_ends_is_given_up_and_tried_again(
+    here: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader, begun = Leader(sick=()), 0
+    write = leader.write
+
+    async def hangs_at_first(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        nonlocal begun
+        begun += 1
+        if begun <= 2 * LANES_MAX:
+            await asyncio.get_running_loop().create_future()
+        return await write(request)
+
+    monkeypatch.setattr(leader, "write", hangs_at_first)
+    markers = sender(leader, here)
+    async with asyncio.timeout(100 * HANG_S):
+        await asyncio.gather(*(markers.send(ended(number, 0), 0) for number in range(1, 20)))
     await markers.close()
 
 

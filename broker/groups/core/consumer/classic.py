@@ -135,22 +135,30 @@ def heartbeat(decision: Decision, event: Heartbeat, world: World) -> ErrorCode:
 
 
 def leave(decision: Decision, event: Leave, world: World) -> Left:
-    """Decide a LeaveGroup."""
-    group, gone = decision.group, []
-    answers = []
+    """Decide a LeaveGroup. It removes members of both protocols, static and dynamic ones, as Kafka's does: it is how an
+    administrator removes them.
+    """
+    gone: dict[str, None] = {}
+    answers: list[tuple[MemberIdentity, ErrorCode]] = []
     for who in event.members:
-        error = ErrorCode.none
-        member_id = who.member_id or group.static.get(who.group_instance_id or "", "")
-        if member_id not in group.members or member_id in gone:
-            error = ErrorCode.unknown_member_id
-        elif who.group_instance_id is not None and group.static.get(who.group_instance_id) != member_id:
-            error = ErrorCode.fenced_instance_id
-        else:
-            gone.append(member_id)
+        member_id, error = _leaving(decision.group, who)
+        if error is ErrorCode.none:
+            gone[member_id] = None  # once, however often it is named
         answers.append((who, error))
     if gone:
-        remove(decision, gone, world)
+        remove(decision, list(gone), world)
     return Left(members=tuple(answers))
+
+
+def _leaving(group: ConsumerGroup, who: MemberIdentity) -> tuple[str, ErrorCode]:
+    """Return which member is meant, and why it cannot be removed. An instance alone, without its member, is enough."""
+    if who.group_instance_id is None:
+        is_known = who.member_id in group.members
+        return who.member_id, ErrorCode.none if is_known else ErrorCode.unknown_member_id
+    member_id = group.static.get(who.group_instance_id)
+    if member_id is None:
+        return who.member_id, ErrorCode.unknown_member_id
+    return member_id, ErrorCode.none if who.member_id in ("", member_id) else ErrorCode.fenced_instance_id
 
 
 def extend(group: ConsumerGroup, member_id: str, world: World) -> None:
