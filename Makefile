@@ -11,6 +11,8 @@ SECURE ?= $(patsubst %,tests/process/test_%.py,clients client_refusals groups co
 	$(patsubst %,tests/interop/test_%.py,java_clients groups client_quotas directory_moves)
 # Two more than there are cores: tests of processes mostly wait.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 2))')
+# Tests that read the text of every file, and run nothing of it: rules of the house, which make check holds.
+HOUSE := $(patsubst %,tests/test_%.py,tidy docs doors error_families) $(patsubst %,tests/sim/mutants/test_%.py,generate never_run)
 # A test that even its own time limit does not end (of its clean-up, say) ends its worker, with the stacks of all threads.
 no_hang = -o faulthandler_timeout=$(1) -o faulthandler_exit_on_timeout=true
 SIM_SEEDS ?= 1000
@@ -25,14 +27,14 @@ unexport PYTHONDONTWRITEBYTECODE
 
 COMMA := ,
 # Packages by uv from the index that pip is configured with, else by pip itself: both say what they are at.
-packages = UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2>/dev/null)}}"; \
-	$${UV_DEFAULT_INDEX:+env UV_DEFAULT_INDEX="$$UV_DEFAULT_INDEX"} $(UV) pip install --python $(BIN)/python -c constraints.txt $(1) || { \
+packages = UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2>/dev/null)}}" \
+	$(UV) pip install --python $(BIN)/python -c constraints.txt $(1) || { \
 	echo "uv could not: pip does it, which takes minutes"; \
 	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1' && \
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on -c constraints.txt $(1); }
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers docs wheel test-faults test-commands test-secure test-abuse fuzz fuzz-parsers install-fuzz test-interop test-simulated test-spark install-spark simulate test-planted test-exhaustive test-widest search-planted mutants bench release clean
+.PHONY: help install demo demo-secure demo-spark test ci check format lint types layers house docs wheel test-faults test-commands test-secure test-abuse fuzz fuzz-parsers install-fuzz test-interop test-simulated test-spark install-spark simulate test-planted test-exhaustive test-widest search-planted mutants bench release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -58,15 +60,15 @@ demo-spark: install-spark ## A small tier, asked, audited, profiled and exported
 	$(BIN)/tierfetch spark demo $(DEMO_ARGS)
 
 test: install ## All tests that need nothing but this checkout; quick ones first (about 8 minutes on 2 cores)
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --new-first $(call no_hang,240)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --new-first $(HOUSE:%=--ignore=%) $(call no_hang,240)
 
 ci: ## What CI runs: every suite below, what failed once more, one table at the end (about an hour; SUITES="check test")
 	.ci/run $(SUITES)
 
-test-faults: install ## Brokers killed, frozen and starved while they serve (about 6 minutes)
+test-faults: install ## Brokers killed, frozen and starved while they serve (about 8 minutes)
 	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300 -n 1 --dist loadfile --no-loadscope-reorder $(call no_hang,330)
 
-test-commands: install ## Whole clusters started and operated by the command: the tutorial, reassign, secured ones (about 3 minutes)
+test-commands: install ## Whole clusters: the tutorial, reassign, replacements, quorums, secured ones (about 4 minutes)
 	$(BIN)/python -m pytest -q tests/process -m 'commands or secured' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(call no_hang,600)
 
 test-secure: install ## Processes, clients and Java's tools again, on clusters with TLS, SASL and ACLs (about 7 minutes)
@@ -120,7 +122,8 @@ search-planted: install ## Look for the seed that finds each planted bug, known 
 mutants: install ## What of all that could be wrong would be noticed: a sample, resumable (hours; MUTANTS_ARGS, --help lists them)
 	$(BIN)/python -m tierfetch.tests.sim.mutants $(MUTANTS_ARGS)
 
-check: lint types layers docs wheel ## ruff, mypy --strict, lint-imports, the docs, the wheel smoke-tested outside the checkout
+check: install ## ruff, mypy --strict, lint-imports, rules of the house, the docs, the wheel smoke-tested outside the checkout
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target wheel types house lint layers docs
 
 lint: install
 	$(BIN)/ruff check .
@@ -131,6 +134,9 @@ types: install
 
 layers: install
 	$(BIN)/lint-imports
+
+house: install
+	$(BIN)/python -m pytest -q $(HOUSE)
 
 docs: install ## The docs as a site, in build/site; a broken link fails it (seconds)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build

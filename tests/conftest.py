@@ -7,6 +7,7 @@ import contextlib
 import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from random import Random
 from typing import Final
 
@@ -27,13 +28,14 @@ settings.register_profile("deep", settings.get_profile("tierfetch"), max_example
 settings.load_profile("tierfetch")
 
 
+HERE: Final = Path(__file__).parent
 MARKERS: Final = (
     "slow: above a second or two; `make test` runs it, `pytest -m 'not slow'` leaves it out",
     "process: starts real broker processes",
     "plaintext: needs listeners without security, or has security of its own; left out of `pytest --secure`",
     "secured: clusters with security of their own (make test-commands)",
     "packaging: builds, extras and examples in interpreters of their own (make check)",
-    "commands: whole clusters started and operated by the command (make test-commands)",
+    "commands: whole clusters started and operated by the command, and long stories of them (make test-commands)",
     "faults: brokers killed, frozen and starved while they serve (make test-faults)",
     "abuse: hostile clients beside an honest one (make test-abuse)",
     "interop: needs Apache Kafka's jars (make test-interop)",
@@ -50,6 +52,16 @@ MARKERS: Final = (
 def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
+
+
+FOLDERS_OF_A_MARKER: Final = {HERE / marker: marker for marker in ("abuse", "interop", "spark")}
+"""Folders in which every test has one marker: a run that leaves that out need not even import them."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a folder none of whose tests would run; one that is named on the command line is not asked about."""
+    marker = FOLDERS_OF_A_MARKER.get(collection_path)
+    return True if marker is not None and f"not {marker} " in f"{config.option.markexpr} " else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

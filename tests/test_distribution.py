@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tierfetch.tests.distribution import SEARCHES, BySlowTest, FailuresAtOnce, in_order, scope_of
+from tierfetch.tests.distribution import SEARCHES, SLOW_FOLDER, BySlowTest, FailuresAtOnce, in_order, scope_of
+from tierfetch.tests.process.conftest import SUITES
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,12 @@ from tierfetch.tests.distribution import SEARCHES, BySlowTest, FailuresAtOnce, i
 def test_what_goes_to_a_worker_as_one_piece(nodeid: str, scope: str) -> None:
     assert (Path(__file__).parent.parent / nodeid.split("::")[0]).exists()
     assert scope_of(nodeid) == scope
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_what_stays_in_make_test_of_a_suite_of_processes_is_there(name: str) -> None:
+    text = (Path(__file__).parent.parent / SLOW_FOLDER / name).read_text()
+    assert {test for test in SUITES[name].stay if f"def {test}(" not in text} == set()
 
 
 def test_what_is_quick_comes_first_then_processes_between_searches() -> None:

@@ -57,9 +57,9 @@ def suites(rng: Random) -> tuple[Suite, ...]:
     """Return all suites. The first fresh seed is drawn here, so that the summary can name it."""
     return (
         Suite("check", ("make", "--no-print-directory", "check"), 15 * 60, runs_tests=False),
-        make("test", 20 * 60, 6500, may_skip=True),
-        make("commands", 10 * 60, 50),
-        make("faults", 15 * 60, 40),
+        make("test", 20 * 60, 12_000, may_skip=True),
+        make("commands", 12 * 60, 80),
+        make("faults", 15 * 60, 55),
         make("abuse", 20 * 60, 70),
         make("interop", 25 * 60, 80),
         make("spark", 20 * 60, 90),

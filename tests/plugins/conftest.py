@@ -1,4 +1,7 @@
-"""A fake S3 for the tests: moto's server in a thread, one bucket each test."""
+"""A fake S3 for the tests: moto's server in a thread, one bucket each test.
+
+moto is imported by the one worker whose tests use it, and not by each that collects them: that takes a second.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from collections.abc import Iterator
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 _bucket_numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def moto_endpoint() -> Iterator[str]:
+    from moto.server import ThreadedMotoServer
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

@@ -1,12 +1,14 @@
-"""Real broker processes on loopback; every test here is marked `process` and `slow`. The long fault suites are
-`faults`, those that start and operate whole clusters by the command are `commands`.
+"""Real broker processes on loopback; every test here is marked `process` and `slow`. What takes long is in the suites
+`faults` and `commands`, by the table below.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -15,20 +17,63 @@ from tierfetch.cli.local.nodes import LocalNodes
 from tierfetch.tests.process.securing import leave_out_plaintext, secured_clusters
 
 LOG_CHARACTERS = 10_000
-FAULT_SUITES = {
-    "test_faults.py",
-    "test_faulty_tier.py",
-    "test_whole_cluster.py",
-    "test_group_failover.py",
-    "test_transaction_failover.py",
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Where the tests of a file run instead of in `make test`, but for the short ones that stay there."""
+
+    marker: str
+    stay: frozenset[str] = frozenset()
+
+
+def faults(*stay: str) -> Suite:
+    """Nodes, disks and tiers that fail."""
+    return Suite("faults", frozenset(stay))
+
+
+def commands(*stay: str) -> Suite:
+    """Clusters that the command starts and operates, and long stories of healthy ones."""
+    return Suite("commands", frozenset(stay))
+
+
+SUITES: Final[Mapping[str, Suite]] = {
+    "test_broker_rights.py": commands(),
+    "test_cluster_command.py": commands(),
+    "test_combined.py": commands(
+        "test_one_file_serves_both_roles_and_tells_mistakes", "test_one_process_alone_is_a_cluster_and_stops_in_order"
+    ),
+    "test_compaction.py": commands(),
+    "test_consumer_groups.py": commands(
+        "test_a_group_goes_on_where_it_committed",
+        "test_a_regular_expression_finds_topics_that_come_later",
+        "test_members_share_the_partitions",
+    ),
+    "test_directory_moves.py": faults("test_D4_no_acknowledged_record_is_lost_and_no_error_seen_while_a_replica_moves"),
+    "test_durability.py": commands("test_a_broker_that_was_stopped_in_order_recovers_nothing"),
+    "test_failed_log.py": faults(),
+    "test_faults.py": faults(),
+    "test_faulty_tier.py": faults(),
+    "test_follower_fetch.py": commands("test_F11_a_consumer_reads_from_the_follower_in_its_rack_and_keeps_up"),
+    "test_group_failover.py": faults(),
+    "test_hurt_files.py": faults("test_a_torn_tail_is_cut_and_what_was_whole_is_served"),
+    "test_log_dirs.py": faults(),
+    "test_model_capture.py": commands("test_model_takes_what_was_captured"),
+    "test_quorum.py": commands(
+        "test_Q8_a_leader_that_is_told_to_stop_hands_over",
+        "test_Q11_what_a_controller_says_when_it_cannot_start",
+        "test_Q12_metrics_are_served",
+    ),
+    "test_readme.py": commands(),
+    "test_reassign.py": commands(),
+    "test_record_commands.py": commands(),
+    "test_replacement.py": commands("test_F6_wiped_follower_comes_back_from_the_tier_byte_for_byte"),
+    "test_thin_leaders.py": commands(),
+    "test_transaction_failover.py": faults(),
+    "test_tutorial.py": commands(),
+    "test_whole_cluster.py": faults(),
 }
-COMMAND_SUITES = {
-    "test_cluster_command.py",
-    "test_readme.py",
-    "test_reassign.py",
-    "test_record_commands.py",
-    "test_tutorial.py",
-}
+"""By file. All others run in `make test`, or have a marker of their own."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -37,10 +82,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if str(item.path).startswith(here):
             item.add_marker(pytest.mark.process)
             item.add_marker(pytest.mark.slow)
-            if item.path.name in FAULT_SUITES:
-                item.add_marker(pytest.mark.faults)
-            if item.path.name in COMMAND_SUITES:
-                item.add_marker(pytest.mark.commands)
+            suite = SUITES.get(item.path.name)
+            if suite is not None and getattr(item, "originalname", item.name) not in suite.stay:
+                item.add_marker(suite.marker)
             leave_out_plaintext(config, item)
 
 
