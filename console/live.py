@@ -31,7 +31,7 @@ Parts = Mapping[str, str]
 
 
 class Streams:
-    """How many are open. A place is taken before the first look, and given back by whoever has it at the end."""
+    """How many are open. A place is taken before the first look, and given back by its response at the end."""
 
     def __init__(self) -> None:
         self.count = 0

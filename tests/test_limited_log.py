@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tierfetch.limited_log import LINES_MAX, PERIOD_S, SOURCE_LINES_MAX, Kind, LimitedLog, LineBudget, settle
 
+pytestmark = pytest.mark.virtual_time
 ROOT: Final = Path(__file__).parent.parent
 LOGGER: Final = logging.getLogger(__name__)
 KINDS: Final = tuple(Kind("a", level, message) for level in (20, 30) for message in ("x", "y"))
@@ -59,7 +60,6 @@ def test_a_source_that_floods_leaves_room_for_the_others() -> None:
     assert not budget.take_left_out(PERIOD_S + 1)
 
 
-@pytest.mark.virtual_time
 async def test_how_many_were_left_out_is_said_once_when_the_period_is_over(caplog: pytest.LogCaptureFixture) -> None:
     limited = LimitedLog(LOGGER)
     for number in range(10_000):

@@ -182,7 +182,7 @@ def on_connection_lost(replica: Replica, peer_id: int) -> None:
 
 
 def on_begin_request(replica: Replica, token: object, request: BeginQuorumEpochRequest) -> None:
-    """A leader shows itself. One of another cluster is refused, and no more: any process may say that it is one. A replica
+    """A leader shows itself. One of another cluster is refused alone: any process can say that it is one. A replica
     that belongs elsewhere learns so from the listeners that it asks, and stops then.
     """
     error = _begin_error(replica, request)

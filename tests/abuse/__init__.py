@@ -10,5 +10,8 @@ peers        holds nodes that answer what nodes ask them, with whatever a test s
 test_leader  is a hostile leader that a broker follows.
 test_replica  is a hostile replica: what it asks its leader, and reports to the controller.
 test_tier    writes over the objects of a tier that a broker reads.
+voter        draws what a hostile voter asks and answers.
+test_voter   is a hostile voter in the place of one of three controllers.
+test_refusals  is refused ten thousand times, and counts the lines of the log.
 test_metadata_leader  is a hostile node in the place of the active controller.
 """
