@@ -1,16 +1,19 @@
 """Process start to serving, and memory of an idle broker; and the start of a test's cluster (`tierfetch.testing`).
 
 `python -m bench.startup [RUNS]` prints the second one: the shortest, median and longest start in a warm interpreter,
-and the first, which imports.
+the CPU time of each (which the load of the machine changes little), and the first, which imports.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -35,22 +38,34 @@ def run(system: System, base: Path, results: Results, total_mb: int, runs: int) 
             results.add("startup", "broker, idle", system.name, "resident memory", resident, "MB")
 
 
-def start_s(brokers: int) -> float:
-    """Return the seconds until all brokers serve."""
-    began_s = time.perf_counter()
+class Start(NamedTuple):
+    """Until all brokers serve; `cpu_s` is that of the process, user and system."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def measured_start(brokers: int) -> Start:
+    """Start a cluster, and end it."""
+    began_s, began_cpu_s = time.perf_counter(), time.process_time()
     from tierfetch.testing import ClusterOptions, InProcessCluster
 
     with InProcessCluster(ClusterOptions(brokers=brokers)):
-        return time.perf_counter() - began_s
+        return Start(time.perf_counter() - began_s, time.process_time() - began_cpu_s)
+
+
+def spread(values: Sequence[float]) -> str:
+    return f"min {min(values):.3f}, median {statistics.median(values):.3f}, max {max(values):.3f} s"
 
 
 def main(runs: int = 20) -> None:
+    print(f"load {os.getloadavg()[0]:.1f}")
     logging.disable(logging.WARNING)  # a tier's broker waits for the metadata topic, and says so
     for brokers in (1, 3):
-        first, *rest = (start_s(brokers) for _ in range(runs + 1))
-        low, middle, high = min(rest), statistics.median(rest), max(rest)
-        print(f"{brokers} brokers, {runs} starts: min {low:.3f} s, median {middle:.3f} s, max {high:.3f} s", end="")
-        print(f" (first, with imports where there are any: {first:.3f} s)")
+        first, *rest = (measured_start(brokers) for _ in range(runs + 1))
+        print(f"{brokers} brokers, {runs} starts: {spread([each.wall_s for each in rest])}")
+        print(f"  CPU of each: {spread([each.cpu_s for each in rest])}")
+        print(f"  the first, with imports where there are any: {first.wall_s:.3f} s, CPU {first.cpu_s:.3f} s")
 
 
 if __name__ == "__main__":

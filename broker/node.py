@@ -71,7 +71,7 @@ from .metrics import (
 )
 from .metrics_endpoint import monitoring_endpoint
 from .node_process import process_metrics
-from .peers import FetcherFactory, address_of, make_client
+from .peers import FetcherFactory, address_of, bootstrap_text, make_client
 from .quotas.clients import BrokerQuotas
 from .quotas.metrics import quota_families
 from .replicas.directory_moves import DirectoryMoves
@@ -194,6 +194,7 @@ async def _start(
         await view.start()
         broker = await _Composition(config, environment, waits, view, stack).compose(more_metrics, on_hosting)
         _log.info("broker %d serves %s with cluster %s", config.node_id, broker.address, view.image.cluster_id)
+        _log.info("bootstrap policy of empty replicas: %s", bootstrap_text(broker.configs.broker_config()))
         return broker, stack.pop_all()
 
 

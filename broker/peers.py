@@ -17,6 +17,7 @@ from ..fetcher import (
     ReplicaDetails,
     ReplicaFetcher,
 )
+from ..fetcher.core import LocalLogStart
 from ..protocol import TopicIdPartition
 from ..protocol.fetch import HIGH_WATERMARK_UNKNOWN, LOCAL_LOG_START_UNKNOWN
 from ..protocol.net import Address, BrokerUnavailableError, ClientLimits, KafkaClient
@@ -104,6 +105,17 @@ def bootstrap_settings(configs: TopicConfigs, image: ClusterImage, policies: Con
         is_option_enabled=config.follower_fetch_last_tiered_offset_enable,
         is_feature_supported=knows_pending_uploads(image),
     )
+
+
+def bootstrap_text(config: BrokerConfig) -> str:
+    """Describe for the log by which policy empty replicas of tiered topics begin, and why it is not the configured."""
+    otherwise = LocalLogStart().name
+    if not config.remote_log_storage_system_enable:
+        return f"{otherwise}: remote.log.storage.system.enable is false"
+    if not config.follower_fetch_last_tiered_offset_enable:
+        option = "follower.fetch.last.tiered.offset.enable is false"
+        return f"{otherwise}: {option}, and bootstrap.policy={config.bootstrap_policy} does not act until then"
+    return config.bootstrap_policy
 
 
 def address_of(image: ClusterImage, broker_id: int) -> Address:

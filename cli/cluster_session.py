@@ -35,6 +35,8 @@ T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., object])
 
 TIMEOUT_S: Final = 30.0
+NOTICE_S: Final = 3.0
+"""After so long without a response a command says on which broker it waits, and for how long at most."""
 _PROFILE: Final = "tierfetch.cli.profile"
 _ORIGIN: Final = "tierfetch.cli.cluster_origin"
 
@@ -61,12 +63,21 @@ class Cluster:
 class Admin:
     """`async with Admin(bootstrap) as admin:`; each question within `timeout_s`. OSError, KafkaError.
 
-    The broker that answered last is asked first, so that one that hangs costs its timeout once.
+    The broker that answered last is asked first, so that one that hangs costs its timeout once. `notice` gets a
+    sentence, once for each broker, when a response takes longer than `NOTICE_S`.
     """
 
-    def __init__(self, bootstrap: Sequence[Address], *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        timeout_s: float = TIMEOUT_S,
+        notice: Callable[[str], None] | None = None,
+    ) -> None:
         self._bootstrap = list(bootstrap)
         self._timeout_s = timeout_s
+        self._notice = notice
+        self._noticed: set[Address] = set()
 
     async def __aenter__(self) -> Self:
         self._client = make_client()
@@ -94,9 +105,19 @@ class Admin:
 
     async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT:
         """Return this broker's response; KafkaError if it is an error as a whole."""
-        response = await self._client.send(address, request, timeout_s=self._timeout_s)
-        check(response, f"{ApiKey(request.api_key).name} at {address}")
+        name = ApiKey(request.api_key).name
+        notice = asyncio.get_running_loop().call_later(NOTICE_S, self._say_wait, address, name)
+        try:
+            response = await self._client.send(address, request, timeout_s=self._timeout_s)
+        finally:
+            notice.cancel()
+        check(response, f"{name} at {address}")
         return response
+
+    def _say_wait(self, address: Address, name: str) -> None:
+        if self._notice is not None and address not in self._noticed:
+            self._noticed.add(address)
+            self._notice(f"waiting for {address} to answer {name}, at most {self._timeout_s:g} s")
 
     async def cluster(self, topics: Sequence[str] | None = None, *, at: Address | None = None) -> Cluster:
         """The live brokers, and the named topics or all of them, by name: as `at` knows them, or any broker."""
@@ -219,13 +240,21 @@ def origin_hint() -> str:
     return f" ({origin})"
 
 
+def to_stderr(text: str) -> None:
+    click.echo(text, err=True)
+
+
 def run(
-    bootstrap: Sequence[str], work: Callable[[Admin], Coroutine[None, None, T]], *, timeout_s: float = TIMEOUT_S
+    bootstrap: Sequence[str],
+    work: Callable[[Admin], Coroutine[None, None, T]],
+    *,
+    timeout_s: float = TIMEOUT_S,
+    notice: Callable[[str], None] | None = to_stderr,
 ) -> T:
     """`work` with an open session; what a cluster refuses is said in one line, with exit code 1."""
 
     async def session() -> T:
-        async with Admin(addresses(bootstrap), timeout_s=timeout_s) as admin:
+        async with Admin(addresses(bootstrap), timeout_s=timeout_s, notice=notice) as admin:
             return await work(admin)
 
     try:

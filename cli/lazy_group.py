@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -35,8 +35,13 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self._modules and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0], sorted(self._modules), n=2)
-            guess = f": did you mean {' or '.join(close)}?" if close else "."
-            raise click.UsageError(f"no command {args[0]!r}{guess} There are {', '.join(sorted(self._modules))}", ctx)
+        check_name(args, sorted(self._modules), ctx)
         return super().resolve_command(ctx, args)
+
+
+def check_name(args: Sequence[str], names: Sequence[str], ctx: click.Context) -> None:
+    """Raise UsageError, with the nearest names and all of them, if the first word is none of a group's commands."""
+    if args and args[0] not in names and not args[0].startswith("-"):
+        close = difflib.get_close_matches(args[0], names, n=2)
+        guess = f": did you mean {' or '.join(close)}?" if close else "."
+        raise click.UsageError(f"no command {args[0]!r}{guess} There are {', '.join(names)}", ctx)

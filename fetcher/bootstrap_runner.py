@@ -70,10 +70,14 @@ class ReadyToAdopt:
     aux: AuxState
     asked: Standing
     leader_log_start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """How an attempt ended, and the policy that decided it."""
+
+    outcome: Decision | ReadyToAdopt
     policy_name: str
-
-
-Prepared = Decision | ReadyToAdopt
 
 
 class Bootstrapper:
@@ -102,7 +106,7 @@ class Bootstrapper:
             _log.warning("%s: %s", partition, choice.warning)
         decision = await self._converse(Bootstrap(choice.policy, situation), partition, leader, leader_epoch)
         if not isinstance(decision, AdoptFromTier):
-            return decision
+            return Prepared(decision, choice.policy.name)
         if self._aux_states is None:
             raise RemoteStorageError(
                 f"{partition}: the leader has only tiered records below offset {decision.start_offset}, but this broker"
@@ -110,7 +114,7 @@ class Bootstrapper:
             )
         aux = await self._aux_states.build(partition, decision, leader, leader_epoch)
         log_start = await leader.list_offset(partition, leader_epoch, EARLIEST_TIMESTAMP)
-        return ReadyToAdopt(aux, asked, log_start.offset, choice.policy.name)
+        return Prepared(ReadyToAdopt(aux, asked, log_start.offset), choice.policy.name)
 
     async def commit(self, replica: FollowerPartition, ready: ReadyToAdopt) -> None:
         """Adopt, or AskAgainError if the ground has moved meanwhile (bootstrap rule 3)."""

@@ -36,8 +36,8 @@ from ..limited_log import LimitedLog
 from ..protocol import OUTSIDE, TopicIdPartition, describe_error
 from ..remote import RemoteLogMetadataError, RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError
 from .aux_state import LedgerBehindError
-from .bootstrap_runner import Attempt, Bootstrapper, ReadyToAdopt
-from .core.bootstrap import AdoptFromTier, Decision, ResumeFetch, RetryLater, StartAt, Trigger, TruncateTo
+from .bootstrap_runner import Attempt, Bootstrapper, Prepared, ReadyToAdopt
+from .core.bootstrap import Decision, ResumeFetch, RetryLater, StartAt, Trigger, TruncateTo
 from .core.fetch_outcome import BackOff, Begin, Cut, Stop, outcome_of
 from .core.fetched_records import base_offset_of, whole_batches
 from .core.partition_fetch import FetchedPartition, FetchLimits
@@ -211,21 +211,19 @@ class ReplicaFetcher:
             now_ms=int(self._wall_clock() * 1000),
         )
         prepared = await self._bootstrapper.prepare(replica.partition, self._leader, replica.leader_epoch, attempt)
-        if isinstance(prepared, RetryLater):
-            self._back_off(replica, prepared.reason, ReplicaState.BOOTSTRAPPING)
+        if isinstance(prepared.outcome, RetryLater):
+            self._back_off(replica, prepared.outcome.reason, ReplicaState.BOOTSTRAPPING)
             return
         async with replica.effects:
             if replica.is_current:
                 await self._carry_out(replica, prepared)
 
-    async def _carry_out(
-        self, replica: FollowedReplica, prepared: ResumeFetch | TruncateTo | StartAt | AdoptFromTier | ReadyToAdopt
-    ) -> None:
-        partition = replica.partition
-        match prepared:
-            case ResumeFetch(reason) if replica.trigger is not Trigger.ASSIGNED:
+    async def _carry_out(self, replica: FollowedReplica, prepared: Prepared) -> None:
+        partition, outcome, trigger = replica.partition, prepared.outcome, replica.trigger
+        match outcome:
+            case ResumeFetch(reason) if trigger is not Trigger.ASSIGNED:
                 # Nothing has changed since the leader refused: at once it would refuse again.
-                self._back_off(replica, f"{replica.trigger.value}, but {reason}", ReplicaState.FETCHING)
+                self._back_off(replica, f"{trigger.value}, but {reason}", ReplicaState.FETCHING)
                 return
             case TruncateTo(offset) if offset < partition.offsets.local_log_start_offset:
                 replica.begin(Trigger.TRUNCATED_BELOW_LOCAL_START, replica.bootstrap_began_at)  # in the same state
@@ -235,12 +233,15 @@ class ReplicaFetcher:
             case StartAt(offset):
                 await partition.start_at(offset)
             case ReadyToAdopt():
-                await self._bootstrapper.commit(partition, prepared)
-                replica.progress.bytes_from_tier += prepared.aux.bytes_from_tier
+                await self._bootstrapper.commit(partition, outcome)
+                replica.progress.bytes_from_tier += outcome.aux.bytes_from_tier
         replica.end_bootstrap(self._wall_clock())
         self._wanted.touch(partition.topic_id_partition)
         key, offset = partition.topic_id_partition, partition.offsets.log_end_offset
-        _log.info("%s: replication starts at offset %d: %s", key, offset, _summary(prepared))
+        _log.info(
+            "%s: replication starts at offset %d by bootstrap policy %s (%s): %s",
+            *(key, offset, prepared.policy_name, trigger.value, _summary(outcome)),
+        )
         self._became_ready()
 
     # --- fetches ----------------------------------------------------------------------------------------------------
@@ -521,8 +522,8 @@ def _is_of_tier(error: Exception) -> bool:
     return isinstance(error, RemoteStorageError | RemoteLogMetadataError | LedgerBehindError)
 
 
-def _summary(prepared: Decision | ReadyToAdopt) -> str:
+def _summary(outcome: Decision | ReadyToAdopt) -> str:
     """Describe a bootstrap's outcome in one line for the log: an adopted producer snapshot may be of many megabytes."""
-    if isinstance(prepared, ReadyToAdopt):
-        return f"{prepared.policy_name} adopted the log up to there from the tier, {prepared.aux.bytes_from_tier} bytes"
-    return prepared.reason
+    if isinstance(outcome, ReadyToAdopt):
+        return f"the log up to there was adopted from the tier, {outcome.aux.bytes_from_tier} bytes"
+    return outcome.reason

@@ -7,7 +7,7 @@ charts   draws a chart as SVG beside its table.
 shapes   draws bars, lines, boxes and points.
 """
 
-from .charts import chart, rows_height
+from .charts import chart, plain_number, rows_height
 from .frame import (
     Cell,
     Markup,
@@ -57,6 +57,7 @@ __all__ = [
     "page",
     "paragraph",
     "percent",
+    "plain_number",
     "policy_look",
     "quiet",
     "redacted",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.typing import RcKeyType
 
+THOUSAND: Final = 1000
 WIDE: Final = 720
 NARROW: Final = 360
 """Units of the drawing, which are pixels where it is not scaled."""
@@ -54,6 +55,11 @@ _STYLE: Final[dict[RcKeyType, object]] = {
     "axes.titlesize": FONT_SIZE,
     "figure.dpi": 72,
 }
+
+
+def plain_number(value: float) -> str:
+    """Return a value at an axis or a bar: four digits, none left out of large ones: "0.25", "9.5", "10,000"."""
+    return f"{value:,.0f}" if abs(value) >= THOUSAND else f"{value:.4g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import runpy
 import shutil
 import subprocess
-from pathlib import Path
-from typing import Any
+import tomllib
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from dockerfile_parse import DockerfileParser
 
 from tierfetch.broker.config import load_broker_config
 from tierfetch.quorum import load_controller_config
+from tierfetch.tests.command_tree import command_of
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = ROOT / "deploy"
@@ -121,7 +125,168 @@ def test_systemd_accepts_the_unit(unit: str, tmp_path: Path) -> None:
     accepts("systemd-analyze", "verify", str(tmp_path / unit), tool="systemd-analyze")
 
 
+class Instruction(NamedTuple):
+    """One of the Containerfile; `stage` counts from 0."""
+
+    stage: int
+    name: str
+    value: str
+
+
+def containerfile() -> list[Instruction]:
+    parser = DockerfileParser(fileobj=io.BytesIO((DEPLOY / "Containerfile").read_bytes()))
+    found: list[Instruction] = []
+    stage = -1
+    for each in parser.structure:
+        if each["instruction"] != "COMMENT":
+            stage += each["instruction"] == "FROM"
+            found.append(Instruction(stage, each["instruction"], each["value"]))
+    return found
+
+
+def values(name: str) -> list[str]:
+    """Return the values of the instructions of this name in the last stage."""
+    found = containerfile()
+    return [each.value for each in found if each.name == name and each.stage == found[-1].stage]
+
+
+def test_the_containerfile_has_instructions_that_oci_builders_know() -> None:
+    """HEALTHCHECK is Docker's alone, and ADD fetches and unpacks: neither is used."""
+    allowed = {"FROM", "WORKDIR", "COPY", "RUN", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "ENTRYPOINT", "CMD"}
+    found = containerfile()
+    assert {each.name for each in found} == allowed
+    assert found[0].name == "FROM"
+
+
+def test_each_stage_begins_with_a_python_that_the_package_supports() -> None:
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    bases = [each.value for each in containerfile() if each.name == "FROM"]
+    for base in bases:
+        version = re.fullmatch(r"docker\.io/library/python:(3\.\d+)-slim( AS \w+)?", base)
+        assert version is not None, base
+        assert f"Programming Language :: Python :: {version[1]}" in classifiers
+
+
+def ignored(name: str) -> bool:
+    """Return whether a file of the checkout is kept out of the build."""
+    patterns = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    return any(
+        PurePath(parent).match(pattern.removeprefix("**/"))
+        for pattern in patterns
+        for parent in (name, *map(str, PurePath(name).parents))
+    )
+
+
+def test_what_is_copied_is_there() -> None:
+    stages = [
+        each.value.rpartition(" AS ")[2] for each in containerfile() if each.name == "FROM" and " AS " in each.value
+    ]
+    for each in containerfile():
+        if each.name != "COPY":
+            continue
+        *sources, _ = each.value.split()
+        if sources[0].startswith("--from="):
+            assert stages.index(sources[0].removeprefix("--from=")) < each.stage
+            continue
+        for source in sources:
+            assert (ROOT / source).exists()
+            assert not ignored(source)
+
+
+def test_the_build_gets_all_that_is_committed_and_nothing_that_git_ignores() -> None:
+    committed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    assert [name for name in committed if ignored(name)] == []
+    left_out = [line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines()]
+    assert [name for name in [".git", *left_out] if not ignored(f"{name.replace('*', 'x')}/x")] == []
+
+
 def test_the_container_runs_as_a_user_without_rights() -> None:
-    lines = (DEPLOY / "Containerfile").read_text().splitlines()
-    assert "USER tierfetch" in lines
-    assert lines.index("USER tierfetch") < next(n for n, line in enumerate(lines) if line.startswith("ENTRYPOINT"))
+    names = [each.name for each in containerfile() if each.stage == 1]
+    assert values("USER") == ["tierfetch"]
+    assert names.index("USER") < names.index("ENTRYPOINT")
+    assert "RUN" not in names[names.index("USER") :], "what is installed is root's"
+    (run,) = values("RUN")
+    assert re.search(r"useradd --system --uid \d{4,} ", run)
+
+
+def test_its_volumes_are_the_users_and_where_the_nodes_write() -> None:
+    (volumes,) = [set(json.loads(value)) for value in values("VOLUME")]
+    (run,) = values("RUN")
+    made = re.search(r"install -d -o tierfetch -g tierfetch (.+)$", run)
+    assert made is not None
+    assert set(made[1].split()) == volumes
+    written = re.findall(
+        r"^(?:log\.dirs|rsm\.config\.dir)=(.+)$",
+        "\n".join(path.read_text() for path in (DEPLOY / "config").glob("*.properties")),
+        re.MULTILINE,
+    )
+    assert set(written) == volumes
+
+
+def test_its_ports_are_those_of_the_nodes() -> None:
+    (exposed,) = [set(map(int, value.split())) for value in values("EXPOSE")]
+    broker, _ = load_broker_config(DEPLOY / "config/broker-1.properties")
+    controller, _ = load_controller_config(DEPLOY / "config/controller-101.properties")
+    external = next(one.port for one in broker.listeners if one.name == "EXTERNAL")
+    assert exposed == {external, controller.listeners[0].port, broker.metrics_port}
+    assert controller.metrics_port == broker.metrics_port
+
+
+def check_command(words: list[str]) -> None:
+    """Assert that the command exists and has the options."""
+    command, options = words[: next(n for n, word in enumerate(words) if word.startswith("--"))], words[1:]
+    known = {option for parameter in command_of(command).params for option in parameter.opts}
+    assert {option for option in options if option.startswith("--")} <= known
+
+
+def test_it_starts_a_broker() -> None:
+    assert values("ENTRYPOINT") == ['["tierfetch"]']
+    (command,) = map(json.loads, values("CMD"))
+    check_command(command)
+
+
+def test_the_commands_of_the_compose_file_exist() -> None:
+    services = compose()["services"]
+    for name, service in services.items():
+        if name.startswith("broker-"):
+            check_command(service["command"])
+        if name.startswith("controller-"):
+            script = service["entrypoint"][-1]
+            lines = re.findall(r"^(?:exec )?tierfetch (.+)$", script, re.MULTILINE)
+            assert len(lines) == 2
+            for line in lines:
+                check_command(line.split())
+
+
+def test_what_the_compose_file_mounts_and_waits_for_is_there() -> None:
+    document = compose()
+    for service in document["services"].values():
+        for volume in service.get("volumes", ()):
+            source = volume.partition(":")[0]
+            assert (DEPLOY / source).exists() if source.startswith(".") else source in document["volumes"], volume
+        assert set(service.get("depends_on", ())) <= set(document["services"])
+    mounted = {v.partition(":")[0] for each in document["services"].values() for v in each.get("volumes", ())}
+    assert set(document["volumes"]) <= mounted
+
+
+def test_the_compose_file_listens_on_loopback_alone_and_pins_its_images() -> None:
+    for service in compose()["services"].values():
+        assert all(str(port).startswith("127.0.0.1:") for port in service.get("ports", ()))
+        if "build" not in service:
+            assert re.search(r":v?\d+\.\d+\.\d+$", service["image"])
+
+
+def test_every_node_of_the_compose_file_says_whether_it_is_ready() -> None:
+    for name, service in compose()["services"].items():
+        if "build" in service:
+            path = next(DEPLOY.glob(f"config/{name}.properties"))
+            (port,) = re.findall(r"^metrics.port=(\d+)$", path.read_text(), re.MULTILINE)
+            assert f"http://127.0.0.1:{port}/ready" in service["healthcheck"]["test"][-1]
+            compile(service["healthcheck"]["test"][-1], "healthcheck", "exec")
+
+
+def test_docker_accepts_the_compose_file() -> None:
+    command = ["docker", "compose", "version"]
+    if shutil.which("docker") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("docker compose is not installed")
+    accepts("docker", "compose", "-f", "compose.yaml", "config", "--quiet", tool="docker")

@@ -42,8 +42,10 @@ from ...planning import (
 )
 from ...protocol import OUTSIDE
 from ..cluster_session import Admin, bootstrap_option, run
+from ..lazy_group import check_name
 from ..model.quantities import clause, count
 from ..options import FiniteRange, json_option, report, table_console, throttle_rate, wave_option
+from .plan_notes import noted
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
 from .reassign_journal import JournalFile, default_path, owned
@@ -77,6 +79,12 @@ class ReassignGroup(click.Group):
         from .reassign_plan import plan
 
         return plan
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        check_name(args, self.list_commands(ctx), ctx)
+        return super().resolve_command(ctx, args)
 
 
 @click.group("reassign", cls=ReassignGroup)
@@ -218,7 +226,7 @@ def execute(
         )
         with owned(path):
             _check_free(path, plan_file)
-            return await _run_plan(cluster, JournalFile.create(path, header))
+            return await _run_plan(cluster, plan_file, JournalFile.create(path, header))
 
     _report_execution(run(bootstrap, work), plan_file, as_json=as_json)
 
@@ -308,7 +316,7 @@ def resume(
         )
         with file.owned():
             file.append(event)
-            return await _run_plan(cluster, file)
+            return await _run_plan(cluster, plan_file, file)
 
     _report(run(bootstrap, work), plan_file, as_json=as_json)
 
@@ -464,7 +472,7 @@ def _ask(what: str, path: Path, plan_file: Path, bootstrap: tuple[str, ...], *, 
         cluster = await _its_cluster(admin, file)
         with file.owned():
             file.append(event)
-            return await _run_plan(cluster, file)
+            return await _run_plan(cluster, plan_file, file)
 
     _report(run(bootstrap, work), plan_file, as_json=as_json)
 
@@ -491,10 +499,10 @@ def _brokers(entries: Sequence[Entry]) -> list[int]:
     return sorted({broker for entry in entries for broker in (*entry.before, *entry.target)})
 
 
-async def _run_plan(cluster: PlanCluster, file: JournalFile) -> Done:
+async def _run_plan(cluster: PlanCluster, plan_file: Path, file: JournalFile) -> Done:
     """Run the plan, as the owner of its journal."""
     try:
-        with ProgressBar() as bar:
+        with noted(plan_file, file), ProgressBar() as bar:
             return await PlanRun(cluster, file, bar.show).run()
     except JournalError as error:
         raise click.ClickException(str(error)) from None

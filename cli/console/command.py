@@ -45,7 +45,7 @@ PORT: Final = 8090
     "plan_file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="PLAN",
-    help="A plan that tierfetch reassign carries out: its waves are shown.",
+    help="A plan to show beside those that this user carries out, which are found.",
 )
 @click.option(
     "--known",
@@ -99,7 +99,7 @@ def console(
             await pages.close()
 
     with listening:
-        run(bootstrap, work, timeout_s=CALL_S)
+        run(bootstrap, work, timeout_s=CALL_S, notice=None)  # a page says it
 
 
 def _known(options: tuple[str, ...]) -> Mapping[str, str]:

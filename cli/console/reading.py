@@ -5,7 +5,7 @@
     Metadata                      there is no look: OSError or KafkaError
     DescribeCluster               brokers that are not alive are not shown; Kafka before 2.8 and 4.0 has less
     DescribeLogDirs of a broker   its bytes, signs and bars are unknown
-    groups, quorum, moves, plan   a problem on the page; the rest is shown
+    groups, quorum, moves, plans  a problem on the page; the rest is shown
 
 Every request has the deadline `CALL_S`, and what takes several of them `PART_S`. At most `AT_ONCE` brokers or groups
 are asked at a time.
@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -50,6 +51,7 @@ from ..admin.brokers import broker_row
 from ..admin.leaders import by_leader, list_offsets
 from ..admin.local_state import LocalState, local_state
 from ..admin.partition_offsets import QUESTIONS, known_offset
+from ..admin.plan_notes import plans_under_way
 from ..admin.reassign import doing_text, plan_state, progress_of
 from ..admin.reassign_cluster import PlanCluster, under_way
 from ..admin.reassign_journal import JournalFile, default_path
@@ -87,20 +89,23 @@ class ClusterReading:
         self._plan = plan
         self._known = known or {}
         self._cluster: Cluster | None = None
+        self._cluster_id = ""
+        """As the last look found it; plans of other clusters are then left alone without a request."""
         self._limit = asyncio.Semaphore(AT_ONCE)
 
     async def look(self) -> Look:
         problems: list[Problem] = []
         cluster = self._cluster = await self._admin.cluster()
         self._admin.learn(cluster.brokers.values())
-        (cluster_id, brokers), states, groups, quorum, moves, plan = await asyncio.gather(
+        (cluster_id, brokers), states, groups, quorum, moves, plans = await asyncio.gather(
             self._brokers(cluster, problems),
             self._states(cluster, problems),
             _or_none("groups", problems, lambda: self._groups(cluster)),
             _or_none("quorum", problems, self._quorum),
             _or_none("reassignments", problems, self._moves),
-            _or_none("plan", problems, lambda: _plan(self._admin, self._plan)),
+            self._plans(problems),
         )
+        self._cluster_id = cluster_id
         found = _Found(cluster, cluster_id, brokers, states)
         partitions, rows, disks = await in_thread(_assembled, found)
         overview = Overview(
@@ -111,7 +116,7 @@ class ClusterReading:
             groups=groups,
             quorum=quorum,
             moves=moves,
-            plan=plan,
+            plans=plans,
             problems=tuple(sorted(problems, key=lambda problem: problem.what)),
         )
         return Look(overview, disks)
@@ -176,6 +181,19 @@ class ClusterReading:
             )
             for row in await under_way(self._admin)
         )
+
+    async def _plans(self, problems: list[Problem]) -> tuple[Plan, ...]:
+        """The plan that was named, and those of this user that have not ended."""
+        named = self._plan
+        found: list[Plan | None] = []
+        if named is not None:
+            found.append(await _or_none("plan", problems, lambda: _named_plan(self._admin, named)))
+        for plan_file, file in await in_thread(plans_under_way):
+            is_named = named is not None and file.path == default_path(named).absolute()
+            if not is_named and self._cluster_id in ("", file.journal.header.cluster_id):
+                read = partial(_plan, self._admin, plan_file, file)
+                found.append(await _or_none(f"plan {plan_file.name}", problems, read))
+        return tuple(plan for plan in found if plan is not None)
 
     async def offsets(self, keys: Sequence[Key]) -> dict[Key, Offsets]:
         """One request for each leader and kind of offset."""
@@ -299,16 +317,25 @@ def _disk(state: LocalState) -> Disk:
     return disk
 
 
-async def _plan(admin: Admin, plan_file: Path | None) -> Plan | None:
-    """How far a plan is: what `reassign status` counts, wave by wave. None without a plan.
+async def _named_plan(admin: Admin, plan_file: Path) -> Plan:
+    """ClickException without a journal, or if it is another cluster's. KafkaError, OSError."""
+    file = await in_thread(JournalFile.open, default_path(plan_file))
+    plan = await _plan(admin, plan_file, file)
+    if plan is None:
+        raise click.ClickException(f"{file.path} is of cluster {file.journal.header.cluster_id}, which is another one")
+    return plan
 
-    ClickException without a journal; KafkaError, OSError.
+
+async def _plan(admin: Admin, plan_file: Path, file: JournalFile) -> Plan | None:
+    """How far a plan is: what `reassign status` counts, wave by wave. None if it is another cluster's.
+
+    KafkaError, OSError.
     """
-    if plan_file is None:
-        return None
-    file = JournalFile.open(default_path(plan_file))
     journal, header = file.journal, file.journal.header
-    state = await plan_state(PlanCluster(admin), header)
+    cluster = PlanCluster(admin)
+    state = await plan_state(cluster, header)
+    if cluster.cluster_id != header.cluster_id:
+        return None
     waves: dict[int, Counter[Standing]] = {}
     for entry in header.entries:
         if entry.key not in journal.skipped:

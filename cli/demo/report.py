@@ -18,6 +18,7 @@ from ...pages import (
     chart,
     mark,
     page,
+    plain_number,
     policy_look,
     quiet,
     rows_height,
@@ -125,7 +126,7 @@ def _times(results: list[PolicyResult]) -> Markup:
     picture = chart(
         "Seconds until the follower is back in the ISR",
         f"Two bars for each of {len(results)} policies: from the first fetch and from the start of the process",
-        Bars([result.policy for result in results], series, "seconds", lambda value: f"{value:.4g}"),
+        Bars([result.policy for result in results], series, "seconds", plain_number),
         table(("policy", *(one.name for one in series)), rows),
         height=rows_height(len(results), 2),
     )
@@ -145,7 +146,7 @@ def _copied(results: list[PolicyResult]) -> Markup:
             [result.policy for result in results],
             [copied],
             "MiB",
-            lambda value: f"{value:,.4g}",
+            plain_number,
             row_looks=[policy_look(result.policy) for result in results],
         ),
         table(("policy", "from the leader", "from the tier"), rows),

@@ -16,6 +16,7 @@ from ...pages import (
     Markup,
     Series,
     chart,
+    plain_number,
     policy_look,
     rows_height,
     table,
@@ -52,7 +53,7 @@ def progress_chart(document: ModelDocument) -> Markup:
     return chart(
         f"{what.capitalize()}, over time",
         f"A falling line for each policy: {what}; the thick line is {document.outcomes[0].policy}",
-        Lines(series, "time since the start", what, _instant, _number, is_log_x=is_log, is_time=True),
+        Lines(series, "time since the start", what, _instant, plain_number, is_log_x=is_log, is_time=True),
         table(("policy", "half are back", "95 % are", "all are"), rows),
         height=400,
     )
@@ -130,7 +131,7 @@ def traffic_charts(document: ModelDocument) -> list[Markup]:
             chart(
                 f"{title}, MiB/s",
                 f"A line for each of {len(series)} brokers: mean rate of copying over time",
-                Lines(series, "time since the start", "MiB/s", _instant, _number, is_time=True),
+                Lines(series, "time since the start", "MiB/s", _instant, plain_number, is_time=True),
                 table(("from", *(one.name for one in series)), rows),
                 height=300,
             )
@@ -203,7 +204,3 @@ def _short_time(outcome: Outcome) -> str:
 def _instant(seconds: float) -> str:
     """0, 30.0 s, 4 min: after the start."""
     return duration(seconds).removesuffix(" 00 s") if seconds else "0"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.4g}"

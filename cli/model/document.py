@@ -99,6 +99,7 @@ class Outcome(BaseModel):
     tier_bytes: float
     thin_bytes: float
     tier_gets: int
+    is_priced: bool = Field(description="Whether the inventory has a price, of requests or of egress.")
     request_cost: float
     egress_cost: float
     warming_s: float
@@ -211,6 +212,7 @@ def _outcome(arrays: ClusterArrays, result: ModelResult, calibration: Calibratio
         tier_bytes=float(result.tier_bytes.sum()),
         thin_bytes=float(result.thin_bytes.sum()),
         tier_gets=int(result.tier_gets.sum()),
+        is_priced=arrays.tier.price_per_get > 0 or arrays.tier.price_per_gb_egress > 0,
         request_cost=result.request_cost,
         egress_cost=result.egress_cost,
         warming_s=result.warming_s,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 NEVER = "never"
+COST_DIGITS = 2
+COST_DECIMALS_MAX = 9
 
 
 def duration(seconds: float | None) -> str:
@@ -30,6 +32,14 @@ def share(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return "any"
     return f"{value:.0%}".replace("%", " %")
+
+
+def cost(value: float) -> str:
+    """Two digits that count, whatever the size: "0.0000020", "0.35", "1,234"; "0" for nothing."""
+    if value <= 0:
+        return "0"
+    decimals = max(0, COST_DIGITS - 1 - math.floor(math.log10(value)))
+    return f"{value:,.{decimals}f}" if decimals <= COST_DECIMALS_MAX else f"below 0.{'0' * (COST_DECIMALS_MAX - 1)}1"
 
 
 def count(number: int, noun: str) -> str:

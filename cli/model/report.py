@@ -28,7 +28,7 @@ from ..options import write_text
 from . import charts
 from .document import ModelDocument, MoveRow, Outcome
 from .page import whole_page
-from .quantities import NEVER, count, duration, share
+from .quantities import NEVER, cost, count, duration, share
 from .tables import MOVE_HEADINGS, move_cells
 
 MOVES_SHOWN: Final = 15
@@ -156,7 +156,6 @@ def _obstacles(outcome: Outcome) -> str:
 
 def _figures(outcome: Outcome) -> Markup:
     minutes = f"{NEVER} ends" if outcome.urp_minutes is None else f"{outcome.urp_minutes:,.1f}"
-    cost = f"{outcome.request_cost + outcome.egress_cost:,.4f}"
     found = [
         Tile(duration(outcome.duration_s), f"until every replica is in sync; 95 %: {duration(outcome.p95_join_s)}"),
         Tile(
@@ -165,9 +164,11 @@ def _figures(outcome: Outcome) -> Markup:
         Tile(minutes, "URP-minutes: partitions under-replicated times minutes"),
         Tile(duration(outcome.below_min_isr_longest_s), "below min ISR, the longest of any partition"),
         Tile(f"{outcome.tier_gets:,}", f"requests to the tier, {size(outcome.tier_bytes)} read"),
-        Tile(cost, "cost of requests and egress, in the inventory's currency"),
         Tile(size(outcome.thin_bytes), f"only in the tier afterwards: {_warmer_note(outcome)}"),
     ]
+    if outcome.is_priced:
+        price = cost(outcome.request_cost + outcome.egress_cost)
+        found.append(Tile(price, "cost of requests and egress, in the inventory's currency"))
     if outcome.headroom is not None:
         note = f"broker {outcome.headroom.broker} at the worst moment; before: {share(outcome.headroom.before)}"
         found.append(Tile(share(outcome.headroom.during), f"producers may grow by, {note}"))

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ...byte_text import rate, size
 from .document import ModelDocument, MoveRow, Outcome
-from .quantities import NEVER, clause, count, duration, share
+from .quantities import NEVER, clause, cost, count, duration, share
 
 MOVES_SHOWN = 8
 RESOURCES_SHOWN = 8
@@ -86,7 +86,7 @@ def _summary(outcome: Outcome) -> Table:
         ("under-replication", _minutes(outcome.urp_minutes), "URP-minutes: partitions times minutes"),
         ("below min.insync.replicas", duration(outcome.below_min_isr_longest_s), "the longest of any partition"),
         ("only in the tier afterwards", size(outcome.thin_bytes), "leaders have it on disk, new replicas do not"),
-        ("cost of requests and egress", f"{outcome.request_cost + outcome.egress_cost:,.4f}", "inventory's currency"),
+        ("cost of requests and egress", *_cost(outcome)),
     ]
     if outcome.system == "tierfetch" and outcome.warming_s:
         rows.append(("... until warmed up", duration(outcome.warming_s), "if the background warmer is on"))
@@ -155,6 +155,12 @@ def _row(outcome: Outcome) -> Sequence[str]:
         size(outcome.thin_bytes),
         f"{outcome.tier_gets:,}",
     )
+
+
+def _cost(outcome: Outcome) -> tuple[str, str]:
+    if not outcome.is_priced:
+        return "no price given", "tier.price_per_get, tier.price_per_gb_egress"
+    return cost(outcome.request_cost + outcome.egress_cost), "in the inventory's currency"
 
 
 def _minutes(value: float | None) -> str:

@@ -19,7 +19,7 @@ from .choice import (
     named_cluster,
 )
 from .local_clusters import LocalClusterNote, announced, running_clusters
-from .store import Profile, Profiles, read_profiles
+from .store import Profile, Profiles, config_folder, read_profiles, write_private
 
 __all__ = [
     "DEFAULT_ORIGIN",
@@ -32,8 +32,10 @@ __all__ = [
     "Profiles",
     "announced",
     "choose_cluster",
+    "config_folder",
     "explicit_cluster",
     "named_cluster",
     "read_profiles",
     "running_clusters",
+    "write_private",
 ]

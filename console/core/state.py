@@ -214,7 +214,7 @@ class Overview:
     groups: tuple[Group, ...] | None = None
     quorum: Quorum | None = None
     moves: tuple[Move, ...] | None = None
-    plan: Plan | None = None
+    plans: tuple[Plan, ...] = ()
     problems: tuple[Problem, ...] = ()
 
     @property

@@ -44,10 +44,10 @@ def cluster_verdict(overview: Overview, partitions: Sequence[Partition], disks: 
     if failed:
         return Verdict("bad", f"{_count(failed, 'replica')} that cannot serve.", "/partitions?only=hurt")
     if hurt or fenced:
-        away = f"Broker {_list(fenced)} {'is' if len(fenced) == 1 else 'are'} fenced; " if fenced else ""
-        return Verdict(
-            "warn", f"{away}{_count(hurt, 'partition')} with a replica outside the ISR.", "/partitions?only=hurt"
-        )
+        one = len(fenced) == 1
+        away = f"{'Broker' if one else 'Brokers'} {_list(fenced)} {'is' if one else 'are'} fenced; " if fenced else ""
+        outside = f"{_count(hurt, 'partition')} with" if hurt else "no partition has"
+        return Verdict("warn", f"{away}{outside} a replica outside the ISR.", "/partitions?only=hurt")
     if failing:
         return Verdict("warn", f"The last work in the tier failed for {_count(failing, 'replica')}.", "/partitions")
     return Verdict("good", f"Every replica of {_count(len(partitions), 'partition')} is in sync.")

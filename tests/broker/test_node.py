@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -12,9 +13,10 @@ from types import SimpleNamespace
 import pytest
 
 from tierfetch.broker.cluster.view import NO_LEADER, NewTopic, PartitionRegistration
+from tierfetch.broker.config import BrokerConfig
 from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.broker.node import StartError, open_broker
-from tierfetch.broker.peers import bootstrap_settings
+from tierfetch.broker.peers import bootstrap_settings, bootstrap_text
 from tierfetch.broker.replicas.manager import ReplicaManager
 from tierfetch.fetcher.policy_registry import ConfiguredPolicies
 from tierfetch.log.core import LEADER_EPOCH_CHECKPOINT, AppendOrigin
@@ -166,6 +168,31 @@ async def test_F1_option_takes_effect_without_a_restart(nodes: Nodes) -> None:
     assert bootstrap_settings(nodes[1].configs, nodes[1].view.image, POLICIES).policy.name == "tier-first"
     await nodes.operator.alter_broker_configs("1", {option: "false"})
     assert bootstrap_settings(nodes[1].configs, nodes[1].view.image, POLICIES).is_option_enabled is False
+
+
+async def test_the_log_names_the_bootstrap_policy_at_the_start(nodes: Nodes, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    await nodes.start(1)
+    assert (
+        "bootstrap policy of empty replicas: local-log-start: remote.log.storage.system.enable is false" in caplog.text
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ({}, "local-log-start: remote.log.storage.system.enable is false"),
+        (
+            {"remote_log_storage_system_enable": True},
+            "local-log-start: follower.fetch.last.tiered.offset.enable is false, and bootstrap.policy=bounded-local"
+            " does not act until then",
+        ),
+        ({"remote_log_storage_system_enable": True, "follower_fetch_last_tiered_offset_enable": True}, "bounded-local"),
+    ],
+)
+def test_what_the_log_says_of_the_bootstrap_policy(keys: dict[str, bool], text: str) -> None:
+    config = BrokerConfig.model_construct(bootstrap_policy="bounded-local", **keys)
+    assert bootstrap_text(config) == text
 
 
 async def test_log_that_a_full_disk_kept_closed_is_opened_when_there_is_room(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from tierfetch.cli.cluster_session import Admin
+from tierfetch.cli.cluster_session import NOTICE_S, Admin
 from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.net.client_connection import RequestTimedOutError
 from tierfetch.protocol.requests import metadata_of
@@ -32,3 +34,28 @@ async def test_a_broker_that_does_not_answer_is_named_once(error: OSError) -> No
     with pytest.raises(OSError, match=str(error)) as failed:
         await admin.send(metadata_of(None))
     assert str(failed.value).count(str(BROKER)) == 1
+
+
+class Slow:
+    """A client whose every request takes so long, and fails if that is longer than its timeout."""
+
+    def __init__(self, takes_s: float) -> None:
+        self._takes_s = takes_s
+
+    async def send(self, address: Address, _: object, *, timeout_s: float) -> None:
+        await asyncio.sleep(min(self._takes_s, timeout_s))
+        raise RequestTimedOutError(f"{address} did not answer METADATA within {timeout_s:g} s")
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("takes_s", [NOTICE_S - 0.1, NOTICE_S + 0.1, 60.0])
+async def test_a_long_wait_is_said_while_it_lasts_once_for_each_broker(takes_s: float) -> None:
+    said: list[str] = []
+    other = Address("kafka-2", 9092)
+    admin = Admin([BROKER, other], timeout_s=20, notice=said.append)
+    admin._client = Slow(takes_s)
+    for _ in range(2):
+        with pytest.raises(OSError, match="did not answer METADATA within 20 s"):
+            await admin.send(metadata_of(None))
+    expected = [f"waiting for {address} to answer METADATA, at most 20 s" for address in (BROKER, other)]
+    assert said == (expected if takes_s > NOTICE_S else [])

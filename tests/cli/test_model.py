@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from tierfetch.cli.model import model
 from tierfetch.cli.model.document import ModelDocument
 from tierfetch.cli.model.failover import FailoverDocument
-from tierfetch.cli.model.quantities import count, duration, share
+from tierfetch.cli.model.quantities import cost, count, duration, share
 from tierfetch.model.inventory_parts import Policy
 from tierfetch.tests.model.builders import EXAMPLE
 
@@ -240,6 +240,24 @@ def test_a_cluster_without_topics(tmp_path: Path, command: tuple[str, str]) -> N
     result = run(command[0], "--cluster", cluster, command[1], "--html", tmp_path / "r.html")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (2e-6, "0.0000020"), (0.35, "0.35"), (7, "7.0"), (1234.4, "1,234"), (1e-12, "below 0.000000001")],
+)
+def test_a_cost_keeps_the_digits_that_count(value: float, text: str) -> None:
+    assert cost(value) == text
+
+
+def test_a_cost_without_a_price_is_not_shown_as_nothing(tmp_path: Path) -> None:
+    cluster, page = edited(tmp_path, "price_per_get: 0.0000004", "price_per_get: 0"), tmp_path / "r.html"
+    shown = run("replace", "--cluster", cluster, "--broker", "3", "--html", page).stdout
+    assert re.search(r"cost of requests and egress +no price given", shown)
+    assert "cost of requests" not in page.read_text()
+    priced = model_on_example("replace", "--broker", "3", "--html", page).stdout
+    (value,) = re.findall(r"cost of requests and egress +(0\.0*[1-9]\d?) ", priced)
+    assert f">{value}<" in page.read_text()
 
 
 def test_all_replicas_are_on_the_page_and_the_cost_is_told(tmp_path: Path) -> None:

@@ -64,7 +64,14 @@ def overview(partitions: int = 3) -> Overview:
             replicas=(QuorumReplica(id=101, role="leader", log_end_offset=51, lag=0),),
         ),
         moves=(Move(topic="t", partition=1, replicas=(1, 2, 3), adding=(3,), removing=(1,)),),
-        plan=Plan(name="plan.json", doing="moving", waves=(Wave(0, 4, 1, {"done": 1, "moving": 3}),)),
+        plans=(
+            Plan(name="plan.json", doing="moving", waves=(Wave(0, 4, 1, {"done": 1, "moving": 3}),)),
+            Plan(
+                name=MARKUP,
+                doing=f"moving, and no process carries it out: {MARKUP}",
+                waves=(Wave(1, 2, 2, {"done": 2}),),
+            ),
+        ),
         problems=(Problem("quorum", MARKUP),),
     )
 

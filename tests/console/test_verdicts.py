@@ -31,7 +31,9 @@ def test_the_worst_is_said() -> None:
     assert said(SOUND) == ("good", "Every replica of 3 partitions is in sync.")
     assert said(SOUND, failing) == ("warn", "The last work in the tier failed for 1 replica.")
     assert said(replace(SOUND, partitions=(hurt,))) == ("warn", "1 partition with a replica outside the ISR.")
-    assert said(replace(fenced, partitions=(hurt,)), failing)[1].startswith("Broker 2, 3 are fenced; 1 partition with")
+    assert said(replace(fenced, partitions=(hurt,)), failing)[1].startswith("Brokers 2, 3 are fenced; 1 partition with")
+    one = replace(SOUND, brokers=(broker(1), broker(3, is_alive=False)))
+    assert said(one) == ("warn", "Broker 3 is fenced; no partition has a replica outside the ISR.")
     assert said(replace(SOUND, partitions=(hurt,)), failed) == ("bad", "1 replica that cannot serve.")
     assert said(replace(SOUND, partitions=(hurt, leaderless)), failed) == ("bad", "1 partition without a leader.")
     assert said(Overview(taken_at_s=0))[0] == "plain"

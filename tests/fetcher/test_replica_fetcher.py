@@ -284,7 +284,8 @@ class TestWhatIsLogged:
         starts = [record.getMessage() for record in caplog.records if "replication starts at" in record.getMessage()]
         size = cluster.fetcher.replicas[PARTITION].progress.bytes_from_tier
         assert [line.split("replication ")[1] for line in starts] == [
-            f"starts at offset 6: tier-first adopted the log up to there from the tier, {size} bytes"
+            "starts at offset 6 by bootstrap policy tier-first (assigned): the log up to there was adopted from the"
+            f" tier, {size} bytes"
         ]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tierfetch.pages import LOOKS, Bars, Boxes, Lines, Markup, Points, Series, chart, percent, policy_look, topic_looks
 from tierfetch.pages import charts as drawn
-from tierfetch.pages.charts import Drawing
+from tierfetch.pages.charts import Drawing, plain_number
 from tierfetch.pages.shapes import round_times, thinned
 from tierfetch.pages.style import DARK_BACKGROUND, LIGHT_BACKGROUND, contrast, shortened
 
@@ -105,3 +105,11 @@ def test_small_helpers() -> None:
     assert round_times(7200, 4) == [0, 1800, 3600, 5400, 7200]
     assert thinned([1, 2, 3], 5) == [1, 2, 3]
     assert thinned(list(range(1000)), 10)[-1] == 999
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (0.25, "0.25"), (9.5, "9.5"), (999.94, "999.9"), (10_000, "10,000"), (1e6, "1,000,000")],
+)
+def test_a_number_at_an_axis_has_no_exponent(value: float, text: str) -> None:
+    assert plain_number(value) == text

@@ -16,10 +16,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tierfetch.cli.cluster_session import Admin
 from tierfetch.cli.command_config import make_client
+from tierfetch.cli.console.reading import ClusterReading
 from tierfetch.cli.local.cluster import SESSION, LocalCluster
 from tierfetch.cli.local.processes import poll
 from tierfetch.cli.main import cli
+from tierfetch.cli.options import addresses
+from tierfetch.console.core import Plan
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.requests import configs_of, metadata_of
@@ -110,6 +114,18 @@ class Moved:
         return asyncio.run(ask())
 
 
+def plans_on_the_console(cluster: LocalCluster) -> tuple[Plan, ...]:
+    """Return what the console shows of plans that nobody has named to it."""
+
+    async def look() -> tuple[Plan, ...]:
+        async with Admin(addresses([cluster.bootstrap_servers]), timeout_s=TIMEOUT_S) as admin:
+            found = (await ClusterReading(admin).look()).overview
+            assert not [problem for problem in found.problems if "plan" in problem.what]
+            return found.plans
+
+    return asyncio.run(look())
+
+
 def test_C6_a_throttled_plan_takes_its_time_and_leaves_no_throttle(cluster: LocalCluster, tmp_path: Path) -> None:
     moved = Moved(cluster, "throttled", tmp_path)
     said = moved.run("execute", "--throttle", "2 MB/s", "--json")
@@ -133,12 +149,16 @@ def test_C6_a_killed_execution_is_resumed_and_rolled_back(cluster: LocalCluster,
     assert "moving, and no process carries it out: `tierfetch reassign resume" in said
     assert re.search(r"^left: .* to be in sync on brokers .*$", said, re.MULTILINE)
     assert "moving: 1 partition\n" in said
+    (seen,) = plans_on_the_console(cluster)
+    assert (seen.name, seen.doing) == ("plan.json", said.splitlines()[0])
+    assert [(wave.partitions, dict(wave.standings)) for wave in seen.waves] == [(1, {"moving": 1}), (1, {"before": 1})]
     assert "done: 2 partitions" in moved.run("resume", "--throttle", "100 MB/s")
     assert moved.replicas() == moved.target
     assert moved.throttles() == {}
     assert "rolled back: 2 partitions" in moved.run("rollback")
     assert moved.replicas() == moved.before
     assert moved.throttles() == {}
+    assert plans_on_the_console(cluster) == ()
 
 
 def test_C6_cancel_ends_a_running_execution_where_it_began(cluster: LocalCluster, tmp_path: Path) -> None:

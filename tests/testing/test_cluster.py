@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -191,6 +192,16 @@ def test_nothing_is_left_of_stopped_killed_paused_and_cut_off_nodes() -> None:
     cluster.wait_until(lambda: threading.active_count() == threads, "the threads of the tier's plugins, which are idle")
     assert descriptors() == before
     assert not cluster.directory.exists()
+
+
+def test_a_cluster_is_ready_within_four_tenths_of_a_second() -> None:
+    """CPU time, which the load of the machine changes little; `python -m bench.startup` has the clock's."""
+    spent_s = []
+    for _ in range(5):  # the first one imports
+        began_s = time.process_time()
+        with InProcessCluster():
+            spent_s.append(time.process_time() - began_s)
+    assert min(spent_s) <= 0.4
 
 
 def test_a_run_that_uses_no_cluster_imports_none() -> None:
