@@ -2,6 +2,7 @@
 
 attacks      builds the hostile requests, as bytes.
 honest       is the honest client, a process of its own: it pings, produces and fetches, and writes down each wait.
+watched      watches a node under attack: its honest client, its memory, its log.
 test_broker  attacks a broker.
 test_controller  attacks a controller.
 test_transactions  attacks the coordinator of transactions.

@@ -14,13 +14,12 @@ import pytest
 from tierfetch.cli.local.cluster import LocalCluster
 from tierfetch.protocol.records import Compression
 from tierfetch.tests.abuse import attacks
-from tierfetch.tests.abuse.conftest import Honest, honest_client, judge
 from tierfetch.tests.bombs import batch_of, empty_records, header_bomb
 from tierfetch.tests.process.clients import create_topic
 
+pytestmark = pytest.mark.usefixtures("unharmed")
+
 MIB = 1024 * 1024
-KINDS = 3
-"""Pings, small records, large records."""
 
 
 @pytest.fixture(scope="module")
@@ -32,23 +31,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         create_topic(servers, "compacted", replicas=1, configs={"cleanup.policy": "compact"})
         create_topic(servers, "lz4", replicas=1, configs={"compression.type": "lz4"})
         yield cluster
-
-
-@pytest.fixture(scope="module")
-def honest(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Honest]:
-    base = tmp_path_factory.mktemp("honest")
-    with honest_client(cluster.port(1), "t", cluster.process(1).pid, base) as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def unharmed(cluster: LocalCluster, honest: Honest, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Before and after each attack the honest client is served; in between too."""
-    honest.wait_for_each(KINDS)
-    yield
-    judge(honest, KINDS, request.node.name)
-    assert cluster.process(1).poll() is None, cluster.log_tail(1)
-    assert "Traceback" not in cluster.log_file(1).read_text()
 
 
 REQUESTS: dict[str, Callable[[], bytes]] = {

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from tierfetch.cli.local.quorum import LocalQuorum
 from tierfetch.tests.abuse import attacks
-from tierfetch.tests.abuse.conftest import Honest, honest_client, judge
+from tierfetch.tests.abuse.watched import ONLY_PINGS, Watched, watched_node
 
-KINDS = 1
+pytestmark = pytest.mark.usefixtures("unharmed")
 
 
 @pytest.fixture(scope="module")
@@ -20,20 +20,10 @@ def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalQuorum]:
 
 
 @pytest.fixture(scope="module")
-def honest(quorum: LocalQuorum, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Honest]:
+def watched(quorum: LocalQuorum, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Watched]]:
     (node,) = quorum.nodes
-    with honest_client(quorum.port(node), "-", quorum.process(node).pid, tmp_path_factory.mktemp("honest")) as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def unharmed(quorum: LocalQuorum, honest: Honest, request: pytest.FixtureRequest) -> Iterator[None]:
-    honest.wait_for_each(KINDS)
-    yield
-    judge(honest, KINDS, request.node.name)
-    (node,) = quorum.nodes
-    assert quorum.process(node).poll() is None, quorum.log_tail(node)
-    assert "Traceback" not in quorum.log_file(node).read_text()
+    with watched_node(quorum, node, ONLY_PINGS, tmp_path_factory.mktemp("honest")) as controller:
+        yield [controller]
 
 
 REQUESTS: dict[str, Callable[[], bytes]] = {

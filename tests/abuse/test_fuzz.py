@@ -32,6 +32,7 @@ from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.messages.cluster import ApiVersionsRequest
 from tierfetch.protocol.net.client import Address
 from tierfetch.tests.abuse import fuzz
+from tierfetch.tests.abuse.watched import NewLog
 from tierfetch.tests.broker.api_scene import Scene, make_scene, scene_client
 
 SECONDS: Final = float(os.environ.get("FUZZ_SECONDS", "20"))
@@ -39,17 +40,20 @@ SEED: Final = int(os.environ.get("FUZZ_SEED", "1"))
 PAUSE_S_MAX: Final = 1.0
 ROUND: Final = 100
 """Sequences of requests of one round, which begins with a seed of its own."""
-COMPLAINT: Final = re.compile(r"^.*(?:Traceback|[Ii]nternal error).*$", re.MULTILINE)
 
 
 @dataclass
 class Target:
-    """A node under test, and what of its log was read."""
+    """A node under test, and its log."""
 
     nodes: LocalNodes
     node: int
     metrics_url: str
-    read: int = 0
+    log: NewLog
+
+    @classmethod
+    def of(cls, nodes: LocalNodes, node: int, metrics_url: str) -> Target:
+        return cls(nodes, node, metrics_url, NewLog(nodes.log_file(node)))
 
     @property
     def port(self) -> int:
@@ -59,13 +63,7 @@ class Target:
         """It runs, serves, and has not complained of itself since the last call."""
         assert self.nodes.process(self.node).poll() is None, f"it has ended: {self.nodes.log_tail(self.node)}"
         fuzz.ping(self.port)
-        with self.nodes.log_file(self.node).open("rb") as log:
-            log.seek(self.read)
-            new = log.read()
-        self.read += len(new)
-        text = new.decode("utf-8", "replace")
-        found = COMPLAINT.search(text)
-        assert found is None, text[max(0, found.start() - 500) : found.end() + 5000]
+        self.log.check()
 
     def long_pauses(self) -> int:
         """The times that the event loop stood still for too long, since the start."""
@@ -94,8 +92,8 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Targets]:
         assert cluster.quorum is not None
         (controller,) = cluster.quorum.nodes
         by_role = {
-            "broker": Target(cluster, 1, cluster.metrics_url(1)),
-            "controller": Target(cluster.quorum, controller, f"http://127.0.0.1:{metrics}/metrics"),
+            "broker": Target.of(cluster, 1, cluster.metrics_url(1)),
+            "controller": Target.of(cluster.quorum, controller, f"http://127.0.0.1:{metrics}/metrics"),
         }
         yield Targets(cluster, asyncio.run(scene_of(by_role)), by_role)
 

@@ -38,12 +38,12 @@ from tierfetch.protocol.messages.quorum import (
 )
 from tierfetch.protocol.wire.leader_hints import LeaderIdAndEpoch as LeaderHint
 from tierfetch.protocol.wire.leader_hints import NodeEndpoint
-from tierfetch.tests.abuse.conftest import Honest, honest_client, judge
 from tierfetch.tests.abuse.peers import Answer, Asked, HostileNode, Sent, framed
 from tierfetch.tests.abuse.test_leader import ATTACK_S, BOMBS, EPOCHS, EXTREMES, MIB, at, batch, endless
 from tierfetch.tests.process.clients import create_topic
 
-KINDS: Final = 3
+pytestmark = pytest.mark.usefixtures("unharmed")
+
 LEADER: Final = 100
 WAIT_S: Final = 60.0
 OTHERS: Final = (0, 5, 2**31 - 2)
@@ -57,22 +57,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def honest(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Honest]:
-    base = tmp_path_factory.mktemp("honest")
-    with honest_client(cluster.port(1), "t", cluster.process(1).pid, base) as client:
-        yield client
-
-
 @pytest.fixture(autouse=True)
-def unharmed(cluster: LocalCluster, honest: Honest, request: pytest.FixtureRequest) -> Iterator[None]:
-    honest.wait_for_each(KINDS)
+def counted_on_again(cluster: LocalCluster, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Begin before `unharmed`, and so end after it."""
     yield
-    judge(honest, KINDS, request.node.name)
-    assert cluster.process(1).poll() is None, cluster.log_tail(1)
-    log = cluster.log_file(1).read_text()
-    assert "Traceback" not in log
-    assert "internal error" not in log
     name = f"after-{request.node.name.partition('[')[2].rstrip(']').replace(' ', '-')}"
     for _ in poll(WAIT_S, "the broker to be counted on again"):
         with contextlib.suppress(KafkaException):

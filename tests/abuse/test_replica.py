@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, Final
 from uuid import UUID
@@ -32,14 +32,15 @@ from tierfetch.protocol.messages.brokers import (
 )
 from tierfetch.protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from tierfetch.protocol.requests import metadata_of
-from tierfetch.tests.abuse.conftest import Honest, honest_client, judge
 from tierfetch.tests.abuse.peers import Impostor, ask
 from tierfetch.tests.abuse.test_leader import ATTACK_S, EPOCHS, EXTREMES, QUIET_S
+from tierfetch.tests.abuse.watched import ONLY_PINGS, Watched, watched_node
 from tierfetch.tests.process.clients import create_topic
+
+pytestmark = pytest.mark.usefixtures("unharmed")
 
 REPLICA: Final = 66
 TOPIC: Final = "followed-by-a-stranger"
-KINDS: Final = 3
 AT_ONCE: Final = 20
 """Requests of one round; what they are answered is not looked at."""
 
@@ -52,18 +53,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="module")
-def clients(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Honest, Honest]]:
-    """Of the leader, and of the controller, which is only pinged."""
+def watched(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Watched]]:
+    """Watch the leader, and the controller, which is only pinged."""
     assert cluster.quorum is not None
-    (controller,) = cluster.quorum.nodes
+    (node,) = cluster.quorum.nodes
     base = tmp_path_factory.mktemp("honest")
     with (
-        honest_client(cluster.port(1), "t", cluster.process(1).pid, base) as of_broker,
-        honest_client(
-            cluster.quorum.port(controller), "-", cluster.quorum.process(controller).pid, base
-        ) as of_controller,
+        watched_node(cluster, 1, "t", base) as broker,
+        watched_node(cluster.quorum, node, ONLY_PINGS, base) as controller,
     ):
-        yield of_broker, of_controller
+        yield broker, controller
 
 
 @pytest.fixture(scope="module")
@@ -83,22 +82,6 @@ def replica(cluster: LocalCluster) -> Iterator[tuple[Impostor, UUID]]:
         assert made.error_code is ErrorCode.none, made
         assert made.topic_id is not None
         yield replica, made.topic_id
-
-
-@pytest.fixture(autouse=True)
-def unharmed(cluster: LocalCluster, clients: tuple[Honest, Honest], request: pytest.FixtureRequest) -> Iterator[None]:
-    for honest, kinds in zip(clients, (KINDS, 1), strict=True):
-        honest.wait_for_each(kinds)
-    yield
-    for honest, kinds in zip(clients, (KINDS, 1), strict=True):
-        judge(honest, kinds, request.node.name)
-    assert cluster.quorum is not None
-    for nodes in (cluster, cluster.quorum):
-        for node in nodes.nodes:
-            assert nodes.process(node).poll() is None, nodes.log_tail(node)
-            log = nodes.log_file(node).read_text()
-            assert "Traceback" not in log
-            assert "internal error" not in log
 
 
 def fetching(rng: Random, replica: Impostor, topic_id: UUID) -> FetchRequest:

@@ -19,12 +19,12 @@ from tierfetch.cli.local.processes import poll
 from tierfetch.protocol.fetch.messages import FetchPartition, FetchRequest, FetchTopic
 from tierfetch.protocol.records import Compression
 from tierfetch.tests.abuse import attacks
-from tierfetch.tests.abuse.conftest import Honest, honest_client, judge
 from tierfetch.tests.abuse.peers import ask
 from tierfetch.tests.bombs import batch_of, empty_records, header_bomb
 from tierfetch.tests.process.clients import CLIENTS, create_topic
 
-KINDS: Final = 3
+pytestmark = pytest.mark.usefixtures("unharmed")
+
 TOPIC: Final = "tiered"
 MIB: Final = 1024 * 1024
 WAIT_S: Final = 120.0
@@ -45,24 +45,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
             if len(objects(base, ".log")) >= 4 and len(local) == 1:
                 break
         yield cluster
-
-
-@pytest.fixture(scope="module")
-def honest(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Honest]:
-    base = tmp_path_factory.mktemp("honest")
-    with honest_client(cluster.port(1), "t", cluster.process(1).pid, base) as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def unharmed(cluster: LocalCluster, honest: Honest, request: pytest.FixtureRequest) -> Iterator[None]:
-    honest.wait_for_each(KINDS)
-    yield
-    judge(honest, KINDS, request.node.name)
-    assert cluster.process(1).poll() is None, cluster.log_tail(1)
-    log = cluster.log_file(1).read_text()
-    assert "Traceback" not in log
-    assert "internal error" not in log
 
 
 def objects(base: Path, suffix: str) -> list[Path]:

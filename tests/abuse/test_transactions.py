@@ -31,12 +31,12 @@ from tierfetch.protocol.messages.transactions import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tierfetch.tests.abuse.conftest import Honest, honest_client, judge
 from tierfetch.tests.abuse.peers import ask
 from tierfetch.tests.broker.api_scene import NOT_YET
 from tierfetch.tests.process.clients import create_topic
 
-KINDS: Final = 3
+pytestmark = pytest.mark.usefixtures("unharmed")
+
 ID: Final = "of-a-stranger"
 LONG: Final = "i" * 32_000
 EXTREMES: Final = (0, 1, -1, 2**63 - 1, -(2**63), 1000)
@@ -49,24 +49,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         create_topic(cluster.bootstrap_servers, "t", replicas=1)
         coordinated(cluster.port(1))
         yield cluster
-
-
-@pytest.fixture(scope="module")
-def honest(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Honest]:
-    base = tmp_path_factory.mktemp("honest")
-    with honest_client(cluster.port(1), "t", cluster.process(1).pid, base) as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def unharmed(cluster: LocalCluster, honest: Honest, request: pytest.FixtureRequest) -> Iterator[None]:
-    honest.wait_for_each(KINDS)
-    yield
-    judge(honest, KINDS, request.node.name)
-    assert cluster.process(1).poll() is None, cluster.log_tail(1)
-    log = cluster.log_file(1).read_text()
-    assert "Traceback" not in log
-    assert "internal error" not in log
 
 
 def coordinated(port: int) -> None:

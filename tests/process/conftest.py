@@ -38,6 +38,12 @@ def commands(*stay: str) -> Suite:
 
 
 SUITES: Final[Mapping[str, Suite]] = {
+    "test_broker_command.py": commands(
+        "test_idle_broker_is_small",
+        "test_port_that_is_taken_is_said",
+        "test_second_broker_on_the_same_directory_is_refused",
+        "test_stops_in_order_on_sigterm_and_sigint",
+    ),
     "test_broker_rights.py": commands(),
     "test_cluster_command.py": commands(),
     "test_combined.py": commands(
@@ -56,6 +62,13 @@ SUITES: Final[Mapping[str, Suite]] = {
     "test_faulty_tier.py": faults(),
     "test_follower_fetch.py": commands("test_F11_a_consumer_reads_from_the_follower_in_its_rack_and_keeps_up"),
     "test_group_failover.py": faults(),
+    "test_groups.py": commands(
+        "test_a_group_goes_on_where_it_committed",
+        "test_a_static_member_comes_back_to_its_partitions",
+        "test_clients_of_any_kind_are_one_group",
+        "test_members_share_the_partitions",
+        "test_the_others_take_over_from_a_member_that_is_killed",
+    ),
     "test_hurt_files.py": faults("test_a_torn_tail_is_cut_and_what_was_whole_is_served"),
     "test_log_dirs.py": faults(),
     "test_model_capture.py": commands("test_model_takes_what_was_captured"),

@@ -154,7 +154,7 @@ def test_E4_scenario_1_when_the_leader_restarts_before_it_answers_the_epoch_requ
     simulate(B, scenario)
 
 
-@pytest.mark.slow
+@pytest.mark.simulated
 def test_E4_scenario_2_logs_never_diverge_after_both_lost_power() -> None:
     async def scenario(pair: Pair) -> bool:
         await pair.produce(b"m1")

@@ -96,7 +96,7 @@ def test_a_run_that_did_nothing_has_a_page_too() -> None:
     assert "None happened." in watch_page(report(), timeline_of([], 0.0, History()), [], MADE)
 
 
-@pytest.mark.parametrize("scenario", ["cluster", "quorum"])
+@pytest.mark.parametrize("scenario", [pytest.param("cluster", marks=pytest.mark.simulated), "quorum"])
 def test_a_seed_is_watched(scenario: str) -> None:
     """What is drawn is what the run came to: nodes, leaders, faults, records."""
     found, text = watch_seed(5, scenario, None, MADE)
@@ -107,6 +107,7 @@ def test_a_seed_is_watched(scenario: str) -> None:
     assert ("orders-0" in text) == (scenario == "cluster")
 
 
+@pytest.mark.simulated
 def test_the_command_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(simulate, ["--scenario", "quorum", "--watch", "5"])
