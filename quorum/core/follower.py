@@ -187,8 +187,9 @@ def on_begin_request(replica: Replica, token: object, request: BeginQuorumEpochR
     """
     error = _begin_error(replica, request)
     if error is ErrorCode.none and (request.epoch > replica.epoch or not isinstance(replica.role, Follower)):
-        endpoint = request.endpoints[0] if request.endpoints else None
-        become_follower(replica, LeaderAndEpoch(request.leader_id, request.epoch), endpoint)
+        # Not at the listener that the request names: whoever answers there would be believed, as no request is. Where
+        # the leader listens is in the voter set, or is told by those who are.
+        become_follower(replica, LeaderAndEpoch(request.leader_id, request.epoch))
     if error is ErrorCode.none and replica.is_refused and request.voter == replica.key:
         _end_refusal(replica)
     response = BeginQuorumEpochResponse(
@@ -223,9 +224,9 @@ def _is_awaited(role: object, request: FetchRequest) -> bool:
 
 
 def _fetch_target(replica: Replica, role: Follower) -> int | None:
-    """Return the leader; for an observer that gets no response from it, or lacks its endpoint, another peer."""
-    is_lost = role.is_leader_suspect or replica.known_leader_endpoint() is None
-    if is_lost and not replica.may_stand and role.download is None:
+    """Return the leader; another peer where it is not known where that listens, or it does not answer an observer."""
+    is_lost = role.is_leader_suspect and not replica.may_stand
+    if (is_lost or replica.known_leader_endpoint() is None) and role.download is None:
         return replica.random_peer()
     return replica.leader_id
 

@@ -135,8 +135,7 @@ def _end_error(replica: Replica, request: EndQuorumEpochRequest) -> ErrorCode | 
 def _expect_election(replica: Replica, request: EndQuorumEpochRequest) -> ErrorCode:
     """Stand for election after this voter's back-off."""
     if not isinstance(replica.role, Follower) or request.epoch > replica.epoch:
-        endpoint = request.endpoints[0] if request.endpoints else None
-        become_follower(replica, LeaderAndEpoch(request.leader_id, request.epoch), endpoint)
+        become_follower(replica, LeaderAndEpoch(request.leader_id, request.epoch))  # where: as `follower` has it
     role = replica.role
     assert isinstance(role, Follower), role.state
     position = position_among(request.preferred_successors, replica)

@@ -27,6 +27,8 @@ from tierfetch.cli.local.quorum import LocalQuorum
 from tierfetch.errors import OperatorError
 from tierfetch.log.core import META_PROPERTIES, decode_meta_properties
 from tierfetch.protocol.api import ApiKey
+from tierfetch.protocol.messages import quorum as kafka
+from tierfetch.protocol.topics import CLUSTER_METADATA_TOPIC
 from tierfetch.tests.abuse.conftest import Honest, honest_client, judge
 from tierfetch.tests.abuse.peers import HostileNode, ask
 from tierfetch.tests.abuse.voter import HUGE, REQUESTS, HostileVoter
@@ -158,6 +160,25 @@ ATTACKS: Final = {
 @pytest.mark.parametrize("name", ATTACKS)
 def test_what_a_voter_asks(place: Place, unharmed: None, name: str) -> None:
     place.attack(*ATTACKS[name])
+
+
+def test_no_request_says_where_a_leader_is_asked(place: Place, unharmed: None) -> None:
+    """What answers there would be believed: of any epoch, of a divergence, of another cluster."""
+    with HostileNode() as stranger:
+        listener = kafka.BeginQuorumEpochRequestLeaderEndpoint(name="CONTROLLER", host="127.0.0.1", port=stranger.port)
+        for step in range(20):
+            partition = kafka.BeginQuorumEpochRequestPartitionData(
+                partition_index=0, leader_id=place.rng.choice(place.quorum.nodes), leader_epoch=place.voter.epoch + step
+            )
+            topic = kafka.BeginQuorumEpochRequestTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=(partition,))
+            request = kafka.BeginQuorumEpochRequest(
+                cluster_id=place.quorum.cluster_id, topics=(topic,), leader_endpoints=(listener,)
+            )
+            for node in place.honest:
+                with contextlib.suppress(OSError):
+                    ask(place.quorum.port(node), request)
+        place.decides("with-a-stranger")
+        assert stranger.asked == {}
 
 
 @pytest.mark.timeout(4 * WAIT_S)

@@ -8,7 +8,7 @@
     fetch from= epoch= offset= last= [wait=] [hw=] [cluster=] [dir=]
     fetchsnapshot from= epoch= id=offset@epoch position=
     describe | add id= | remove id= | update id= | upgrade level= [epoch=] [validate]
-    answer from= <vote|begin|end|fetch|fetchsnapshot|update|add|remove> [error=] [epoch=] [leader=] [...]
+    answer from= <vote|begin|end|fetch|fetchsnapshot|update|add|remove> [error=] [epoch=] [leader=] [told] [...]
     fail to= <kind>                         no answer came
     disk [n]                                the next n writes, flushes or persists are done; all of them if not said
     append a b c [base=] | resign | shutdown | lost peer= | snapshot id=offset@epoch start=offset@epoch
@@ -16,8 +16,8 @@
     state                                   what the replica is now
 
 Voters have directory ids of their own; `dir=` names another one, or none. In an answer to Fetch `records=2,3` are the
-epochs of the records from the fetch offset on. An answer is to the last such request. Fields that are 0, empty or no
-are not shown.
+epochs of the records from the fetch offset on. An answer is to the last such request, and says where the leader listens
+if it is `told`. Fields that are 0, empty or no are not shown.
 """
 
 from __future__ import annotations
@@ -351,6 +351,9 @@ class Replica:
         known = core.status.leader_and_epoch.leader_id if epoch == core.epoch else None
         leader = LeaderAndEpoch(optional_id(options.get("leader", str(known).lower())), epoch)
         common: Options | dict[str, Any] = {"error": ErrorCode[options.get("error", "none")], "leader": leader}
+        if "told" in words:
+            assert leader.leader_id is not None
+            common["leader_endpoint"] = endpoints_of(leader.leader_id)[0]
         if isinstance(request, VoteRequest):
             return VoteResponse(**common, granted="granted" in words)
         if isinstance(request, BeginQuorumEpochRequest):

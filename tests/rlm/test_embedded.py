@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tierfetch.errors import OperatorError
-from tierfetch.log import EmbeddedLog, open_log
+from tierfetch.log import EmbeddedLog, open_log, partition_log_of
 from tierfetch.log.core import LogConfig
 from tierfetch.plugins.local import LocalConfig, LocalTieredStorage
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -103,18 +103,23 @@ async def test_what_is_deleted_before_it_was_copied_is_waited_for_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = LocalTieredStorage(LocalConfig(dir=tmp_path / "tier"))
+    begun = asyncio.Event()
 
-    async def fails(*_: object) -> None:
-        raise RemoteStorageError("the bucket is away")
+    async def never_ends(*_: object) -> None:
+        begun.set()
+        await asyncio.get_running_loop().create_future()
 
-    monkeypatch.setattr(storage, "copy_log_segment_data", fails)
+    monkeypatch.setattr(storage, "copy_log_segment_data", never_ends)
     async with open_log(tmp_path / "data", config=CONFIG) as log, tier_log(log, storage, limits=QUICK) as tiered:
         await append(log, 0, 30)
         copied = asyncio.create_task(tiered.copy_all())
-        await until(lambda: "the bucket is away" in (tiered.errors or ""))
-        assert not copied.done()
-        await log.delete_before(60)
         async with asyncio.timeout(10):
+            await begun.wait()
+            await until(lambda: partition_log_of(log).state.segments.active.base_offset == 60)
+            for _ in range(100):
+                await asyncio.sleep(0)  # now it waits for an event
+            assert not copied.done()
+            await log.delete_before(60)
             assert await copied == 60
     await storage.close()
 
