@@ -194,7 +194,6 @@ async def _start(
         await view.start()
         broker = await _Composition(config, environment, waits, view, stack).compose(more_metrics, on_hosting)
         _log.info("broker %d serves %s with cluster %s", config.node_id, broker.address, view.image.cluster_id)
-        _log.info("bootstrap policy of empty replicas: %s", bootstrap_text(broker.configs.broker_config()))
         return broker, stack.pop_all()
 
 
@@ -555,6 +554,7 @@ class _Composition:
 
     def _fetcher_factory(self, client: KafkaClient, tier: Tier | None) -> FetcherFactory:
         load_bootstrap_policy(self._config.bootstrap_policy, self._config.bootstrap_properties)  # refuses what is wrong
+        _log.info("bootstrap policy of empty replicas: %s", bootstrap_text(self._configs.broker_config()))
         return FetcherFactory(
             config=self._config,
             environment=self._environment,
