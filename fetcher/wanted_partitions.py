@@ -9,9 +9,9 @@ moved, not what it fetches.
     | bootstraps, backs off, has failed, or has all that was committed | once it is touched, or its turn comes |
 
 What changes a replica without an answer or a change of its state is noticed by the look at all, which goes round them,
-`LOOK_MAX` at a time: retention has raised its log start, its log has failed, its leader epoch is over. Its owner removes
-a replica of the last two by itself, and the first may be told late. So with thousands of replicas the round takes
-longer, and costs some per cent of a core.
+`LOOK_MAX` at a time: retention has raised its log start, its log has failed, its leader epoch is over. The owner
+removes a replica of the last two by itself, and the first may be noticed late. So with thousands of replicas the round
+takes longer, and costs some per cent of a core.
 """
 
 from __future__ import annotations
