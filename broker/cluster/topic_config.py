@@ -159,7 +159,7 @@ class TopicConfigs:
         known = self._topics.get(topic)
         if known is None or known[0] != image.configs:
             if len(self._topics) > len(topics):
-                self._topics = {}  # of topics that are gone
+                self._topics = {}  # of deleted topics
             known = self._topics[topic] = image.configs, self._read_config(topic, image.configs)
         return known[1]
 

@@ -297,6 +297,7 @@ class DirectoryMoves:
         return await self._follow(move, current, found[1])
 
     async def _follow(self, move: _Move, current: PartitionLog, future: PartitionLog) -> bool:
+        destination = move.destination
         is_held = move.key in self.directories.promised or self._is_named(move, move.destination)
         if is_held:
             current.hold_at(future.state.offsets.settled_end_offset)
@@ -319,27 +320,32 @@ class DirectoryMoves:
             # The disk may answer at once: other tasks run between two steps in any case.
             await asyncio.sleep(0)
             return False
+        if move.destination is not destination:
+            return False  # another one was requested meanwhile: the future log is not there
         if move.key not in self.directories.promised:
             # The hold comes first: the controller may count on the destination before the report is answered.
             current.hold_at(future.state.offsets.settled_end_offset)
             self.directories.promised[move.key] = move.destination.directory_id
             self._report(move)
         if self._is_counted_there(move) and await switch(self._logs, move.key.topic_partition):
-            _log.info("%s was moved to %s", move.key.topic_partition, move.destination.path)
+            _log.info("%s was moved to %s", move.key.topic_partition, destination.path)
             self.directories.promised.pop(move.key, None)
-            return True
+            return move.destination is destination  # else it was requested meanwhile, and begins now
         await self._wait_for_records(move, current)
         return False
 
     async def _give_up(self, move: _Move) -> None:
         """Drop the future log, unless the directory of the current log is offline: then it may be of use."""
         name = move.key.topic_partition
+        # Another destination may have been requested since, or the current directory.
+        found = self._logs.future_of(name)
+        directory = move.destination if found is None else found[0]
         try:
-            if any(name in directory.logs for directory in self._logs.directories):
-                await self._withdraw(move, move.destination)
+            if any(name in each.logs for each in self._logs.directories if each is not directory):
+                await self._withdraw(move, directory)
                 await drop_future(self._logs, name)
         except OUTSIDE as error:
-            _log.warning("%s: the copy in %s is left for the next start: %s", name, move.destination.path, error)
+            _log.warning("%s: the copy in %s is left for the next start: %s", name, directory.path, error)
 
     async def _withdraw(self, move: _Move, destination: LogDirectory) -> None:
         """Report the current directory again, and hold until the image no longer has the replica in `destination`."""

@@ -55,6 +55,7 @@ from .config import (
 from .epochs import EpochEnd, EpochEntry, LeaderEpochCache
 from .errors import CorruptFileError
 from .file_names import (
+    FUTURE_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SNAPSHOT_SUFFIX,
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALL_REPLICAS",
     "DEFAULTS_WITHOUT_EFFECT",
+    "FUTURE_SUFFIX",
     "INT32_MAX",
     "INT64_MAX",
     "LEADER_EPOCH_BYTES_MAX",

@@ -6,7 +6,7 @@
 * A file is replaced whole, from the logs as they are from that moment on; one write of a file is under way at a time,
   and all callers that wait meanwhile share the next one.
 * The logs are looked at in slices, or those of ten thousand partitions would hold the loop up. So each entry is of a
-  moment of its own; whoever lowers an offset, or replaces a log, saves the files after that. A log that fails, or is
+  moment of its own; what lowers an offset, or replaces a log, saves the files after that. A log that fails, or is
   opened again, between two slices keeps its entry.
 * A log that could not be opened keeps its entries: once repaired, it needs them.
 * An entry that a deleted log left, or may have left (`may_have_entry`), would be applied to its successor: a caller

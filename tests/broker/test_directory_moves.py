@@ -296,6 +296,52 @@ async def test_D4_a_move_continues_after_a_restart_and_another_destination_ends_
     assert nodes.home.path == other
 
 
+@pytest.mark.parametrize("step", ["advance", "switch"])
+async def test_D4_another_destination_that_is_requested_in_the_middle_of_a_step_is_where_it_ends(
+    nodes: TwoDirectories, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    await nodes.begin()
+    await nodes.known_topic(1)
+    await nodes.produce(1, 3)
+    home, other, requested = nodes.home, nodes.other, list[str]()
+    real = getattr(directory_moves, step)
+
+    async def with_a_request(*arguments: object) -> object:
+        done = await real(*arguments)
+        if not requested and not (step == "advance" and done is not None):
+            requested.append(step)
+            nodes.moves.request(NAME, str(home.path))
+        return done
+
+    monkeypatch.setattr(directory_moves, step, with_a_request)
+    assert await nodes.alter(other.path) is ErrorCode.none
+    await until(lambda: bool(requested) and nodes.moves.count == 0)
+    assert nodes.home is home
+    assert nodes.recorded == home.directory_id
+    assert not [*other.path.glob("t-0"), *other.path.glob("t-0.*-future")]
+    await nodes.produce(1, 3)
+
+
+async def test_D4_a_copy_that_fails_as_the_current_directory_is_requested_ends_the_move(
+    nodes: TwoDirectories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await nodes.begin()
+    await nodes.known_topic(1)
+    await nodes.produce(1, 3)
+    home, other = nodes.home, nodes.other
+
+    async def failing(*_: object) -> int:
+        nodes.moves.request(NAME, str(home.path))
+        raise OSError(5, "the disk fails")
+
+    monkeypatch.setattr(directory_moves, "advance", failing)
+    assert await nodes.alter(other.path) is ErrorCode.none
+    await until(lambda: nodes.moves.count == 0)
+    assert nodes.home is home
+    assert NAME not in other.futures
+    await nodes.produce(1, 3)
+
+
 async def test_D4_a_topic_that_is_deleted_while_it_moves(nodes: TwoDirectories) -> None:
     await nodes.begin(replica_alter_log_dirs_io_max_bytes_per_second="1")
     await nodes.known_topic(1)
