@@ -51,7 +51,7 @@ The same seed gives the same run, event for event, with the same commit, depende
 @click.option("--start", type=int, default=1, show_default=True, help="The first seed, with --seeds.")
 @click.option("--scenario", type=click.Choice(sorted(SCENARIOS)), help="What to run; by default the seed chooses.")
 @click.option("--schedule", "schedule_file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="Take the faults from this file, not from the seed.")  # fmt: skip
+              help="Take faults and actions from this file, not from the seed.")  # fmt: skip
 @click.option("--events", "events_file", type=OutputFile(), help="Write the lines of one seed to this file.")
 @click.option("--logs", is_flag=True, help="Show the nodes' own log lines too.")
 @click.option("--json", "json_file", type=OutputFile(), help="Write all reports to this file, as JSON.")
@@ -225,8 +225,12 @@ def _explain(report: RunReport, schedule_file: Path | None, *, shrinks: bool) ->
     click.echo(f"\nseed {report.seed} ({report.scenario}) failed at commit {_commit()}; repeat it with\n  {command}")
     for failure in report.failures:
         click.echo(f"  {failure}")
+    if report.leading_up:
+        click.echo("before the first of them:")
+    for line in report.leading_up:
+        click.echo(f"  {line}")
     click.echo("options: " + ", ".join(f"{key}={value}" for key, value in report.options.items()))
-    if shrinks and report.schedule.faults:
+    if shrinks and (report.schedule.faults or report.schedule.actions):
         _shrink(report)
 
 
@@ -241,11 +245,12 @@ def _shrink(report: RunReport) -> None:
     path = Path(f"simulate-{report.scenario}-{report.seed}.json")
     write_text(path, shrunk.schedule.to_json())
     click.echo(
-        f"with {len(shrunk.schedule.faults)} of its {len(report.schedule.faults)} faults it still fails "
+        f"with {len(shrunk.schedule.faults)} of its {len(report.schedule.faults)} faults and "
+        f"{len(shrunk.schedule.actions)} of its {len(report.schedule.actions)} actions it still fails "
         f"(found in {shrunk.runs} runs): --schedule {path}"
     )
-    for fault in shrunk.schedule.faults:
-        click.echo(f"  {fault}")
+    for each in (*shrunk.schedule.faults, *shrunk.schedule.actions):
+        click.echo(f"  {each}")
 
 
 def _commit() -> str:

@@ -36,6 +36,7 @@ from ...doors import lazy_door
 if TYPE_CHECKING:
     from .batch_reading import reading_batch
     from .client import Address, BrokerUnavailableError, ClientLimits, KafkaClient
+    from .client_connection import RequestTimedOutError
     from .clock import monotonic_ms
     from .dialing import connect, resolve
     from .dispatch import (
@@ -71,6 +72,7 @@ __all__ = [
     "Handlers",
     "KafkaClient",
     "RequestContext",
+    "RequestTimedOutError",
     "Server",
     "ServerLimits",
     "Service",
@@ -109,6 +111,7 @@ if not TYPE_CHECKING:
             "KafkaClient": "client",
             "LOOPBACK": "loopback",
             "RequestContext": "dispatch",
+            "RequestTimedOutError": "client_connection",
             "SLICED_ELEMENTS_MIN": "slicing",
             "SLICE_ELEMENTS": "pacing",
             "Server": "server",

@@ -1,5 +1,6 @@
 """What goes wrong in a run: schedules drawn from a seed, scenes, their injection, their shortening.
 
+actions        What operators do, as data: moments of a seed, and the actions of its run.
 applications   It draws the faults of a run of an application, which lose nothing that was acknowledged.
 directories    It draws faults of one log directory of several.
 hardware       It draws faults of disks and of the store that fail, corrupt or hang.

@@ -43,7 +43,7 @@ from ..judges.core.events import (
 from ..machine.host import CrashKind, ProcessDiedError
 from ..machine.link import JITTER_S, LATENCY_S
 from ..machine.world import World
-from .schedule import AT_ONCE, OF_LEADER, OF_LINKS, Fault, FaultKind, Schedule, UnfitScheduleError
+from .schedule import AT_ONCE, OF_LEADER, OF_LINKS, STORE_KINDS, Fault, FaultKind, Schedule, UnfitScheduleError
 from .settings import corrupt, log_directory, set_machine, set_store
 
 T = TypeVar("T")
@@ -59,6 +59,21 @@ DOWN_KINDS = frozenset(
 )
 OVERTAKING = frozenset({FaultKind.REORDERING, FaultKind.CRASH_VOTER})
 CORRUPTING = frozenset({FaultKind.BIT_ROT, FaultKind.ROTTEN_DOWNLOADS})
+ELSEWHERE = (
+    AT_ONCE
+    | STORE_KINDS
+    | {
+        FaultKind.CLOCK_JUMP,
+        FaultKind.CLOCK_DRIFT,
+        FaultKind.ROTTEN_DOWNLOADS,
+        FaultKind.LATE_LISTINGS,
+        FaultKind.SLOW_STORE,
+        FaultKind.THROTTLED_STORE,
+        FaultKind.HALF_ANSWERS,
+        FaultKind.NO_BUCKET,
+    }
+)
+"""The kinds that delay no node's answers: those of wall clocks and of the store, and requests."""
 CORRUPTION_LINGERS_S = 5.0
 """What was read while it lasted may be on its way, or asked for again."""
 RESTART_RETRY_S = 0.5
@@ -201,6 +216,17 @@ class FaultInjector:
     def active(self) -> list[Fault]:
         """The faults that last now."""
         return list(self._active.values())
+
+    @property
+    def troubled(self) -> frozenset[str]:
+        """The hosts whose messages, or whose work, a fault may delay now: no host that it does not touch."""
+        touched = {host for host, count in self._down.items() if count > 0}
+        touched |= (+self._cut).keys() | (+self._silent).keys() | (+self._deposed).keys()
+        touched |= {host for pair in +self._late for host in pair}
+        for fault in self.active:
+            if fault.kind not in ELSEWHERE:
+                touched.update(fault.targets or self._everyone)
+        return frozenset(touched)
 
     def on(self, event: Observed) -> None:
         """Some faults strike when something has just happened."""

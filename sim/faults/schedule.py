@@ -1,4 +1,5 @@
-"""Fault schedules: what goes wrong, when, for how long. Data: generated from a seed, stored, shortened, replayed.
+"""Schedules: what goes wrong, when, for how long; and what operators do (`actions`). Data: generated from a seed,
+stored, shortened, replayed.
 
 A run has a safety phase, during which the faults of its schedule begin and end, and a liveness phase, in which nothing
 fails any longer and everything must converge. Each fault ends by itself; at the end of the safety phase all are over.
@@ -92,13 +93,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
 
 from pydantic import TypeAdapter
 
 from ...protocol import OperatorError
+from .actions import Action
 
 
 class FaultKind(StrEnum):
@@ -330,12 +332,17 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The faults of one run, by time; all are over when the safety phase is."""
+    """The faults of one run, by time; all are over when the safety phase is. And its actions, by time."""
 
     safety_ms: int
     faults: tuple[Fault, ...] = field(default=())
+    actions: tuple[Action, ...] = field(default=())
 
     def __post_init__(self) -> None:
+        if not all(0 <= action.at_ms < self.safety_ms for action in self.actions):
+            raise ValueError(f"actions outside the safety phase of {self.safety_ms} ms")
+        if list(self.actions) != sorted(self.actions, key=lambda action: action.at_ms):
+            raise ValueError("actions are not in the order of their times")
         late = [str(fault) for fault in self.faults if fault.end_ms > self.safety_ms or fault.at_ms < 0]
         if late:
             raise ValueError(f"faults outside the safety phase of {self.safety_ms} ms: {late}")
@@ -345,7 +352,11 @@ class Schedule:
     def with_more(self, faults: Sequence[Fault]) -> Schedule:
         """Add these, as far as they are over with the safety phase."""
         over = [fault for fault in faults if fault.end_ms <= self.safety_ms]
-        return Schedule(self.safety_ms, tuple(sorted([*self.faults, *over], key=lambda fault: fault.at_ms)))
+        return replace(self, faults=tuple(sorted([*self.faults, *over], key=lambda fault: fault.at_ms)))
+
+    def with_actions(self, actions: Sequence[Action]) -> Schedule:
+        """The same faults with these actions."""
+        return replace(self, actions=tuple(actions))
 
     @property
     def kinds(self) -> Counter[str]:

@@ -1,17 +1,20 @@
 """Shortens a schedule that makes a run fail, as long as it still does (delta debugging, Zeller and Hildebrandt).
 
-First the whole schedule again: if that does not fail, no shorter one would prove anything. Then, in turn, until
-nothing helps or the budget of runs is used up: drop groups of faults, from halves down to single ones; halve durations;
-replace a fault by a milder one of its family. A smaller schedule fails at other moments than the larger one did; what
-is kept is any failure, because each is one too many.
+First the whole schedule again: if that does not fail, no shorter one would prove anything. Then, in turn, until nothing
+helps or the budget of runs is used up: drop groups of actions, from all down to single ones; groups of faults, from
+halves; halve durations; replace a fault by a milder one of its family. A smaller schedule fails at other moments than
+the larger one did; what is kept is any failure, because each is one too many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from .schedule import Fault, FaultKind, Schedule
+
+T = TypeVar("T")
 
 MILDER = {
     FaultKind.POWER_FAILURE: FaultKind.MACHINE_CRASH,
@@ -37,7 +40,7 @@ def shrink_schedule(schedule: Schedule, fails: Callable[[Schedule], bool], *, ru
     smallest = schedule
     while not budget.is_used_up:
         before = smallest
-        for step in (_without_faults, _with_shorter_faults, _with_milder_faults, _ending_sooner):
+        for step in (_without_actions, _without_faults, _with_shorter_faults, _with_milder_faults, _ending_sooner):
             smallest = step(smallest, budget)
         if smallest == before:
             break
@@ -67,21 +70,31 @@ class _Budget:
         return self._known[schedule]
 
 
+def _without_actions(schedule: Schedule, budget: _Budget) -> Schedule:
+    kept = _fewer(schedule.actions, len(schedule.actions), lambda actions: budget.fails(schedule.with_actions(actions)))
+    return schedule.with_actions(kept)
+
+
 def _without_faults(schedule: Schedule, budget: _Budget) -> Schedule:
-    size = max(1, len(schedule.faults) // 2)
-    while schedule.faults:
-        kept = schedule
+    half = max(1, len(schedule.faults) // 2)
+    kept = _fewer(schedule.faults, half, lambda faults: budget.fails(replace(schedule, faults=faults)))
+    return replace(schedule, faults=kept)
+
+
+def _fewer(whole: tuple[T, ...], size: int, fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
+    """Drop groups of this size, then of half of it, down to single ones, as long as what is left fails."""
+    while whole:
         start = 0
-        while start < len(kept.faults):
-            fewer = replace(kept, faults=kept.faults[:start] + kept.faults[start + size :])
-            if budget.fails(fewer):
-                kept = fewer
+        while start < len(whole):
+            fewer = whole[:start] + whole[start + size :]
+            if fails(fewer):
+                whole = fewer
             else:
                 start += size
         if size == 1:
-            return kept
-        schedule, size = kept, max(1, size // 2)
-    return schedule
+            break
+        size = max(1, size // 2)
+    return whole
 
 
 def _with_shorter_faults(schedule: Schedule, budget: _Budget) -> Schedule:
@@ -112,7 +125,8 @@ def _milder(fault: Fault) -> Iterator[Fault]:
 
 
 def _ending_sooner(schedule: Schedule, budget: _Budget) -> Schedule:
-    end_ms = max((fault.end_ms for fault in schedule.faults), default=0) + 1_000
+    ends_ms = [fault.end_ms for fault in schedule.faults] + [action.at_ms for action in schedule.actions]
+    end_ms = max(ends_ms, default=0) + 1_000
     if end_ms < schedule.safety_ms:
         sooner = replace(schedule, safety_ms=end_ms)
         if budget.fails(sooner):

@@ -127,7 +127,11 @@ class LossJudge:
                     end_before = self._ends_before.get((node_id, name), 0)
                     self._of(name, flush_messages).machine_crashed(
                         node_id,
-                        surviving_end=surviving_end(files, files.log_at(self._directory / str(name.topic_partition))),
+                        surviving_end=surviving_end(
+                            files,
+                            files.log_at(self._directory / str(name.topic_partition)),
+                            has_gaps=is_compacted(self._cluster.image, name),
+                        ),
                         committed_end=min(end_before, self._replicas.of(name).committed_end),
                     )
         self.evaluate()
@@ -227,12 +231,20 @@ def _registration(image: ClusterImage, name: TopicIdPartition) -> PartitionRegis
     return image.partition(name.topic_partition) if image.topic_names.get(name.topic_id) == name.topic else None
 
 
-def surviving_end(files: SimFilesystem, directory: Path) -> int:
-    """Return the offset up to which segment files hold whole consecutive batches; 0 if there is nothing."""
+def is_compacted(image: ClusterImage, name: TopicIdPartition) -> bool:
+    """Whether its topic is: then offsets are missing from its segments, and from the ends of some."""
+    topic = image.topics.get(name.topic)
+    return topic is not None and topic.configs.get("cleanup.policy") == "compact"
+
+
+def surviving_end(files: SimFilesystem, directory: Path, *, has_gaps: bool = False) -> int:
+    """Return the offset up to which segment files hold whole batches, consecutive ones unless the log `has_gaps`; 0 if
+    there is nothing.
+    """
     segments = [(path, inode.read()) for path, inode in files.walk(directory) if path.suffix == ".log"]
     end = int(segments[0][0].stem) if segments else 0
     for path, data in segments:
-        if int(path.stem) != end:
+        if int(path.stem) != end and not (has_gaps and int(path.stem) > end):
             break
         size = 0
         try:

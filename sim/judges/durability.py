@@ -2,8 +2,10 @@
 
     file system -> segment files whose names are durable -> whole batches among their durable bytes -> an end offset
 
-It follows from the format alone, and asks neither the log nor its recovery. Only the headers of batches are read, so
-that judges can ask after every event; where a file was scanned up to is remembered as long as what follows fits.
+It follows from the format alone, and asks neither the log nor its recovery. A compacted log has gaps, also at the end
+of a closed segment: of that one no more is demanded than its process has written there. Only the headers of batches are
+read, so that judges can ask after every event; where a file was scanned up to is remembered as long as what follows
+fits.
 """
 
 from __future__ import annotations
@@ -46,17 +48,20 @@ class _Scanned:
 
 
 class DurableLogs:
-    """The durable logs of all machines of a world, by host."""
+    """The durable logs of all machines of a world, by host. `has_gaps` says which are compacted."""
 
-    def __init__(self, files_of: Callable[[str], SimFilesystem]) -> None:
+    def __init__(
+        self, files_of: Callable[[str], SimFilesystem], has_gaps: Callable[[Path], bool] = lambda _: False
+    ) -> None:
         self._files_of = files_of
+        self._has_gaps = has_gaps
         self._scanned: dict[Inode, _Scanned] = {}
 
     def holds(self, host: str, directory: Path, end_offset: int) -> bool:
         """Whether everything below `end_offset` would survive a crash now, or is no longer part of this log: what
         lies below its first segment is in a snapshot, or in the tier.
         """
-        files = self._files_of(host)
+        files, has_gaps = self._files_of(host), self._has_gaps(directory)
         directory = files.log_at(directory)
         durable, segments = files.durable_files(directory), _segments(files, directory)
         below = [base_offset for base_offset in segments if base_offset < end_offset]
@@ -64,7 +69,8 @@ class DurableLogs:
         for base_offset, end in zip(below, ends, strict=False):
             name, inode = segments[base_offset]
             has_name = inode in (durable.get(name), durable.get(name + SWAP_SUFFIX))
-            if not has_name or self._end_of(inode, base_offset) < end:
+            may_be_short = has_gaps and base_offset != below[-1] and inode.durable == inode.content
+            if not has_name or (self._end_of(inode, base_offset) < end and not may_be_short):
                 return False
         return bool(segments) or end_offset == 0
 
@@ -73,7 +79,7 @@ class DurableLogs:
         end: int | None = None
         files = self._files_of(host)
         for base_offset, (_, inode) in _segments(files, files.log_at(directory)).items():
-            if end is not None and base_offset != end:
+            if end is not None and base_offset != end and not (self._has_gaps(directory) and base_offset > end):
                 break
             end = _scanned_on(inode.content, _Scanned(0, 0, base_offset)).end_offset
         return end or 0

@@ -18,6 +18,7 @@ from ...remote.core import end_on_lineage
 from ..machine.filesystem import LOG_DIRECTORIES, Inode, SimFilesystem
 from ..machine.objects import SimObjectStore
 from .core.acknowledged_writes import Anomaly
+from .core.clients.compacted import check_compacted
 from .core.replicas import Aborted, ProducerView, ReplicaState, StoredBatch, TieredSegment, batches_of, check_partition
 
 Brokers = Mapping[int, Broker | None]
@@ -81,6 +82,8 @@ def replica_anomalies(
     files: Mapping[int, SimFilesystem],
     store: SimObjectStore,
     image: ClusterImage,
+    *,
+    is_compacted: bool = False,
 ) -> list[Anomaly]:
     """What the checkers of replicas find in one partition."""
     registration = image.partition(name)
@@ -92,6 +95,8 @@ def replica_anomalies(
         for node_id, partition in hosted.items()
         if partition is not None
     ]
+    if is_compacted:
+        return check_compacted(replicas, registration.leader, registration.isr)
     leader = brokers.get(registration.leader)
     tier = [] if leader is None else list(_tier(leader, name, store))
     is_at_rest = name.topic != REMOTE_LOG_METADATA_TOPIC

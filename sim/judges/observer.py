@@ -89,14 +89,19 @@ class _Seen:
 
 
 class ReplicaObserver:
-    """Looks at all replicas of a run. `broker_of` gives the broker that runs as a process, None before it hosts any."""
+    """Looks at all replicas of a run. `broker_of` gives the broker that runs as a process, None before it hosts any;
+    `has_gaps` says which partitions are compacted.
+    """
 
     def __init__(
         self,
         broker_of: Callable[[Process], Broker | None],
         record: Record,
         publish: Callable[[ReplicaEvent], None],
+        *,
+        has_gaps: Callable[[TopicIdPartition], bool] = lambda _: False,
     ) -> None:
+        self._has_gaps = has_gaps
         self.invariants: dict[TopicIdPartition, PartitionJudge] = {}
         self.looks = 0
         self._broker_of = broker_of
@@ -183,7 +188,7 @@ class ReplicaObserver:
     def of(self, name: TopicIdPartition) -> PartitionJudge:
         found = self.invariants.get(name)
         if found is None:
-            found = self.invariants[name] = PartitionJudge(str(name.topic_partition))
+            found = self.invariants[name] = PartitionJudge(str(name.topic_partition), has_gaps=self._has_gaps(name))
         return found
 
     def status(self, node_id: int, name: TopicIdPartition) -> ReplicaStatus | None:

@@ -29,7 +29,7 @@ import gc
 import logging
 import sys
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
@@ -51,6 +51,7 @@ __all__ = ["Host", "World"]
 COLLECTIONS_MAX: Final = 10
 """Each may bring a few more clean-ups to their end, which leaves more to collect."""
 
+RECENT_MAX: Final = 3_000
 CLOSINGS_MAX: Final = 100
 """Attempts to close one coroutine: each gets it past one more `await` on its way out."""
 
@@ -84,6 +85,8 @@ class World:
         self.stopped: list[Stopped] = []
         """Nodes that have stopped by themselves."""
         self.lines = 0
+        self.recent: deque[str] = deque(maxlen=RECENT_MAX)
+        """The last lines: a report has what led up to its failure."""
         self._sink = sink
         self._digest = blake2b(digest_size=16)
         self._buried: list[asyncio.Task[object]] = []
@@ -139,6 +142,7 @@ class World:
             return
         line = f"{self.loop.time():13.6f} {host:<12} {text}"
         self.lines += 1
+        self.recent.append(line)
         self._digest.update(line.encode())
         if self._sink is not None:
             self._sink(line)

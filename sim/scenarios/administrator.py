@@ -4,15 +4,16 @@
 |------------------|--------------------------------------------------------------------------------------------------|
 | create, delete   | side topics come, get a few tiered segments, grow by a partition, and go; or are replaced at     |
 |                  | once by others of the same name                                                                  |
-| reassign         | a partition gets other replicas, or the same in another order                                    |
+| reassign, cancel | a partition gets other replicas, or the same in another order; or keeps those that it had        |
 | switch           | `follower.fetch.last.tiered.offset.enable` of all brokers; the level of a feature; a topic's     |
-|                  | segment size                                                                                     |
+|                  | segment size, the source of its timestamps; whether it is copied to the tier                     |
 | move leaders     | the same replicas, another in-sync one first; then the election of the preferred                 |
 | rescue           | a partition whose last in-sync member has lost its disk, or says that its log has lost records   |
 |                  | and asks for a decision: of the live replicas, the one with the newest epoch and the longest     |
 |                  | log leads, uncleanly                                                                             |
 
-What was acknowledged must hold in the end (`anomalies`). After a request whose outcome is not known nothing is said
+When a job is done says the grammar (`operations`): what it draws comes from the `rng` that it is given there. What
+was acknowledged must hold in the end (`anomalies`). After a request whose outcome is not known nothing is said
 about its topic any longer: it may still be on its way. What side topics were acknowledged must be in them
 (`lost_from`). `changed` counts what was acknowledged.
 """
@@ -21,14 +22,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Final
+from uuid import UUID
 
 from ...broker import Broker
 from ...broker.cluster import NO_LEADER, ClusterImage, PartitionRegistration
 from ...controller import PartitionKey
+from ...controller import PartitionRegistration as ControllersRegistration
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, TopicPartition
 from ...protocol.messages import FEATURE_SAFE_DOWNGRADE, Request, ResponseT
 from ...protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
@@ -53,7 +56,7 @@ from ...protocol.messages.topics import (
     ReassignableTopic,
 )
 from ...protocol.net import Address, KafkaClient
-from ...protocol.records import Record, build_batch
+from ...protocol.records import Compression, Record, build_batch
 from ...protocol.wire import ResourceType
 from ..judges.core.acknowledged_writes import Anomaly, FinalLog
 from ..judges.core.allowed_losses import AllowedLosses
@@ -64,9 +67,16 @@ from .client import AttemptFailedError, SimClient
 
 SIDE_TOPICS: Final = ("side-1", "side-2")
 SWITCH: Final = "follower.fetch.last.tiered.offset.enable"
-FEATURES: Final = {"group.version": 1, "transaction.version": 2, "tierfetch.version": 1}
+GROUP_VERSION: Final = "group.version"
+FEATURES: Final = {GROUP_VERSION: 1, "transaction.version": 2, "tierfetch.version": 1}
 """Features that are switched, with the highest level of each."""
-SEGMENT_BYTES: Final = ("3000", "6000")
+COPY_DISABLE: Final = "remote.log.copy.disable"
+LOG_APPEND_TIME: Final = ("message.timestamp.type", "LogAppendTime")
+CONFIGS: Final = {
+    "internal.segment.bytes": ("3000", "6000"),
+    LOG_APPEND_TIME[0]: (LOG_APPEND_TIME[1], "CreateTime", "CreateTime", "CreateTime"),
+}
+"""Configs of side topics that are set, and to what."""
 TIMEOUT_S: Final = 2.0
 TIMEOUT_MS: Final = int(TIMEOUT_S * 1000)
 RESCUE_AFTER_S: Final = 3.0
@@ -84,7 +94,7 @@ Brokers = Callable[[], Mapping[int, Broker | None]]
 
 
 class Administrator:
-    """`run`, `rescue` and `move_leaders` beside everything else, on a host of their own."""
+    """Its jobs, `rescue` and `move_leaders` run beside everything else, on a host of their own."""
 
     def __init__(
         self,
@@ -94,16 +104,16 @@ class Administrator:
         rng: Random,
         *,
         side_configs: Mapping[str, str],
-        pace_s: float,
         record: Callable[[str, str], None],
+        kept_features: Collection[str] = (),
     ) -> None:
         self._truth = truth
         self._brokers = brokers
         self._addresses = tuple(addresses)
         self._rng = rng
         self._side_configs = dict(side_configs)
-        self._pace_s = pace_s
         self._record = record
+        self._features = {name: level for name, level in FEATURES.items() if name not in kept_features}
         self._client = KafkaClient(client_id="administrator", random=rng)
         self._producer = SimClient("administrator-produces", addresses, rng)
         self._exists: dict[str, bool] = {}
@@ -115,6 +125,8 @@ class Administrator:
         self._targets: dict[TopicIdPartition, tuple[int, ...]] = {}
         self._produced: dict[TopicIdPartition, dict[int, tuple[int, int]]] = {}
         """Acknowledged records of side topics by offset: number, and when it was sent."""
+        self.restamped: set[UUID] = set()
+        """Topics whose leaders may have put their own time into records."""
         self.changed: Counter[str] = Counter()
         self._assigning = asyncio.Lock()
         self._leaderless_since_s: dict[TopicIdPartition, float] = {}
@@ -127,34 +139,24 @@ class Administrator:
             await self._create(name, assignments, configs)
             await asyncio.sleep(0.1)
 
-    async def run(self) -> None:
-        """One job after the other, until cancelled."""
-        jobs = (
-            *(self._come, self._come, self._go, self._grow, self._reassign, self._reassign, self._switch),
-            *(self.replace, self._switch_feature, self._configure),
-        )
-        while True:
-            await asyncio.sleep(self._rng.expovariate(1 / self._pace_s))
-            await self._rng.choice(jobs)()
+    async def raise_feature(self, name: str) -> None:
+        """A feature is at its highest level, once this returns."""
+        while self._truth.metadata.features.get(name, 0) < FEATURES[name]:
+            await self._set_feature(name, FEATURES[name])
+            await asyncio.sleep(0.1)
 
-    async def replace(self) -> None:
-        """A side topic goes, and at once another one of that name comes."""
-        there = [name for name in SIDE_TOPICS if name in self._truth.image.topics]
-        if not there:
-            await self._come()
-            return
-        name = self._rng.choice(there)
-        topic_id = self._truth.image.topics[name].topic_id
-        await self._delete(name)
-        if topic_id not in self._truth.image.topic_names:
-            await self._fill(name)
-            self.changed["topics replaced"] += name in self._truth.image.topics
+    async def copy_again(self) -> None:
+        """Every topic is copied to the tier again, once this returns."""
+        while paused := [name for name in self.side_topics if self._is_paused(name)]:
+            for name in paused:
+                await self._set(ResourceType.TOPIC, name, self._copying(is_paused=False))
+            await asyncio.sleep(0.1)
 
     async def keep_for_ever(self, name: str) -> None:
         """Nothing of a topic expires any longer, once this returns."""
         for key in ("retention.ms", "retention.bytes"):
             while self._truth.image.topics[name].configs.get(key) != "-1":
-                await self._set(ResourceType.TOPIC, name, key, "-1")
+                await self._set(ResourceType.TOPIC, name, {key: "-1"})
                 await asyncio.sleep(0.1)
 
     async def move_replica(self, broker_id: int) -> None:
@@ -213,6 +215,10 @@ class Administrator:
         names = self._truth.image.topic_names
         return [each for each in self._produced if names.get(each.topic_id) == each.topic]
 
+    def acknowledged(self, partition: TopicIdPartition) -> Mapping[int, tuple[int, int]]:
+        """What one of `filled` has acknowledged by offset: number, and when it was sent."""
+        return self._produced[partition]
+
     def lost_from(
         self, partition: TopicIdPartition, log: FinalLog, allowed: AllowedLosses, deleted_end: int = 0
     ) -> list[Anomaly]:
@@ -229,25 +235,40 @@ class Administrator:
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
-    async def _come(self) -> None:
-        name = self._rng.choice(SIDE_TOPICS)
-        if name not in self._truth.image.topics:
-            await self._fill(name)
+    @property
+    def side_topics(self) -> list[str]:
+        """The side topics that are there."""
+        return [name for name in SIDE_TOPICS if name in self._truth.image.topics]
 
-    async def _fill(self, name: str) -> None:
-        """Create it, and send it a few segments."""
+    async def come(self, rng: Random) -> None:
+        """Create a side topic that is not there, and send it a few segments."""
+        name = rng.choice([name for name in SIDE_TOPICS if name not in self._truth.image.topics])
+        await self._fill(name, rng)
+
+    async def _fill(self, name: str, rng: Random) -> None:
         brokers = sorted(self._brokers())
-        replicas = self._rng.sample(brokers, self._rng.randint(2, len(brokers)))
+        replicas = rng.sample(brokers, rng.randint(2, len(brokers)))
         await self._create(name, [replicas], self._side_configs)
         for number in range(SIDE_BATCHES):
             if name not in self._truth.image.topics:
                 return
-            await self._produce(TopicPartition(name, 0), number)
+            await self.produce(TopicPartition(name, 0), number)
 
-    async def _go(self) -> None:
-        name = self._rng.choice(SIDE_TOPICS)
-        if name in self._truth.image.topics:
-            await self._delete(name)
+    async def replace(self, rng: Random) -> None:
+        """Delete a side topic, and at once create another one of that name; where there is none, create one."""
+        if not self.side_topics:
+            await self.come(rng)
+            return
+        name = rng.choice(self.side_topics)
+        topic_id = self._truth.image.topics[name].topic_id
+        await self._delete(name)
+        if topic_id not in self._truth.image.topic_names:
+            await self._fill(name, rng)
+            self.changed["topics replaced"] += name in self._truth.image.topics
+
+    async def go(self, rng: Random) -> None:
+        """Delete a side topic."""
+        await self._delete(rng.choice(self.side_topics))
 
     async def _delete(self, name: str) -> None:
         topics = (DeleteTopicState(name=name, topic_id=None),)
@@ -258,49 +279,93 @@ class Administrator:
         if code in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
             self._settle(name, request, exists=False)
 
-    async def _grow(self) -> None:
-        name = self._rng.choice(SIDE_TOPICS)
-        topic = self._truth.image.topics.get(name)
-        if topic is None:
-            return
-        count = len(topic.partitions) + 1
+    async def grow(self, rng: Random) -> None:
+        """Add a partition to a side topic."""
+        name = rng.choice(self.side_topics)
+        count = len(self._truth.image.topics[name].partitions) + 1
         grown = CreatePartitionsTopic(name=name, count=count, assignments=None)
         answer = await self._ask(CreatePartitionsRequest(topics=(grown,), timeout_ms=TIMEOUT_MS, validate_only=False))
         self.changed["partitions added"] += answer is not None and answer.results[0].error_code is ErrorCode.none
-        await self._produce(TopicPartition(name, count - 1), 0)
+        await self.produce(TopicPartition(name, count - 1), 0)
 
-    async def _reassign(self) -> None:
-        partition, now = self._rng.choice(list(_partitions(self._truth.image)))
+    async def reassign(self, rng: Random) -> None:
+        """Give a partition other replicas, or the same in another order."""
+        partition, now = rng.choice(list(_partitions(self._truth.image)))
         brokers = sorted(self._brokers())
-        await self._assign(partition, tuple(self._rng.sample(brokers, len(set(now.replicas) & set(brokers)) or 1)))
+        await self._assign(partition, tuple(rng.sample(brokers, len(set(now.replicas) & set(brokers)) or 1)))
 
-    async def _switch(self) -> None:
-        await self._set(ResourceType.BROKER, "", SWITCH, self._rng.choice(("true", "false")))
+    @property
+    def reassigning(self) -> list[TopicIdPartition]:
+        """The partitions whose replicas are being replaced."""
+        return [
+            partition
+            for partition, _ in _partitions(self._truth.image)
+            if (now := self._registered(partition)) is not None and now.is_reassigning
+        ]
 
-    async def _configure(self) -> None:
-        name = self._rng.choice(SIDE_TOPICS)
-        if name in self._truth.image.topics:
-            await self._set(ResourceType.TOPIC, name, "internal.segment.bytes", self._rng.choice(SEGMENT_BYTES))
+    def _registered(self, partition: TopicIdPartition) -> ControllersRegistration | None:
+        """The partition as controllers have it."""
+        return self._truth.metadata.partition(PartitionKey(partition.topic_id, partition.partition))
 
-    async def _switch_feature(self) -> None:
-        name = self._rng.choice(list(FEATURES))
-        level = self._rng.randint(0, FEATURES[name])
+    async def cancel(self, rng: Random) -> None:
+        """Have a partition keep the replicas that it had before its reassignment."""
+        await self._assign(rng.choice(self.reassigning), None)
+
+    async def elect(self, rng: Random) -> None:
+        """Have the preferred replica of a partition elected."""
+        partition, _ = rng.choice(list(_partitions(self._truth.image)))
+        self.changed["preferred leaders elected"] += await self._elect(partition.topic_partition, PREFERRED)
+
+    async def switch(self, rng: Random) -> None:
+        """Switch what empty followers ask for, on all brokers."""
+        await self._set(ResourceType.BROKER, "", {SWITCH: rng.choice(("true", "false"))})
+
+    async def configure(self, rng: Random) -> None:
+        """Set a config of a side topic."""
+        name = rng.choice(self.side_topics)
+        key = rng.choice(list(CONFIGS))
+        value = rng.choice(CONFIGS[key])
+        if (key, value) == LOG_APPEND_TIME:
+            self.restamped.add(self._truth.image.topics[name].topic_id)
+        await self._set(ResourceType.TOPIC, name, {key: value})
+
+    async def pause_copying(self, rng: Random) -> None:
+        """Have a side topic no longer copied to the tier; or again, if it was not."""
+        name = rng.choice(self.side_topics)
+        await self._set(ResourceType.TOPIC, name, self._copying(is_paused=not self._is_paused(name)))
+
+    def _copying(self, *, is_paused: bool) -> dict[str, str]:
+        """What is no longer copied has to stay in the local log."""
+        local_ms = "-2" if is_paused else self._side_configs["local.retention.ms"]
+        return {COPY_DISABLE: str(is_paused).lower(), "local.retention.ms": local_ms}
+
+    def _is_paused(self, name: str) -> bool:
+        return self._truth.image.topics[name].configs.get(COPY_DISABLE) == "true"
+
+    async def switch_feature(self, rng: Random) -> None:
+        """Set the level of a feature."""
+        name = rng.choice(list(self._features))
+        await self._set_feature(name, rng.randint(0, self._features[name]))
+
+    # -- parts of jobs ------------------------------------------------------------------------------------------------
+
+    async def _set_feature(self, name: str, level: int) -> None:
         update = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=FEATURE_SAFE_DOWNGRADE)
         answer = await self._ask(UpdateFeaturesRequest(timeout_ms=TIMEOUT_MS, feature_updates=(update,)))
         self.changed["features switched"] += answer is not None and answer.error_code is ErrorCode.none
 
-    # -- parts of jobs ------------------------------------------------------------------------------------------------
-
-    async def _set(self, resource_type: ResourceType, resource_name: str, key: str, value: str) -> None:
-        entry = IncrementalAlterConfigsRequestAlterableConfig(name=key, config_operation=_SET, value=value)
+    async def _set(self, resource_type: ResourceType, resource_name: str, configs: Mapping[str, str]) -> None:
+        entries = tuple(
+            IncrementalAlterConfigsRequestAlterableConfig(name=key, config_operation=_SET, value=value)
+            for key, value in configs.items()
+        )
         resource = IncrementalAlterConfigsRequestAlterConfigsResource(
-            resource_type=resource_type, resource_name=resource_name, configs=(entry,)
+            resource_type=resource_type, resource_name=resource_name, configs=entries
         )
         answer = await self._ask(IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False))
         is_set = answer is not None and answer.responses[0].error_code is ErrorCode.none
-        self.changed["configs of brokers set" if resource_type is ResourceType.BROKER else "configs of topics set"] += (
-            is_set
-        )
+        kind = "brokers" if resource_type is ResourceType.BROKER else "topics"
+        self.changed[f"configs of {kind} set"] += is_set
 
     async def _create(self, name: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]) -> None:
         topic = CreatableTopic(
@@ -333,28 +398,43 @@ class Administrator:
             self._uncertain.discard(name)
             self._exists[name] = exists
 
-    async def _produce(self, partition: TopicPartition, number: int) -> None:
+    async def produce(
+        self,
+        partition: TopicPartition,
+        number: int,
+        *,
+        acks: int = ACKS_ALL,
+        compression: Compression = Compression.NONE,
+    ) -> None:
+        """Send a record to a side topic; it must be there in the end if acks=all acknowledged it."""
         value = number.to_bytes(8, "big") + bytes(SIDE_VALUE_BYTES)
-        batch = build_batch([Record(0, EPOCH_MS + number, None, value)], base_offset=0)
+        batch = build_batch([Record(0, EPOCH_MS + number, None, value)], base_offset=0, compression=compression)
         sent_ms = int(asyncio.get_running_loop().time() * 1000)
         with suppress(AttemptFailedError, KafkaError):
-            topic_id, offset = await self._producer.produce_where(partition, batch, ACKS_ALL)
-            written_to = TopicIdPartition(topic_id, partition.topic, partition.partition)
-            self._produced.setdefault(written_to, {})[offset] = (number, sent_ms)
+            topic_id, offset = await self._producer.produce_where(partition, batch, acks)
+            if acks == ACKS_ALL:
+                written_to = TopicIdPartition(topic_id, partition.topic, partition.partition)
+                self._produced.setdefault(written_to, {})[offset] = (number, sent_ms)
 
-    async def _assign(self, partition: TopicIdPartition, replicas: tuple[int, ...]) -> None:
-        """One after the other, or it would be unknown which came last."""
+    async def _assign(self, partition: TopicIdPartition, replicas: tuple[int, ...] | None) -> None:
+        """Assign these, None to cancel. One after the other, or it would be unknown which came last."""
         asked = ReassignablePartition(partition_index=partition.partition, replicas=replicas)
         topic = ReassignableTopic(name=partition.topic, partitions=(asked,))
         async with self._assigning:
             request = self._doubt(str(partition))
+            before = self._registered(partition)
             answer = await self._ask(AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=(topic,)))
             if answer is None or answer.error_code is not ErrorCode.none or request is None:
                 return
             self._uncertain.discard(str(partition))
-            if answer.responses[0].partitions[0].error_code is ErrorCode.none:
+            if answer.responses[0].partitions[0].error_code is not ErrorCode.none:
+                return
+            if replicas is not None:
                 self.changed["reassignments accepted"] += 1
                 self._targets[partition] = replicas
+            elif before is not None:
+                self.changed["reassignments cancelled"] += 1
+                self._targets[partition] = tuple(each for each in before.replicas if each not in before.adding_replicas)
 
     async def _elect(self, partition: TopicPartition, election: int) -> bool:
         """Whether it is known to be over, one way or the other."""

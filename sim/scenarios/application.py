@@ -44,6 +44,7 @@ from .cluster_nodes import ClusterNodes
 from .cluster_options import BROKERS, FLUSH_NEVER, NO_LIMIT, PORT, ClusterOptions
 from .cluster_state import metadata_changes
 from .controllers import CLUSTER_ID
+from .operations.grammar import check_actions
 
 DRIVER: Final = "driver"
 LISTENER: Final = "PLAINTEXT"
@@ -117,6 +118,7 @@ class ApplicationOptions(ClusterOptions):
             "group.initial.rebalance.delay.ms": "500",
             "replica.high.watermark.checkpoint.interval.ms": "5000",
             "log.retention.check.interval.ms": "5000",
+            "log.cleaner.backoff.ms": "15000",
             "remote.log.manager.task.interval.ms": "2000",
         }
 
@@ -159,7 +161,6 @@ class ApplicationScenario:
             [Address(name, PORT) for name in BROKERS],
             world.rng("administrator"),
             side_configs={},
-            pace_s=1.0,
             record=world.record,
         )
         self._ended: dict[str, None] = {}
@@ -182,6 +183,7 @@ class ApplicationScenario:
         self.injector = FaultInjector(world, starts, (*starts, DRIVER), self, self._judges.on)
         self.injector.immediate_faults[FaultKind.RESTART] = self._restart
         self.injector.check(self.schedule)
+        check_actions(self.schedule)
         self._judges.add(self, self.injector)
 
     def run(self) -> None:

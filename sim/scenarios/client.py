@@ -35,7 +35,7 @@ from ...protocol.messages.producers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from ...protocol.net import Address, KafkaClient
+from ...protocol.net import Address, KafkaClient, RequestTimedOutError
 from ...protocol.records import has_transactional_bit
 from ...protocol.wire import ProducePartition, ProduceRequest, ProduceTopic
 
@@ -46,6 +46,7 @@ TRANSACTIONAL_ID: Final = "simulated"
 BROKER_TIMEOUT_MS: Final = 3_000
 FETCH_BYTES_MAX: Final = 256 * 1024
 PREFERRED_S: Final = 3.0
+NO_OFFSET: Final = -1
 EARLIEST: Final = -2
 LATEST: Final = -1
 
@@ -86,7 +87,8 @@ def client_ids(name: str) -> tuple[str, str]:
 
 
 class SimClient:
-    """The client of one process. Close it. `on_throttled` is given each throttle time in ms that is not 0.
+    """The client of one process. Close it. `on_throttled` is given each throttle time in ms that is not 0;
+    `on_unanswered` the host, the API and the time in s of each request that had no answer in time on its connection.
     `produce_max` is the newest version of Produce that it speaks: before 12 nothing is added to transactions by it.
     """
 
@@ -98,6 +100,7 @@ class SimClient:
         rack: str = "",
         on_throttled: Callable[[int], None] = lambda _: None,
         *,
+        on_unanswered: Callable[[str, str, float], None] = lambda *_: None,
         transactional_id: str = TRANSACTIONAL_ID,
         produce_max: int | None = None,
     ) -> None:
@@ -105,6 +108,7 @@ class SimClient:
         self._client = KafkaClient(client_id=own_id, random=rng)
         self._fetches = KafkaClient(client_id=fetch_id, random=rng)
         self._on_throttled = on_throttled
+        self._on_unanswered = on_unanswered
         self._transactional_id = transactional_id
         self._produce_max = produce_max
         self._bootstrap = tuple(bootstrap)
@@ -133,7 +137,7 @@ class SimClient:
         return (await self.produce_where(partition, batch, acks))[1]
 
     async def produce_where(self, partition: TopicPartition, batch: bytes, acks: int) -> tuple[UUID, int]:
-        """Which incarnation of the topic took the batch, and its base offset there."""
+        """Which incarnation of the topic took the batch, and its base offset there, -1 with acks=0: no answer says."""
         leader = await self._leader(partition)
         topic = ProduceTopic(
             (ProducePartition(partition.partition, bytearray(batch)),), partition.topic, leader.topic_id
@@ -143,7 +147,8 @@ class SimClient:
             acks=acks, timeout_ms=BROKER_TIMEOUT_MS, topics=(topic,), transactional_id=transactional_id
         )
         produced = await self._ask_leader(partition, self._client, request, self._produce_max)
-        assert produced is not None, "Produce with acks=0"
+        if produced is None:
+            return leader.topic_id, NO_OFFSET
         if produced.throttle_time_ms:
             self._on_throttled(produced.throttle_time_ms)
         answer = _only(produced.topics)
@@ -273,14 +278,16 @@ class SimClient:
             self._leaders.pop(partition, None)
         _check(code, what)
 
-    @staticmethod
     async def _ask(
-        client: KafkaClient, address: Address, request: Request[ResponseT], max_version: int | None = None
+        self, client: KafkaClient, address: Address, request: Request[ResponseT], max_version: int | None = None
     ) -> ResponseT:
+        api, asked_s = ApiKey(request.api_key).name, asyncio.get_running_loop().time()
         try:
             return await client.send(address, request, max_version=max_version, timeout_s=ATTEMPT_TIMEOUT_S)
         except OSError as error:
-            raise AttemptFailedError(f"{ApiKey(request.api_key).name} to {address}: {error}") from error
+            if isinstance(error, RequestTimedOutError):
+                self._on_unanswered(address.host, api, asked_s)
+            raise AttemptFailedError(f"{api} to {address}: {error}") from error
 
 
 def _check(code: int, what: str) -> None:

@@ -21,6 +21,7 @@ from contextvars import copy_context
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Final
 from uuid import UUID
 
@@ -33,6 +34,9 @@ from ..judges.broker_losses import LossJudge
 from ..judges.core.acknowledged_writes import Anomaly, FinalLog, check_history
 from ..judges.core.allowed_losses import AllowedLosses
 from ..judges.core.client_answers import ClientAnswersJudge
+from ..judges.core.clients.answers import AnswersJudge
+from ..judges.core.clients.compacted import check_values
+from ..judges.core.clients.ownership import OwnershipJudge
 from ..judges.core.coordinators import CoordinatorsJudge
 from ..judges.core.coverage import CoverageJudge
 from ..judges.core.events import (
@@ -70,7 +74,7 @@ from ..machine.filesystem import LOG_DIRECTORIES
 from ..machine.process import Process, current_process
 from ..machine.tasks import every_second, first_error
 from ..machine.world import World
-from .administrator import Administrator
+from .administrator import GROUP_VERSION, Administrator
 from .cluster_clients import ClusterClients, Work
 from .cluster_nodes import ClusterNodes
 from .cluster_options import BROKERS, CLIENTS, PORT, ClusterOptions
@@ -78,12 +82,17 @@ from .cluster_state import metadata_changes, unsettled
 from .controller_taps import tap_heartbeats, tap_isr_changes
 from .controllers import CLUSTER_ID
 from .final_reads import FinalReads
+from .operations.grammar import Operations
+from .operations.rows import ROWS, Crew
+from .operations.tables import PARTITION as TABLE_PARTITION
+from .operations.tables import TABLE
 from .operator import Operator
 from .report import Tallies
 from .strangers.impostors import Impostors
 from .strangers.quorum_ghost import QuorumGhost
 from .strangers.zombie_brokers import ZombieBrokers
 from .tier_probes import TierProbes
+from .workers.consumers import GROUP_TIMEOUTS_MS
 from .workers.workforce import TOPICS as WORK_TOPICS
 from .workers.workforce import Workforce
 from .workload import Shared
@@ -94,6 +103,8 @@ CONVERGE_S: Final = 90.0
 CHECK_S: Final = 0.25
 MOMENT_S: Final = 0.25
 RUN_LIMIT_S: Final = 600.0
+ROLL_CHECKS: Final = 24
+"""How often it is looked whether a broker that was restarted serves, before the next one is restarted all the same."""
 CATCH_UP_FACTOR: Final = 5.0
 IDLE_S: Final = 2.0
 TEND_S: Final = 1.0
@@ -123,14 +134,19 @@ class ClusterScenario:
         self._administrate()
         self._judges.add(*self._make_judges(), self, self.injector)
         self.injector.check(self.schedule)
+        self.operations.check(self.schedule)
 
     def _observe(self) -> None:
         """Make everything that publishes events, but clients."""
         world, judges = self.world, self._judges
         self.truth = ClusterTruth(CLUSTER_ID, LISTENER, judges)
         self.nodes = ClusterNodes(world, self.options, self.truth.tap, self._listen_in)
-        self.observer = ReplicaObserver(self.nodes.broker_of, world.record, judges.on)
-        self._disks = DurableLogs(lambda host: world.host(host).files)
+        self.observer = ReplicaObserver(
+            self.nodes.broker_of, world.record, judges.on, has_gaps=lambda name: name.topic == TABLE
+        )
+        self._disks = DurableLogs(
+            lambda host: world.host(host).files, lambda directory: directory.name.startswith(f"{TABLE}-")
+        )
         self.quorum = QuorumJudge(self.nodes.controller_ids, self.nodes.replica, self._disks, world.record, judges.on)
         starters = {name: partial(self.nodes.start, name) for name in self.nodes.names}
         self.injector = FaultInjector(world, starters, (*starters, *CLIENTS), self, judges.on)
@@ -144,8 +160,8 @@ class ClusterScenario:
             self._addresses,
             self.world.rng("administrator"),
             side_configs=self.options.side_configs,
-            pace_s=self.options.administrator_pace_ms / 1000,
             record=self.world.record,
+            kept_features=() if self.options.classic_group else (GROUP_VERSION,),
         )
         self.operator = Operator(
             self.truth,
@@ -154,10 +170,21 @@ class ClusterScenario:
             main_topic=TOPIC,
             replication_factor=self.options.replication_factor,
             may_delete_from_main=self.options.expires,
-            kept=WORK_TOPICS,
+            kept=(*WORK_TOPICS, TABLE),
             publish=self._judges.on,
             record=self.world.record,
         )
+        self._crew = Crew.made(
+            self.administrator,
+            self.truth,
+            tuple(self._addresses),
+            self.world.rng,
+            brokers=tuple(BROKERS.values()),
+            deleted_end=lambda partition: self.operator.deleted.get(partition, 0),
+            has_lost=lambda partition: bool(self.losses.allowed_losses_of(partition)),
+            roll=self._roll,
+        )
+        self.operations = Operations(ROWS, self._crew, self._do, self.world.record)
         controllers = self.nodes.controller_ids
         self._zombies = ZombieBrokers(controllers, self.world.rng("ghosts"), self.nodes.brokers)
         self._ghost = QuorumGhost(controllers, self.world.rng("quorum ghost"))
@@ -182,25 +209,11 @@ class ClusterScenario:
             self.retention.highest_start,
             self.retention.all_segments_of,
         )
-        self._shared = Shared(
-            self.history,
-            lambda: int(self.world.now_s * 1000),
-            asyncio.Event(),
-            self._judges.on,
-            logs_of=answers.logs_of,
-            were_clocks_set=lambda: self.injector.injected[FaultKind.CLOCK_JUMP] > 0,
-        )
-        self.clients = ClusterClients(
-            self.world,
-            self.options,
-            self._addresses,
-            self._shared,
-            has_throttled=str(FaultKind.QUOTA) in self.schedule.kinds,
-        )
-        self.workforce = Workforce(self.world, self._addresses, self._shared, self.options.workers)
+        self._make_clients(answers)
         return [
             self.losses,
             CoordinatorsJudge(self._has_lost, self._shared.now_ms),
+            OwnershipJudge(tuple(self.workforce.inputs), self._has_lost, self._shared.now_ms, *GROUP_TIMEOUTS_MS),
             IsrMembersJudge(
                 replicas, self.losses.has_lost, lambda: self.truth.image, self._disks, self._hosts, DIRECTORY
             ),
@@ -220,6 +233,31 @@ class ClusterScenario:
             HandOversJudge(lambda: self.truth.image, BROKERS),
             self._zombies,
         ]
+
+    def _make_clients(self, answers: ClientAnswersJudge) -> None:
+        self._shared = Shared(
+            self.history,
+            lambda: int(self.world.now_s * 1000),
+            asyncio.Event(),
+            self._judges.on,
+            logs_of=answers.logs_of,
+            were_clocks_set=lambda: self.injector.injected[FaultKind.CLOCK_JUMP] > 0,
+        )
+        self.clients = ClusterClients(
+            self.world,
+            self.options,
+            self._addresses,
+            self._shared,
+            has_throttled=str(FaultKind.QUOTA) in self.schedule.kinds,
+        )
+        self.workforce = Workforce(
+            self.world,
+            self._addresses,
+            self._shared,
+            self.options.workers,
+            lambda name: self.truth.image.topics[name].topic_id,
+            is_classic=self.options.classic_group,
+        )
 
     def _judge_tier(self) -> tuple[TieredRecordsJudge, CoverageJudge]:
         world, store = self.world, self.world.store
@@ -256,6 +294,7 @@ class ClusterScenario:
             IsrLingerersJudge(
                 lambda: self.truth.image, now_s, self._is_running, lag_time_max_ms=options.lag_time_max_ms
             ),
+            AnswersJudge(lambda: self.injector.troubled, lambda: int(now_s() * 1000)),
             UnfencedJudge(lambda: self.truth.image, now_s, session_timeout_ms=options.session_timeout_ms),
         ]
 
@@ -283,7 +322,7 @@ class ClusterScenario:
     def _immediate_faults(self) -> dict[FaultKind, Callable[[Fault], None]]:
         """Faults that are requests to the cluster."""
         of_cluster: dict[FaultKind, Work] = {
-            FaultKind.REPLACE_TOPIC: self.administrator.replace,
+            FaultKind.REPLACE_TOPIC: partial(self.administrator.replace, self.world.rng("replacements")),
             FaultKind.QUORUM_GHOST: self._ghost.haunt,
             FaultKind.DELETE_RECORDS: self.operator.delete_records,
             FaultKind.MIN_ISR: self.operator.set_min_isr,
@@ -313,6 +352,16 @@ class ClusterScenario:
         if host.node is not None and await host.stop():
             self._judges.on(NodeStopped(name, self.world.now_s - began_s))
 
+    async def _roll(self, rng: Random) -> None:
+        """Restart the brokers one after the other, each once the one before it serves, or does not for a while."""
+        for name in rng.sample(list(BROKERS), len(BROKERS)):
+            await self._restart(name)
+            for _ in range(ROLL_CHECKS):
+                await asyncio.sleep(CHECK_S)
+                broker = self.truth.image.brokers.get(BROKERS[name])
+                if self.world.host(name).node is not None and broker is not None and not broker.fenced:
+                    break
+
     def _is_in_contact(self, broker_id: int) -> bool:
         """Whether a broker lives, and controllers had its heartbeat so recently that it cannot be replaced."""
         host, broker = self.world.host(self._hosts[broker_id]), self.truth.image.brokers.get(broker_id)
@@ -331,7 +380,10 @@ class ClusterScenario:
     def run(self) -> None:
         """InvariantViolationError at the event that violates one; what is found at the end is in `anomalies`."""
         self.world.loop.on_event = self._on_event
-        self.world.run(self._main(), limit_s=RUN_LIMIT_S)
+        try:
+            self.world.run(self._main(), limit_s=RUN_LIMIT_S)
+        finally:
+            self.schedule = self.schedule.with_actions(self.operations.performed)
 
     def findings(self) -> list[str]:
         return [str(anomaly) for anomaly in self.anomalies]
@@ -342,7 +394,7 @@ class ClusterScenario:
             self.history.acknowledged,
             self.records_checked,
             self.records_excused,
-            dict(+self.administrator.changed + self.operator.changed + self.workforce.changed),
+            dict(+self.administrator.changed + self.operator.changed + self.workforce.changed + self._crew.changed),
         )
 
     def option_texts(self) -> dict[str, str]:
@@ -423,7 +475,7 @@ class ClusterScenario:
         upkeep.append(asyncio.create_task(self._administer(self.administrator.rescue)))
         if self.options.log_directories > 1:
             upkeep.append(asyncio.create_task(self._tend_disks()))
-        changes = asyncio.create_task(self._administer(self.administrator.run))
+        changes = asyncio.create_task(self._administer(partial(self.operations.run, self.schedule.actions)))
         works = [work for partition in self.partitions for work in self.clients.of(partition)]
         works += self.workforce.works() if self.options.workers else []
         clients = [asyncio.create_task(self._run_client(host, work), name=name) for name, host, work in works]
@@ -448,10 +500,13 @@ class ClusterScenario:
             await self._judge()
         await self.administrator.close()
         await self.operator.close()
+        await self._crew.close()
 
     async def _create_topics(self) -> None:
         create = self.administrator.create_topic
         await self._administer(partial(create, TOPIC, self.options.assignments, self.options.topic_configs))
+        if not self.options.classic_group:
+            await self._administer(partial(self.administrator.raise_feature, GROUP_VERSION))
         if self.options.workers:
             for name, assignments, configs in self.workforce.topics(BROKERS.values()):
                 await self._administer(partial(create, name, assignments, configs))
@@ -477,6 +532,7 @@ class ClusterScenario:
             await self._wait_out("kept too long", self.retention.behind, self.world.now_s + CONVERGE_S)
             await self._administer(lambda: self.administrator.keep_for_ever(TOPIC))
         await asyncio.sleep(2.0)
+        await self._administer(self.administrator.copy_again)
         self._shared.stopping.set()
         deadline_s = self.world.now_s + CONVERGE_S
         waiting = [task for task in clients if not task.done()]
@@ -566,6 +622,9 @@ class ClusterScenario:
             log = await reads.everything(filled.topic_partition)
             lost = self.losses.allowed_losses_of(filled)
             self.anomalies += self.administrator.lost_from(filled, log, lost, self.operator.deleted.get(filled, 0))
+        if self._crew.tables.is_there and not self.losses.allowed_losses_of(self._name(TABLE_PARTITION)):
+            records = await reads.keyed(TABLE_PARTITION)
+            self.anomalies += check_values(str(TABLE_PARTITION), self._crew.tables.histories, records)
         self.anomalies += self.operator.anomalies(lambda name: bool(self.losses.allowed_losses_of(name)))
         await self._converge(self.world.now_s + CONVERGE_S)
         self._look_at_files()
@@ -577,7 +636,9 @@ class ClusterScenario:
         for topic in image.topics.values():
             for number in topic.partitions:
                 name = TopicPartition(topic.name, number)
-                self.anomalies += replica_anomalies(name, self.nodes.brokers(), files, self.world.store, image)
+                self.anomalies += replica_anomalies(
+                    name, self.nodes.brokers(), files, self.world.store, image, is_compacted=topic.name == TABLE
+                )
 
     # -- what the injector asks ----------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from ...protocol import TopicPartition
 from ...protocol.net import Address
-from ..judges.core.events import Throttled
+from ..judges.core.events import AnswerMissing, Throttled
 from ..judges.core.history import ACKS_ALL
 from ..judges.core.throttles import THROTTLED
 from ..machine.world import World
@@ -72,15 +72,29 @@ class ClusterClients:
         name = f"throttled-producer-{partition}"
         rng = self._world.rng(name)
         pace = Pace(gap_s=THROTTLED_GAP_S)
-        return Producer(name, partition, ACKS_ALL, self._client(THROTTLED, rng), self._shared, rng, pace)
+        return Producer(name, partition, ACKS_ALL, self._throttled_client(rng), self._shared, rng, pace)
 
     def _throttled_reader(self, partition: TopicPartition) -> Reader:
         name = f"throttled-reader-{partition}"
         rng = self._world.rng(name)
-        return Reader(name, partition, self._client(THROTTLED, rng), self._shared, rng)
+        return Reader(name, partition, self._throttled_client(rng), self._shared, rng)
 
-    def _client(self, client_id: str, rng: Random, rack: str = "") -> SimClient:
-        return SimClient(client_id, self._addresses, rng, rack, partial(self._throttled, client_id))
+    def _throttled_client(self, rng: Random) -> SimClient:
+        """Its requests wait for as long as its quota says."""
+        return SimClient(THROTTLED, self._addresses, rng, on_throttled=partial(self._throttled, THROTTLED))
+
+    def _client(self, client_id: str, rng: Random, host: str, rack: str = "") -> SimClient:
+        return SimClient(
+            client_id,
+            self._addresses,
+            rng,
+            rack,
+            partial(self._throttled, client_id),
+            on_unanswered=partial(self._unanswered, client_id, host),
+        )
+
+    def _unanswered(self, client: str, client_host: str, host: str, api: str, asked_s: float) -> None:
+        self._shared.publish(AnswerMissing(client, client_host, host, api, int(asked_s * 1000)))
 
     def _throttled(self, client_id: str, throttle_ms: int) -> None:
         self._shared.publish(Throttled(client_id, throttle_ms))
@@ -88,10 +102,10 @@ class ClusterClients:
     def _producer(self, kind: type[Producer], name: str, partition: TopicPartition, acks: int) -> Producer:
         rng = self._world.rng(name)
         pace = Pace(gap_s=self._options.gap_ms / 1000)
-        return kind(name, partition, acks, self._client(name, rng), self._shared, rng, pace)
+        return kind(name, partition, acks, self._client(name, rng, "producers"), self._shared, rng, pace)
 
     def _reader(self, name: str, partition: TopicPartition, *, committed: bool = False) -> Reader:
         rng = self._world.rng(name)
-        client = self._client(name, rng, READERS_RACK if self._options.racks else "")
+        client = self._client(name, rng, "readers", READERS_RACK if self._options.racks else "")
         self._readers.append(client)
         return Reader(name, partition, client, self._shared, rng, is_read_committed=committed)

@@ -9,6 +9,7 @@ from typing import Final
 from ...broker import CombinedConfig, parse_combined
 from ...broker.config import BrokerConfig, parse_broker_config
 from ...quorum import ControllerConfig, parse_controller_config
+from ..faults.actions import moments
 from ..faults.directories import sick_directories
 from ..faults.hardware import hardware
 from ..faults.log_scenes import log_scene
@@ -45,6 +46,9 @@ RETENTION_SHARE: Final = 0.4
 """The share of seeds in which the main topic expires."""
 NO_LIMIT: Final = -1
 WARMS_SHARE: Final = 0.2
+CLASSIC_SHARE: Final = 0.5
+"""The share of seeds of `workers` whose group is of the classic protocol."""
+CONSUMER_SESSION_MS: Final = 2_000
 DIRECTORIES_SHARE: Final = 0.1
 """The share of seeds whose brokers have several log directories, with faults of single ones."""
 DIRECTORY_HANG_MS: Final = 1_500
@@ -58,7 +62,7 @@ class ClusterOptions:
     `combined` of the nodes are broker and controller in one process. Where thin replicas are warmed (`warms`) local
     retention is long, or nothing would be missing. With `racks`, readers in one read from followers (KIP-392). The main
     topic has one of the two retentions, or none. Brokers have one log directory, or several. `workers`: the places of a
-    group that consumes and produces.
+    group that consumes and produces, in the classic protocol or that of KIP-848.
     """
 
     partitions: int
@@ -93,6 +97,7 @@ class ClusterOptions:
     retention_bytes: int = NO_LIMIT
     log_directories: int = 1
     workers: int = 0
+    classic_group: bool = True
 
     @classmethod
     def drawn(cls, chance: Chance) -> ClusterOptions:
@@ -125,7 +130,12 @@ class ClusterOptions:
     @classmethod
     def with_workers(cls, chance: Chance) -> ClusterOptions:
         """What a seed of `workers` chooses. Transactions have a coordinator: no client writes markers."""
-        return replace(cls.drawn(chance), workers=chance("workers").choice((1, 2, 3)), transactional_producers=0)
+        return replace(
+            cls.drawn(chance),
+            workers=chance("workers").choice((1, 2, 3)),
+            classic_group=chance("group protocol").random() < CLASSIC_SHARE,
+            transactional_producers=0,
+        )
 
     def _with_retention(self, rng: Random) -> ClusterOptions:
         if rng.random() >= RETENTION_SHARE:
@@ -192,7 +202,8 @@ class ClusterOptions:
         if self.log_directories > 1:
             ill = {target for fault in failing for target in fault.targets}
             more += sick_directories(chance("directories"), tuple(BROKERS), ill, SAFETY_MS)
-        return generate(chance("faults"), targets, SAFETY_MS).with_more(more)
+        actions = moments(chance("actions"), self.administrator_pace_ms, SAFETY_MS)
+        return generate(chance("faults"), targets, SAFETY_MS).with_more(more).with_actions(actions)
 
     @property
     def controllers(self) -> dict[str, int]:
@@ -300,9 +311,14 @@ class ClusterOptions:
             "replica.socket.timeout.ms": "3000",
             "replica.high.watermark.checkpoint.interval.ms": "1000",
             "log.retention.check.interval.ms": "1000",
+            "log.cleaner.backoff.ms": "1000",
             "request.timeout.ms": "5000",
             "group.initial.rebalance.delay.ms": "300",
             "group.min.session.timeout.ms": "1000",
+            "group.consumer.session.timeout.ms": str(CONSUMER_SESSION_MS),
+            "group.consumer.min.session.timeout.ms": str(CONSUMER_SESSION_MS),
+            "group.consumer.heartbeat.interval.ms": "500",
+            "group.consumer.min.heartbeat.interval.ms": "500",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
             "remote.log.storage.system.enable": "true",
             "remote.log.storage.manager.plugin": "local",

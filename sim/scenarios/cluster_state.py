@@ -9,7 +9,7 @@ from ...broker.cluster import ClusterImage
 from ...controller import ControllerService, snapshot_records
 from ...log import PartitionLog
 from ...plugins import partition_directory, segment_keys
-from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
+from ...protocol import TopicIdPartition
 from ...quorum import RaftState
 from ...remote.core import (
     RemoteLogLedger,
@@ -149,7 +149,12 @@ def _ledgers(
         for number, now in topic.partitions.items():
             name, leader = topic.id_partition(number), brokers.get(now.leader)
             hosted = None if leader is None else leader.hosted.partitions.get(name.topic_partition)
-            if topic.name == REMOTE_LOG_METADATA_TOPIC or leader is None or hosted is None or leader.tier is None:
+            if (
+                hosted is None
+                or leader is None
+                or leader.tier is None
+                or not hosted.log.state.config.remote_storage_enable
+            ):
                 continue
             yield name, leader, hosted.log, leader.tier.manager.ledger(name) or RemoteLogLedger(name)
 

@@ -28,6 +28,11 @@ class FinalReads:
         async with self._reading(partition) as reader:
             return await reader.read_all()
 
+    async def keyed(self, partition: TopicPartition) -> dict[int, tuple[bytes, bytes | None]]:
+        """Key and value by offset. TimeoutError."""
+        async with self._reading(partition) as reader:
+            return await reader.read_keyed()
+
     async def committed(self, partition: TopicPartition) -> list[Anomaly]:
         """Where every transaction has ended, and no marker was lost: then nothing keeps these readers back."""
         if await self.comes_to_the_end(partition, self._limit_s, "judge"):

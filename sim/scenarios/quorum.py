@@ -60,6 +60,7 @@ from .controllers import (
     open_observer_process,
     open_quorum_process,
 )
+from .operations.grammar import check_actions
 from .quorum_probes import QuorumProbes
 from .report import Tallies
 from .strangers.quorum_ghost import HOST as GHOST_HOST
@@ -187,6 +188,7 @@ class QuorumScenario:
         self._haunting: dict[asyncio.Task[None], None] = {}
         self.injector.immediate_faults[FaultKind.QUORUM_GHOST] = lambda _: self._haunt()
         self.injector.check(self.schedule)
+        check_actions(self.schedule)
         disks = DurableLogs(lambda host: world.host(host).files)
         self._replicas_judge = QuorumJudge(self._nodes, self._replica, disks, world.record, judges.on)
         judges.add(self._replicas_judge, PaceJudge(), QuorumEpochsJudge(), self.injector)

@@ -28,7 +28,8 @@ class RunReport:
 
     `options` are the seed's choices; `injected` counts faults by kind, `changed` what was acknowledged to an
     administrator; `digest` is the same for two runs that were the
-    same in every event.
+    same in every event. `leading_up` are lines of the trace: what happened to the partition, or the hosts, of the first
+    failure, and the faults meanwhile.
     """
 
     scenario: str
@@ -45,6 +46,7 @@ class RunReport:
     records_checked: int
     records_excused: int
     digest: str
+    leading_up: tuple[str, ...] = ()
 
     @property
     def has_failed(self) -> bool:

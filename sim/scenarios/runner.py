@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from ...protocol import KafkaError
@@ -20,6 +21,11 @@ from .report import RunReport, Tallies
 from .workload import UnexpectedError
 
 Sink = Callable[[str], None]
+LINES_MAX: Final = 30
+"""The lines that a report has of what led up to its first failure."""
+_FAULTS: Final = " faults       "
+_PARTITION: Final = re.compile(r"\b[a-z_][\w.-]*-\d+\b(?<!broker-\d)(?<!controller-\d\d)")
+_HOST: Final = re.compile(r"\b(?:broker|controller)-\d+\b")
 HITS: Final = ("disk ", "rotten ", "store throttled", "half answer", "no bucket")
 """How the counters begin that a report names."""
 OURS: Final = (AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError)
@@ -91,7 +97,18 @@ def run_seed(
             records_checked=tallies.checked,
             records_excused=tallies.excused,
             digest=world.digest(),
+            leading_up=_leading_up(failures, world.recent),
         )
+
+
+def _leading_up(failures: Sequence[str], lines: Iterable[str]) -> tuple[str, ...]:
+    """The last lines about the partition that the first failure names, or else its hosts; and what went wrong then."""
+    for pattern in (_PARTITION, _HOST):
+        names = set(pattern.findall(failures[0])) if failures else set()
+        found = [line for line in lines if _FAULTS in line or any(name in line for name in names)]
+        if names and any(_FAULTS not in line for line in found):
+            return tuple(found[-LINES_MAX:])
+    return ()
 
 
 def _faults(world: World) -> list[dict[str, object]]:

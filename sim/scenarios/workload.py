@@ -328,6 +328,20 @@ class Reader:
             values.update(records)
         return FinalLog(str(self._partition), start, end, values)
 
+    async def read_keyed(self) -> dict[int, tuple[bytes, bytes | None]]:
+        """Key and value of everything by offset, once the cluster is quiet; some offsets are missing."""
+        position, end = await self._offset(EARLIEST), await self._offset(LATEST)
+        found: dict[int, tuple[bytes, bytes | None]] = {}
+        while position < end:
+            fetched = await self._fetch(position)
+            if fetched is None:
+                raise UnexpectedError(f"{self._partition}: offset {position}, below {end}, is out of range")
+            for at, header in iter_batches(fetched.data):
+                records = () if header.is_control else iter_records(fetched.data, at, header)
+                found |= {each.offset: (each.key or b"", each.value) for each in records}
+                position = max(position, header.next_offset)
+        return found
+
     async def _poll(self, process: str, position: int) -> int:
         fetched = await self._fetch(position)
         if fetched is None:

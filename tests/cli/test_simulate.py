@@ -79,7 +79,7 @@ def test_many_seeds_and_how_to_repeat_the_one_that_failed(run: Callable[..., Res
     assert ended.exit_code == 1
     assert "tierfetch simulate --scenario cluster --seed 3" in ended.output
     assert "lost write: t-0: 7 at 3" in ended.output
-    assert "with 1 of its 2 faults it still fails (found in 5 runs): " in ended.output
+    assert "with 1 of its 2 faults and 0 of its 0 actions it still fails (found in 5 runs): " in ended.output
     assert "--schedule simulate-cluster-3.json" in ended.output
     assert [each["seed"] for each in json.loads((tmp_path / "reports.json").read_bytes())] == [1, 2, 3, 4]
     assert Schedule.from_json((tmp_path / "simulate-cluster-3.json").read_bytes()).faults == (CRASH,)

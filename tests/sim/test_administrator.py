@@ -27,7 +27,7 @@ GONE = TopicIdPartition(UUID(int=999), "t", 0)
 
 
 async def administrator(there: ClusterTruth) -> Administrator:
-    made = Administrator(there, dict, (), Random(1), side_configs={}, pace_s=1.0, record=lambda *_: None)
+    made = Administrator(there, dict, (), Random(1), side_configs={}, record=lambda *_: None)
     made._produced = {T: {0: (7, 10), 1: (8, 20)}, GONE: {5: (9, 10)}}
     return made
 

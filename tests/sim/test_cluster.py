@@ -31,7 +31,8 @@ def test_a_leader_that_has_yet_to_read_the_remote_log_metadata_is_waited_for(mon
 
     monkeypatch.setattr(Administrator, "filled", property(filled))
     with World(3) as world:
-        options = replace(ClusterOptions.drawn(world.rng), local_retention_ms=500, segment_bytes=3000)
+        drawn = ClusterOptions.drawn(world.rng)
+        options = replace(drawn, local_retention_ms=500, segment_bytes=3000, replication_factor=3)
         run = ClusterScenario(world, Schedule(4_000, ()), options)
         run.run()
         assert run.findings() == []

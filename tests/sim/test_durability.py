@@ -66,6 +66,24 @@ def test_a_process_that_starts_finds_what_the_page_cache_has_up_to_the_first_gap
     assert found_end() == 8
 
 
+def test_a_compacted_log_has_gaps_also_where_a_segment_ends() -> None:
+    machine = Machine()
+    compacted = DurableLogs(lambda _: machine.files, lambda directory: directory == DIRECTORY)
+    first, last = machine.segment(0), machine.segment(8)
+    machine.append(first, batch(2))
+    machine.append(last, batch(8))
+    for inode in (first, last):
+        inode.sync(1)
+    machine.files.sync_names(DIRECTORY)
+    assert compacted.found_end("a", DIRECTORY) == 10
+    assert compacted.holds("a", DIRECTORY, 10)
+    assert not compacted.holds("a", DIRECTORY, 11), "more than it has"
+    assert not machine.holds(10)
+    assert machine.logs.found_end("a", DIRECTORY) == 4
+    machine.append(first, batch(4))
+    assert not compacted.holds("a", DIRECTORY, 10), "what was written there last may be lost"
+
+
 def test_a_half_written_batch_does_not_count() -> None:
     machine = Machine()
     first = machine.segment(0)

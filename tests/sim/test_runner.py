@@ -91,6 +91,38 @@ def test_a_schedule_for_other_nodes_does_not_pass(scenario: str) -> None:
         runner.run_seed(1, scenario, schedule=Schedule(1_000, (Fault(100, FaultKind.PAUSE, ("broker-7",), 50),)))
 
 
+@pytest.mark.parametrize(
+    ("failure", "lines"),
+    [
+        ("committed never lost: side-1-0: node 2 ends at 4", ["leads side-1-0", "begin pause", "side-1-0 is cut"]),
+        ("busy when idle: broker-2: 900 events", ["begin pause", "broker-2"]),
+        ("KeyError: 'x'", []),
+    ],
+    ids=["a partition", "a host", "neither"],
+)
+def test_a_report_says_what_led_up_to_its_failure(
+    monkeypatch: pytest.MonkeyPatch, failure: str, lines: list[str]
+) -> None:
+    class Run(FakeRun):
+        def run(self) -> None:
+            self.world.run(asyncio.sleep(1))
+            for host, text in (
+                ("broker-1", "leads side-1-0"),
+                ("faults", "begin pause"),
+                ("broker-2", "leads side-1-1"),
+                ("broker-1", "side-1-0 is cut"),
+            ):
+                self.world.record(host, text)
+
+        def findings(self) -> list[str]:
+            return [failure]
+
+    monkeypatch.setattr(runner, "SCENARIOS", {"fake": Run})
+    found = runner.run_seed(1).leading_up
+    assert len(found) == len(lines)
+    assert all(text in line for text, line in zip(lines, found, strict=True))
+
+
 @pytest.mark.slow
 def test_a_failure_is_shrunk_to_what_matters(fake: type[FakeRun]) -> None:
     shrunk = runner.shrink_failure(runner.run_seed(1), runs_max=20)

@@ -6,6 +6,7 @@ judge                `Judge` is the protocol of all judges, `Judges` is all judg
 While a run lasts, each in a class `...Judge`:
 
 client_answers       Clients are given nothing that is not committed, kept, or true of the leader's log.
+clients/             What clients may count on: answers, owners of partitions, last values of keys.
 coordinators         Groups and transactional producers get answers that hold: owners, offsets, epochs.
 coverage             Every offset of a log is in the local log or in the store.
 fencing              A broker that is fenced deserved it, by the heartbeats that its controller had.

@@ -9,8 +9,9 @@
 | the metadata log                 | `MetadataChanged`, `ControllerElected`, `UncleanlyElected`                        |
 | the controllers' listeners       | `HeartbeatReceived`, `HeartbeatAnswered`                                          |
 | clients                          | `CommitReported`, `LogStartReported`, `OffsetRefused`, `SequenceRefused`,         |
-|                                  | `DamageRead`, `Throttled`, `PartitionsAssigned`, `CommitAsked`,                   |
-|                                  | `OffsetCommitted`, `OffsetFound`, `ProducerInitialized`, `TransactionCommitted`   |
+|                                  | `DamageRead`, `AnswerMissing`, `Throttled`, `PartitionsAssigned`, `CommitAsked`,  |
+|                                  | `OffsetCommitted`, `OffsetFound`, `ProducerInitialized`, `TransactionCommitted`,  |
+|                                  | `MemberAsked`, `MemberAssigned`                                                   |
 | the object store                 | `UploadStarted`, `Uploaded`, `ObjectRemoved` (`machine.store_events`)             |
 | the fault injector               | `FaultsChanged`, `NodeCrashing`, `ProcessEnded`, `MachinesCrashed`, `DiskWiped`,  |
 |                                  | `PagesGivenUp`, `FilesChanged`                                                    |
@@ -241,6 +242,19 @@ class DamageRead:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerMissing:
+    """A client on `client_host` has given up to wait for an answer to a request that it sent at `asked_ms` on a
+    connection to `host`.
+    """
+
+    client: str
+    client_host: str
+    host: str
+    api: str
+    asked_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class FaultsChanged:
     """A fault has begun or ended."""
 
@@ -338,6 +352,28 @@ class PartitionsAssigned:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberAsked:
+    """A member of a group of the consumer protocol (KIP-848) is about to send a heartbeat, or is fenced, or leaves:
+    from now on it owns none but these partitions.
+    """
+
+    group: str
+    member: str
+    owned: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberAssigned:
+    """Its heartbeat, which it sent at `asked_ms`, is answered: it is in this epoch, and shall own these partitions."""
+
+    group: str
+    member: str
+    epoch: int
+    partitions: frozenset[TopicPartition]
+    asked_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class CommitAsked:
     """A member begins to ask for an offset to be committed, at once or with a transaction."""
 
@@ -407,11 +443,25 @@ ReplicaEvent = (
 QuorumEvent = VoteCast | QuorumLeaderElected | QuorumEpochMoved
 MetadataEvent = MetadataChanged | ControllerElected | UncleanlyElected
 HeartbeatEvent = HeartbeatReceived | HeartbeatAnswered
+MemberEvent = MemberAsked | MemberAssigned
 CoordinatorEvent = (
-    PartitionsAssigned | CommitAsked | OffsetCommitted | OffsetFound | ProducerInitialized | TransactionCommitted
+    PartitionsAssigned
+    | MemberEvent
+    | CommitAsked
+    | OffsetCommitted
+    | OffsetFound
+    | ProducerInitialized
+    | TransactionCommitted
 )
 ClientEvent = (
-    CommitReported | LogStartReported | OffsetRefused | SequenceRefused | DamageRead | Throttled | CoordinatorEvent
+    CommitReported
+    | LogStartReported
+    | OffsetRefused
+    | SequenceRefused
+    | DamageRead
+    | AnswerMissing
+    | Throttled
+    | CoordinatorEvent
 )
 Observed = (
     ReplicaEvent

@@ -61,10 +61,13 @@ class Replicas(Protocol):
 
 
 class PartitionJudge:
-    """The table, for one partition; `observe` whenever a replica has changed."""
+    """The table, for one partition; `observe` whenever a replica has changed. A compacted one `has_gaps`: a replica
+    that copies what is left may never see an epoch of which nothing is, and have an older one at its offsets.
+    """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, has_gaps: bool = False) -> None:
         self.name = name
+        self._has_gaps = has_gaps
         self.committed_end = 0
         """The highest high watermark that a leader reported, less what was forgiven."""
         self._committed: tuple[EpochEntry, ...] = ()
@@ -122,8 +125,19 @@ class PartitionJudge:
     def first_difference(self, status: ReplicaStatus) -> int:
         """Where the replica's log is no longer the committed one; its end if there is no such offset."""
         end = min(status.log_end_offset, self.committed_end)
-        found = first_difference(status.epochs, self._committed, status.log_start_offset, end)
+        found = self._difference(status, end)
         return status.log_end_offset if found is None else found
+
+    def _difference(self, status: ReplicaStatus, end_offset: int) -> int | None:
+        """Where the replica's epochs are not the committed ones, up to `end_offset`."""
+        epochs, start = status.epochs, status.log_start_offset
+        if not self._has_gaps:
+            return first_difference(epochs, self._committed, start, end_offset)
+        for entry in epochs:
+            committed = epoch_at(self._committed, entry.start_offset)
+            if start <= entry.start_offset < end_offset and committed is not None and entry.epoch > committed:
+                return entry.start_offset
+        return None
 
     def _violated(self, invariant: str, detail: str) -> InvariantViolationError:
         return InvariantViolationError(invariant, f"{self.name}: {detail}")
@@ -178,14 +192,14 @@ class PartitionJudge:
         self._doubts.pop(now.node_id, None)
 
     def _commit_epochs(self, now: ReplicaStatus) -> None:
-        difference = first_difference(now.epochs, self._committed, now.log_start_offset, self.committed_end)
+        difference = self._difference(now, self.committed_end)
         if difference is not None:
             detail = (
                 f"leader {now.node_id} of epoch {now.leads_epoch} {_differs(difference, now.epochs, self._committed)}"
             )
             raise self._violated("committed never lost", detail)
         own = tuple(entry for entry in now.epochs if entry.start_offset < now.high_watermark)
-        self._committed = _joined(self._committed, own)
+        self._committed = _merged(self._committed, own) if self._has_gaps else _joined(self._committed, own)
 
     def _is_forgiven(self, now: ReplicaStatus) -> bool:
         return now.leads_epoch is not None and now.leads_epoch <= self._forgiven_epoch
@@ -200,7 +214,7 @@ class PartitionJudge:
     def _check_divergence(self, now: ReplicaStatus) -> None:
         end = min(now.high_watermark, self.committed_end)
         doubt = self._doubts.get(now.node_id)
-        difference = first_difference(now.epochs, self._committed, now.log_start_offset, end)
+        difference = self._difference(now, end)
         if difference is None:
             if doubt is not None and now.high_watermark <= self.committed_end:
                 del self._doubts[now.node_id]
@@ -241,6 +255,14 @@ def _joined(older: tuple[EpochEntry, ...], own: tuple[EpochEntry, ...]) -> tuple
     if below and below[-1].epoch == own[0].epoch:
         return (*below, *own[1:])
     return (*below, *own)
+
+
+def _merged(older: tuple[EpochEntry, ...], own: tuple[EpochEntry, ...]) -> tuple[EpochEntry, ...]:
+    """The epochs of both, each from where it begins first."""
+    starts: dict[int, int] = {}
+    for entry in (*older, *own):
+        starts[entry.epoch] = min(entry.start_offset, starts.get(entry.epoch, entry.start_offset))
+    return tuple(EpochEntry(epoch, start_offset) for epoch, start_offset in sorted(starts.items()))
 
 
 def _differs(offset: int, own: Sequence[EpochEntry], committed: Sequence[EpochEntry]) -> str:

@@ -130,7 +130,7 @@ def check_partition(
     if leader is None:
         partition = replicas[0].partition if replicas else "?"
         return [Anomaly("not converged", partition, f"leader {leader_id} has no replica")]
-    anomalies = [*_not_converged(leader, replicas, set(isr))] if is_at_rest else []
+    anomalies = [*not_converged(leader, replicas, set(isr))] if is_at_rest else []
     reference = _whole_log(leader, tier)
     anomalies += _divergences(leader, reference, replicas)
     anomalies += _tier_divergences(leader, reference, tier)
@@ -144,7 +144,7 @@ def check_partition(
     return anomalies
 
 
-def _not_converged(leader: ReplicaState, replicas: Sequence[ReplicaState], isr: set[int]) -> Iterator[Anomaly]:
+def not_converged(leader: ReplicaState, replicas: Sequence[ReplicaState], isr: set[int]) -> Iterator[Anomaly]:
     nodes = {replica.node_id for replica in replicas}
     if isr != nodes:
         yield Anomaly("not converged", leader.partition, f"ISR {sorted(isr)} of replicas {sorted(nodes)}")
@@ -236,7 +236,7 @@ def _segment_mismatches(leader: ReplicaState, segment: TieredSegment) -> Iterato
         detail = f"{place} is said to hold [{segment.start_offset}, {segment.end_offset}], and has {bases}"
         yield Anomaly("segment mismatch", partition, f"{detail} up to {last_offset}")
     start_offset = max(segment.start_offset, min(segment.epochs[0].start_offset, leader.log_start_offset))
-    yield from _differing_epochs(partition, place, segment.epochs, batches, start_offset)
+    yield from differing_epochs(partition, place, segment.epochs, batches, start_offset)
 
 
 def _epoch_mismatches(replica: ReplicaState, reference: Mapping[int, StoredBatch]) -> Iterator[Anomaly]:
@@ -248,10 +248,10 @@ def _epoch_mismatches(replica: ReplicaState, reference: Mapping[int, StoredBatch
     local_start = replica.batches[0].base_offset if replica.batches else replica.log_end_offset
     below = [batch for batch in reference.values() if batch.next_offset <= local_start]
     batches = [*below, *replica.batches]
-    yield from _differing_epochs(replica.partition, place, entries, batches, replica.log_start_offset)
+    yield from differing_epochs(replica.partition, place, entries, batches, replica.log_start_offset)
 
 
-def _differing_epochs(
+def differing_epochs(
     partition: str, place: str, epochs: Sequence[EpochEntry], batches: Sequence[StoredBatch], start_offset: int
 ) -> Iterator[Anomaly]:
     """The first offset at or above `start_offset` of which the entries say something else than the batch there."""

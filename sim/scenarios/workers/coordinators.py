@@ -33,13 +33,24 @@ LATER: Final = frozenset(
         ErrorCode.not_enough_replicas,
         ErrorCode.request_timed_out,
         ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unreleased_instance_id,
         ErrorCode.unstable_offset_commit,
     }
 )
 """Nothing has happened, and may when it is tried again."""
-AWAY: Final = LATER - {ErrorCode.concurrent_transactions, ErrorCode.unstable_offset_commit}
+AWAY: Final = LATER - {
+    ErrorCode.concurrent_transactions,
+    ErrorCode.unreleased_instance_id,
+    ErrorCode.unstable_offset_commit,
+}
 """Another broker may coordinate by now."""
-REJOIN: Final = frozenset({ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation, ErrorCode.unknown_member_id})
+FENCED: Final = frozenset({ErrorCode.unknown_member_id, ErrorCode.fenced_member_epoch, ErrorCode.group_id_not_found})
+"""The coordinator knows nothing of the member, or of what it has: it gives up all of that, and joins again."""
+REJOIN: Final = FENCED | {
+    ErrorCode.rebalance_in_progress,
+    ErrorCode.illegal_generation,
+    ErrorCode.stale_member_epoch,
+}
 SUPERSEDED: Final = frozenset(
     {ErrorCode.fenced_instance_id, ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch}
 )

@@ -2,29 +2,34 @@
 
     feeder --> work-in-0, work-in-1 --> workers of a place, one after the other --> work-out-0, work-out-1
 
-A place is a transactional id, and in some seeds an instance id. Its worker is killed after some seconds, or left to run
-on as a zombie, and the next one takes the place. When the run ends, the last ones finish all that was fed.
+In half of the seeds the group is one of the consumer protocol (KIP-848), whose partitions the coordinator assigns. A
+place is a transactional id, and in some seeds of the classic protocol an instance id. Its worker is killed after some
+seconds, or left to run on as a zombie, and the next one takes the place. When the run ends, the last ones finish all
+that was fed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
+from uuid import UUID
 
 from ....protocol import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from ....protocol.net import Address
 from ...judges.core.acknowledged_writes import Anomaly, FinalLog
-from ...judges.core.events import ClientEvent, OffsetCommitted, PartitionsAssigned
+from ...judges.core.events import ClientEvent, MemberAssigned, OffsetCommitted, PartitionsAssigned
 from ...judges.core.exactly_once import check_atomicity, check_work
 from ...judges.core.history import ACKS_ALL
 from ...machine.world import World
 from ..client import AttemptFailedError, SimClient
 from ..cluster_clients import Work
 from ..workload import Pace, Producer, Retries, Shared
+from .consumers import ConsumerMember
 from .coordinators import CoordinatorClient, LaterError
 from .members import GroupMember
 from .transactions import PRODUCE_MAX, TransactionalProducer
@@ -37,7 +42,11 @@ TOPICS: Final = (WORK_IN, WORK_OUT, GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPI
 DURABLE: Final = {"flush.messages": "1", "min.insync.replicas": "2", "retention.ms": "-1"}
 """So that nothing is excused but lost disks."""
 COMPACT: Final = {"cleanup.policy": "compact", "flush.messages": "1", "min.insync.replicas": "2"}
-COUNTED: Final = {PartitionsAssigned: "assignments to members", OffsetCommitted: "offsets committed"}
+COUNTED: Final = {
+    PartitionsAssigned: "assignments to members",
+    MemberAssigned: "heartbeats of KIP-848 answered",
+    OffsetCommitted: "offsets committed",
+}
 FEED_GAP_S: Final = 0.15
 LIFE_S: Final = (1.5, 7.0)
 ZOMBIE_SHARE: Final = 0.4
@@ -50,14 +59,25 @@ PLAIN_SHARE: Final = 0.25
 class Workforce:
     """The `count` places of one group, and its feeders."""
 
-    def __init__(self, world: World, addresses: Sequence[Address], shared: Shared, count: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        addresses: Sequence[Address],
+        shared: Shared,
+        count: int,
+        topic_id: Callable[[str], UUID],
+        *,
+        is_classic: bool,
+    ) -> None:
         self._world = world
         self._addresses = tuple(addresses)
         self._shared = shared
         self._count = count
         self._rng = rng = world.rng("workforce")
         self.is_plain = rng.random() < PLAIN_SHARE
-        self._is_static = rng.random() < STATIC_SHARE
+        self._is_classic = is_classic
+        self._topic_id = topic_id
+        self._is_static = rng.random() < STATIC_SHARE and is_classic
         self._group = "copiers" if self.is_plain else "workers"
         self._feeding = PARTITIONS
         self._newest: dict[int, int] = {}
@@ -158,10 +178,20 @@ class Workforce:
             await coordinators.close()
 
     def _member(self, name: str, coordinators: CoordinatorClient, instance_id: str | None = None) -> GroupMember:
+        if not self._is_classic:
+            return ConsumerMember(
+                name,
+                self._group,
+                self.inputs,
+                coordinators,
+                self._publish,
+                member_ids=(f"{name}-{number}" for number in itertools.count(1)),
+                topic_id=lambda: self._topic_id(WORK_IN),
+            )
         return GroupMember(name, self._group, self.inputs, coordinators, self._publish, instance_id=instance_id)
 
     def _publish(self, event: ClientEvent) -> None:
-        if isinstance(event, PartitionsAssigned | OffsetCommitted):
+        if isinstance(event, PartitionsAssigned | MemberAssigned | OffsetCommitted):
             self.counts[COUNTED[type(event)]] += 1
         self._shared.publish(event)
 
