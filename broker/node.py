@@ -84,6 +84,9 @@ from .replicas.replica_directories import ReplicaDirectories
 from .replicas.replication_throttles import ReplicationThrottles
 from .replicas.thin_replicas import ThinReplicas, WarmingLimits
 from .replicas.warmer import Warmer, WarmerSettings
+from .share_state.client import ShareStateClient
+from .share_state.coordinator import ShareCoordinator
+from .share_state.settings import share_state_settings
 from .shared_lock import SharedLocks
 from .tier import Tier, open_tier
 from .transactions.parts import Brokers, Transactions
@@ -115,6 +118,7 @@ class Broker:
     tier: Tier | None
     groups: GroupCoordinator
     transactions: Transactions
+    shares: ShareCoordinator
     servers: Mapping[str, Server]
     """The listeners by name; all of them serve the same requests."""
 
@@ -250,6 +254,7 @@ class _Composition:
         stack.push_async_callback(groups.close)
         await groups.start()
         transactions = self._make_transactions(groups, client)
+        shares = self._make_shares(client)
         warmer = self._make_warmer(tier)
         servers = await self._listen(logs, tier, warmer, requests)
         reload = ListenerReload(config, servers)
@@ -274,12 +279,13 @@ class _Composition:
             tier=tier,
             groups=groups,
             transactions=transactions,
+            shares=shares,
             servers=servers,
         )
         on_hosting(broker)
         if config.metrics_port is not None:
             await self._serve_metrics(broker, warmer, requests, more_metrics, config.metrics_port)
-        await self._host_partitions(logs, fetchers, tier, RoleListeners(groups, transactions.coordinator))
+        await self._host_partitions(logs, fetchers, tier, RoleListeners(groups, transactions.coordinator, shares))
         if warmer is not None:
             stack.push_async_callback(cancelled, asyncio.create_task(warmer.run(), name="warmer"))
         for server in servers.values():
@@ -377,6 +383,18 @@ class _Composition:
         self._stack.push_async_callback(transactions.close)
         return transactions
 
+    # Share groups.
+
+    def _make_shares(self, client: KafkaClient) -> ShareCoordinator:
+        environment = self._environment
+        shares = self._shares = ShareCoordinator(
+            self._view, share_state_settings(self._config), environment.rng, environment.now_ms
+        )
+        self._stack.push_async_callback(shares.close)
+        timeout_s = self._config.request_timeout_ms / 1000
+        self._groups.use(ShareStateClient(shares, client, environment.rng, timeout_s=timeout_s))
+        return shares
+
     # Requests.
 
     async def _listen(
@@ -405,6 +423,7 @@ class _Composition:
             now_ms=self._environment.now_ms,
             groups=self._groups,
             transactions=self._transactions,
+            shares=self._shares,
             markers=self._markers,
             remote_reads=None if tier is None else tier.reads,
             remote_offsets=None if tier is None else tier.offsets,

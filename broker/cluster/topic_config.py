@@ -16,6 +16,8 @@ from ...protocol.records import TimestampType
 from ...protocol.wire import (
     GROUP_HEARTBEAT_INTERVAL,
     GROUP_SESSION_TIMEOUT,
+    SHARE_HEARTBEAT_INTERVAL,
+    SHARE_SESSION_TIMEOUT,
     ConfigSource,
     ConfigSynonym,
     ConfigType,
@@ -229,6 +231,8 @@ def describe_group(group_id: str, config: BrokerConfig, image: ClusterImage) -> 
     defaults = {
         GROUP_SESSION_TIMEOUT: str(config.group_consumer_session_timeout_ms),
         GROUP_HEARTBEAT_INTERVAL: str(config.group_consumer_heartbeat_interval_ms),
+        SHARE_SESSION_TIMEOUT: str(config.group_share_session_timeout_ms),
+        SHARE_HEARTBEAT_INTERVAL: str(config.group_share_heartbeat_interval_ms),
     }
     places = [(own, ConfigSource.DYNAMIC_GROUP_CONFIG), (defaults, ConfigSource.DEFAULT_CONFIG)]
     described = []

@@ -154,7 +154,7 @@ def _check_resource(state: ControllerState, resource_type: int, name: str) -> No
 
 
 def _check_group_configs(configs: Mapping[str, str]) -> None:
-    """Groups have the configs of KIP-848; the coordinator keeps them within its broker's limits."""
+    """Groups have the configs of KIP-848 and KIP-932; the coordinator keeps them within its broker's limits."""
     for key, value in configs.items():
         if key not in GROUP_CONFIGS:
             known = ", ".join(sorted(GROUP_CONFIGS))

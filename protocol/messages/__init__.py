@@ -17,6 +17,8 @@ offsets        holds the messages about offsets of logs and of groups.
 quotas         holds the messages about quotas of clients.
 security       holds the messages of authentication, and about users' credentials.
 producers      holds the messages about producer ids and transaction markers.
+share_groups   holds the messages of share groups.
+share_state    holds the messages about what share coordinators keep.
 transactions   holds the messages about transactions.
 
 Other folders import messages from the module of their family, each a door of its own, and the rest from here. It is

@@ -28,8 +28,12 @@ class ResourceType(IntEnum):
 
 GROUP_SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 GROUP_HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
-GROUP_CONFIGS: Final = frozenset({GROUP_SESSION_TIMEOUT, GROUP_HEARTBEAT_INTERVAL})
-"""The configs that a group may have of its own (KIP-848)."""
+SHARE_SESSION_TIMEOUT: Final = "share.session.timeout.ms"
+SHARE_HEARTBEAT_INTERVAL: Final = "share.heartbeat.interval.ms"
+GROUP_CONFIGS: Final = frozenset(
+    {GROUP_SESSION_TIMEOUT, GROUP_HEARTBEAT_INTERVAL, SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL}
+)
+"""The configs that a group may have of its own (KIP-848, KIP-932)."""
 
 
 class ConfigSource(IntEnum):
