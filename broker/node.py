@@ -50,6 +50,7 @@ from .environment import NodeDisk, NodeEnvironment
 from .groups.coordinator import GroupCoordinator
 from .groups.settings import coordinator_settings
 from .handlers.log_dirs import LogDirHandler
+from .handlers.offsets import OffsetHandlers
 from .handlers.table import HandlerServices, handler_table
 from .handlers.txn_markers import TransactionMarkerHandler
 from .handlers.versions import VersionsHandler
@@ -84,6 +85,9 @@ from .replicas.replica_directories import ReplicaDirectories
 from .replicas.replication_throttles import ReplicationThrottles
 from .replicas.thin_replicas import ThinReplicas, WarmingLimits
 from .replicas.warmer import Warmer, WarmerSettings
+from .share.parts import ShareGroups
+from .share.persister import NoPersister
+from .share.settings import ShareLimits, default_settings, share_version
 from .shared_lock import SharedLocks
 from .tier import Tier, open_tier
 from .transactions.parts import Brokers, Transactions
@@ -250,6 +254,7 @@ class _Composition:
         stack.push_async_callback(groups.close)
         await groups.start()
         transactions = self._make_transactions(groups, client)
+        share = self._make_share_groups(tier)
         warmer = self._make_warmer(tier)
         servers = await self._listen(logs, tier, warmer, requests)
         reload = ListenerReload(config, servers)
@@ -279,7 +284,9 @@ class _Composition:
         on_hosting(broker)
         if config.metrics_port is not None:
             await self._serve_metrics(broker, warmer, requests, more_metrics, config.metrics_port)
-        await self._host_partitions(logs, fetchers, tier, RoleListeners(groups, transactions.coordinator))
+        await self._host_partitions(
+            logs, fetchers, tier, RoleListeners(groups, transactions.coordinator, share.partitions)
+        )
         if warmer is not None:
             stack.push_async_callback(cancelled, asyncio.create_task(warmer.run(), name="warmer"))
         for server in servers.values():
@@ -377,6 +384,28 @@ class _Composition:
         self._stack.push_async_callback(transactions.close)
         return transactions
 
+    # Share groups.
+
+    def _make_share_groups(self, tier: Tier | None) -> ShareGroups:
+        config, environment = self._config, self._environment
+        share = self._share = ShareGroups(
+            self._hosted,
+            environment.share_persister or NoPersister(),
+            lambda: environment.share_persister is not None or share_version(self._view) > 0,
+            default_settings,
+            ShareLimits(response_bytes_max=config.fetch_max_bytes),
+            OffsetHandlers(
+                self._hosted,
+                None if tier is None else tier.offsets,
+                search_timeout_ms=config.remote_list_offsets_request_timeout_ms,
+            ),
+            None if tier is None else tier.reads,
+            self._quotas,
+            environment.now_ms,
+        )
+        self._stack.push_async_callback(share.close)
+        return share
+
     # Requests.
 
     async def _listen(
@@ -411,6 +440,7 @@ class _Composition:
             controllers=None if quorum is None else quorum.channel,
             log_dirs=log_dirs,
             throttles=self._throttles,
+            share_records=self._share.handlers,
             quotas=self._quotas,
             is_ongoing=self._environment.is_ongoing,
             broker_listener=config.broker_listener,
@@ -444,6 +474,7 @@ class _Composition:
             identity=await open_listener(settings, lambda: self._view.image.scram, listener.host),
         )
         server.address_quota = self._quotas.accept
+        server.connection_watcher = self._share.connection_watcher(listener.name)
         if quorum is not None:
             versions = VersionsHandler(
                 quorum, lambda: server.handlers, quorum.replayed_offset, quorum.incarnation_id, quorum.kraft_version
@@ -476,6 +507,7 @@ class _Composition:
                 if tier is not None:
                     yield from copy_lag_metrics(tier, broker.hosted)
             yield from group_metrics(broker.groups)
+            yield from self._share.metrics()
             yield from log_metrics(broker.logs, broker.disk)
             yield from move_metrics(broker.moves)
             yield from server_metrics(broker.server)

@@ -97,6 +97,8 @@ MESSAGES: Final[Mapping[ApiKey, tuple[str, str, str]]] = {
     ),
     ApiKey.CONTROLLER_REGISTRATION: ("brokers", "ControllerRegistrationRequest", "ControllerRegistrationResponse"),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: ("brokers", "AssignReplicasToDirsRequest", "AssignReplicasToDirsResponse"),
+    ApiKey.SHARE_FETCH: ("share_records", "ShareFetchRequest", "ShareFetchResponse"),
+    ApiKey.SHARE_ACKNOWLEDGE: ("share_records", "ShareAcknowledgeRequest", "ShareAcknowledgeResponse"),
     ApiKey.ADD_RAFT_VOTER: ("quorum", "AddRaftVoterRequest", "AddRaftVoterResponse"),
     ApiKey.REMOVE_RAFT_VOTER: ("quorum", "RemoveRaftVoterRequest", "RemoveRaftVoterResponse"),
     ApiKey.UPDATE_RAFT_VOTER: ("quorum", "UpdateRaftVoterRequest", "UpdateRaftVoterResponse"),

@@ -46,6 +46,7 @@ from tierfetch.protocol.messages.producers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tierfetch.protocol.messages.share_records import ShareAcknowledgeRequest, ShareFetchRequest
 from tierfetch.protocol.messages.topics import ListPartitionReassignmentsRequest
 from tierfetch.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -508,6 +509,28 @@ async def consumer_group_heartbeat(scene: Scene, ask: Ask) -> None:
 @question(ApiKey.CONSUMER_GROUP_DESCRIBE)
 async def consumer_group_describe(_: Scene, ask: Ask) -> None:
     await ask(ConsumerGroupDescribeRequest(group_ids=(LIVE, UNKNOWN, ""), include_authorized_operations=True))
+
+
+@question(ApiKey.SHARE_FETCH)
+async def share_fetch(scene: Scene, ask: Ask) -> None:
+    await ask(
+        ShareFetchRequest(
+            group_id=scene.unique("shared"),
+            member_id="m",
+            share_session_epoch=0,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_records=10,
+            batch_size=10,
+            topics=(),
+            forgotten_topics_data=(),
+        )
+    )
+
+
+@question(ApiKey.SHARE_ACKNOWLEDGE)
+async def share_acknowledge(scene: Scene, ask: Ask) -> None:
+    await ask(ShareAcknowledgeRequest(group_id=scene.unique("shared"), member_id="m", share_session_epoch=1, topics=()))
 
 
 @question(ApiKey.LIST_GROUPS)

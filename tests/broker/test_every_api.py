@@ -115,6 +115,10 @@ EMPTY = {
         "PRODUCE node_endpoints": "3-13",  # nobody else leads
         "FETCH node_endpoints": "4-18",
         "CONSUMER_GROUP_DESCRIBE groups.members": "0-1",  # the cluster runs at group.version 0
+        "SHARE_FETCH responses": "1-2",  # the cluster runs at share.version 0
+        "SHARE_FETCH node_endpoints": "1-2",
+        "SHARE_ACKNOWLEDGE responses": "1-2",
+        "SHARE_ACKNOWLEDGE node_endpoints": "1-2",
         "DESCRIBE_USER_SCRAM_CREDENTIALS results.credential_infos": "0-0",  # a user without any
         "DESCRIBE_ACLS resources": "1-3",  # there is no authorizer
         "DELETE_ACLS filter_results.matching_acls": "1-3",

@@ -78,6 +78,8 @@ CASES: Mapping[ApiKey, Case] = {
     ApiKey.DESCRIBE_GROUPS: group(AclOperation.DESCRIBE),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: case((AclOperation.READ, ResourceType.GROUP), TOPIC_DESCRIBE, denied="group"),
     ApiKey.CONSUMER_GROUP_DESCRIBE: group(AclOperation.DESCRIBE),
+    ApiKey.SHARE_FETCH: case((AclOperation.READ, ResourceType.GROUP), TOPIC_READ, denied="group"),
+    ApiKey.SHARE_ACKNOWLEDGE: case((AclOperation.READ, ResourceType.GROUP), TOPIC_READ, denied="group"),
     ApiKey.LIST_GROUPS: case((AclOperation.DESCRIBE, ResourceType.GROUP)),
     ApiKey.ADD_PARTITIONS_TO_TXN: case(
         WRITE_ID,
