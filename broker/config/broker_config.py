@@ -303,6 +303,16 @@ class ShareKeys(PropertyKeys):
     group_share_min_heartbeat_interval_ms: PositiveInt = 5_000
     group_share_max_heartbeat_interval_ms: PositiveInt = 15_000
     group_share_max_size: Annotated[int, Field(ge=1, le=1000)] = 200
+    group_share_record_lock_duration_ms: Annotated[int, Field(ge=1000, le=3_600_000)] = 30_000
+    group_share_min_record_lock_duration_ms: Annotated[int, Field(ge=1000, le=30_000)] = 15_000
+    group_share_max_record_lock_duration_ms: Annotated[int, Field(ge=30_000, le=3_600_000)] = 60_000
+    group_share_delivery_count_limit: Annotated[int, Field(ge=2, le=10)] = 5
+    group_share_min_delivery_count_limit: Annotated[int, Field(ge=2, le=5)] = 2
+    group_share_max_delivery_count_limit: Annotated[int, Field(ge=5, le=25)] = 10
+    group_share_partition_max_record_locks: Annotated[int, Field(ge=100, le=10_000)] = 2_000
+    group_share_min_partition_max_record_locks: Annotated[int, Field(ge=100, le=2_000)] = 100
+    group_share_max_partition_max_record_locks: Annotated[int, Field(ge=2_000, le=10_000)] = 10_000
+    group_share_max_share_sessions: PositiveInt = 2_000
     share_coordinator_state_topic_num_partitions: PositiveInt = 50
     share_coordinator_state_topic_replication_factor: Annotated[int, Field(ge=1, le=32767)] = 3
     share_coordinator_state_topic_min_isr: PositiveInt = 2

@@ -16,6 +16,7 @@ from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import WallClock
 from ..replicas.replication_throttles import ReplicationThrottles
+from ..share.handlers import ShareHandlers
 from ..share_state.coordinator import ShareCoordinator
 from ..transactions.parts import Transactions
 from .configs import ConfigHandlers
@@ -62,6 +63,7 @@ class HandlerServices:
     transactions: Transactions
     shares: ShareCoordinator
     markers: TransactionMarkerHandler
+    share_records: ShareHandlers | None = None
     quotas: FetchQuota | None = None
     is_ongoing: IsOngoing | None = None
     """Verifies transactions in the place of their coordinators, None where these do."""
@@ -114,8 +116,15 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         **_group_handlers(services),
         **_transaction_handlers(services),
         **_share_handlers(services),
+        **_share_record_handlers(services.share_records),
         **_forwarded(services),
     }
+
+
+def _share_record_handlers(handlers: ShareHandlers | None) -> dict[int, Handler]:
+    if handlers is None:
+        return {}
+    return {ApiKey.SHARE_FETCH: handlers.share_fetch, ApiKey.SHARE_ACKNOWLEDGE: handlers.share_acknowledge}
 
 
 def _forwarded(services: HandlerServices) -> dict[int, Handler]:

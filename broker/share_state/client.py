@@ -1,11 +1,12 @@
-"""Asks share coordinators for what the group coordinator needs: share-partitions initialized, deleted, summarized.
+"""Asks share coordinators for what the group coordinator needs, share-partitions initialized, deleted, summarized, and
+for what the leaders of partitions need, reads and writes.
 
     partitions -> by coordinator -> one request to each -> answers
                        ^                                     |
                        +------ back-off, who it is now <-----+ not now, until `CALL_S`
 
-This broker asks itself over the wire too: there is one way. What is asked twice is harmless, because group coordinators
-ask only for what is not read yet.
+This broker asks itself over the wire too: there is one way. What is asked twice is harmless: group coordinators ask
+only for what is not read yet, and a write that comes late changes nothing that came after it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from random import Random
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
@@ -24,10 +25,17 @@ from ...protocol.messages.share_state import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateRequestPartitionData,
     InitializeStateData,
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateRequestPartitionData,
+    ReadShareGroupStateResponsePartitionResult,
     ReadShareGroupStateSummaryRequest,
     ReadShareGroupStateSummaryRequestPartitionData,
     ReadShareGroupStateSummaryResponsePartitionResult,
+    ReadStateData,
     ReadStateSummaryData,
+    WriteShareGroupStateRequest,
+    WriteShareGroupStateRequestPartitionData,
+    WriteStateData,
 )
 from ...protocol.net import Address, KafkaClient
 from .coordinator import ShareCoordinator
@@ -53,6 +61,7 @@ _NOT_NOW: Final = frozenset(
 SharePartition = tuple[UUID, int]
 Answers = dict[SharePartition, "KafkaError | None"]
 AnswerT = TypeVar("AnswerT")
+PartitionT = TypeVar("PartitionT", covariant=True)
 Ask = Callable[[Address, Sequence[SharePartition]], Awaitable[Mapping[SharePartition, "AnswerT | KafkaError"]]]
 
 
@@ -150,6 +159,36 @@ class ShareStateClient:
 
         return await self._ask(group_id, partitions, ask)
 
+    async def read(
+        self, group_id: str, partition: SharePartition, leader_epoch: int
+    ) -> ReadShareGroupStateResponsePartitionResult:
+        """Return a share-partition to the leader of an epoch; leaders of older ones are fenced. Raise KafkaError."""
+
+        async def ask(
+            address: Address, _: Sequence[SharePartition]
+        ) -> dict[SharePartition, KafkaError | ReadShareGroupStateResponsePartitionResult]:
+            data = ReadShareGroupStateRequestPartitionData(partition=partition[1], leader_epoch=leader_epoch)
+            topic = ReadStateData(topic_id=partition[0], partitions=(data,))
+            request = ReadShareGroupStateRequest(group_id=group_id, topics=(topic,))
+            answer = await self._client.send(address, request, timeout_s=self._timeout_s)
+            each = _only(answer.results)
+            return {partition: _error(each.error_code, each.error_message) or each}
+
+        return _given((await self._ask(group_id, [partition], ask))[partition])
+
+    async def write(self, group_id: str, topic_id: UUID, data: WriteShareGroupStateRequestPartitionData) -> None:
+        """Return once what the leader of a partition says is durable. Raise KafkaError."""
+        partition = topic_id, data.partition
+
+        async def ask(address: Address, _: Sequence[SharePartition]) -> Answers:
+            topic = WriteStateData(topic_id=topic_id, partitions=(data,))
+            request = WriteShareGroupStateRequest(group_id=group_id, topics=(topic,))
+            answer = await self._client.send(address, request, timeout_s=self._timeout_s)
+            each = _only(answer.results)
+            return {partition: _error(each.error_code, each.error_message)}
+
+        _given((await self._ask(group_id, [partition], ask))[partition])
+
     async def _ask(
         self, group_id: str, partitions: Iterable[SharePartition], ask: Ask[AnswerT]
     ) -> dict[SharePartition, AnswerT | KafkaError]:
@@ -192,6 +231,25 @@ class ShareStateClient:
                     unanswered = KafkaError(ErrorCode.unknown_server_error, f"{address} did not answer for it")
                     answers |= {each: given.get(each, unanswered) for each in piece}
         return answers
+
+
+class _Result(Protocol[PartitionT]):
+    @property
+    def partitions(self) -> Sequence[PartitionT]: ...
+
+
+def _only(results: Iterable[_Result[PartitionT]]) -> PartitionT:
+    """Return the answer for the only partition that was asked for. Raise KafkaError if there is none."""
+    for result in results:
+        for each in result.partitions:
+            return each
+    raise KafkaError(ErrorCode.unknown_server_error, "a share coordinator did not answer for the partition")
+
+
+def _given(answer: AnswerT | KafkaError) -> AnswerT:
+    if isinstance(answer, KafkaError):
+        raise answer
+    return answer
 
 
 def _is_not_now(answer: object) -> bool:

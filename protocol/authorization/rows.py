@@ -59,6 +59,7 @@ NOTHING: Final = _row("-", "-", whole.open_to_all)
 _TOPIC_DENIED: Final = "TOPIC_AUTHORIZATION_FAILED for the topic"
 _JOIN: Final = whole.coded(group_messages.JoinGroupResponse(protocol_name=None, leader="", member_id="", members=()))
 _RESOURCE: Final = "the topic or group, or the cluster for other resources"
+_SHARE_DENIED: Final = "GROUP_AUTHORIZATION_FAILED; TOPIC_AUTHORIZATION_FAILED for each partition"
 _RESOURCE_DENIED: Final = "the resource's AUTHORIZATION_FAILED, for each resource"
 
 ROWS: Final[Mapping[ApiKey, Row]] = {
@@ -117,6 +118,8 @@ ROWS: Final[Mapping[ApiKey, Row]] = {
         "GROUP_AUTHORIZATION_FAILED or TOPIC_AUTHORIZATION_FAILED for the group",
         groups.consumer_group_describe,
     ),
+    ApiKey.SHARE_FETCH: _row("Read on the group, Read on each topic", _SHARE_DENIED, topics.share_fetch),
+    ApiKey.SHARE_ACKNOWLEDGE: _row("Read on the group, Read on each topic", _SHARE_DENIED, topics.share_acknowledge),
     ApiKey.SASL_HANDSHAKE: NOTHING,
     ApiKey.SASL_AUTHENTICATE: NOTHING,
     ApiKey.API_VERSIONS: NOTHING,

@@ -99,6 +99,8 @@ MESSAGES: Final[Mapping[ApiKey, tuple[str, str, str]]] = {
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: ("brokers", "AssignReplicasToDirsRequest", "AssignReplicasToDirsResponse"),
     ApiKey.SHARE_GROUP_HEARTBEAT: ("share_groups", "ShareGroupHeartbeatRequest", "ShareGroupHeartbeatResponse"),
     ApiKey.SHARE_GROUP_DESCRIBE: ("share_groups", "ShareGroupDescribeRequest", "ShareGroupDescribeResponse"),
+    ApiKey.SHARE_FETCH: ("share_records", "ShareFetchRequest", "ShareFetchResponse"),
+    ApiKey.SHARE_ACKNOWLEDGE: ("share_records", "ShareAcknowledgeRequest", "ShareAcknowledgeResponse"),
     ApiKey.ADD_RAFT_VOTER: ("quorum", "AddRaftVoterRequest", "AddRaftVoterResponse"),
     ApiKey.REMOVE_RAFT_VOTER: ("quorum", "RemoveRaftVoterRequest", "RemoveRaftVoterResponse"),
     ApiKey.UPDATE_RAFT_VOTER: ("quorum", "UpdateRaftVoterRequest", "UpdateRaftVoterResponse"),

@@ -58,6 +58,7 @@ from tierfetch.protocol.messages.share_groups import (
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
 )
+from tierfetch.protocol.messages.share_records import ShareAcknowledgeRequest, ShareFetchRequest
 from tierfetch.protocol.messages.share_state import (
     DeleteShareGroupStateRequest,
     DeleteShareGroupStateRequestPartitionData,
@@ -637,6 +638,28 @@ async def read_share_group_state_summary(scene: Scene, ask: Ask) -> None:
         data = ReadShareGroupStateSummaryRequestPartitionData(partition=0, leader_epoch=0)
         topic = ReadStateSummaryData(topic_id=scene.topic_ids[TOPIC], partitions=(data,))
         await ask(ReadShareGroupStateSummaryRequest(group_id=group_id, topics=(topic,)))
+
+
+@question(ApiKey.SHARE_FETCH)
+async def share_fetch(scene: Scene, ask: Ask) -> None:
+    await ask(
+        ShareFetchRequest(
+            group_id=scene.unique("shared"),
+            member_id="m",
+            share_session_epoch=0,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_records=10,
+            batch_size=10,
+            topics=(),
+            forgotten_topics_data=(),
+        )
+    )
+
+
+@question(ApiKey.SHARE_ACKNOWLEDGE)
+async def share_acknowledge(scene: Scene, ask: Ask) -> None:
+    await ask(ShareAcknowledgeRequest(group_id=scene.unique("shared"), member_id="m", share_session_epoch=1, topics=()))
 
 
 @question(ApiKey.LIST_GROUPS)

@@ -122,6 +122,10 @@ EMPTY = {
         "DESCRIBE_SHARE_GROUP_OFFSETS groups.topics": "0-1",
         "ALTER_SHARE_GROUP_OFFSETS responses": "0-0",
         "DELETE_SHARE_GROUP_OFFSETS responses": "0-0",
+        "SHARE_FETCH responses": "1-2",  # the cluster runs at share.version 0
+        "SHARE_FETCH node_endpoints": "1-2",
+        "SHARE_ACKNOWLEDGE responses": "1-2",
+        "SHARE_ACKNOWLEDGE node_endpoints": "1-2",
         "DESCRIBE_USER_SCRAM_CREDENTIALS results.credential_infos": "0-0",  # a user without any
         "DESCRIBE_ACLS resources": "1-3",  # there is no authorizer
         "DELETE_ACLS filter_results.matching_acls": "1-3",
@@ -267,6 +271,7 @@ async def test_A4_no_feature_level_is_offered_whose_apis_are_missing(scene: Scen
         "metadata.version": (25, 30),
         "kraft.version": (0, 1),
         "group.version": (0, 1),
+        "share.version": (0, 1),
         "transaction.version": (0, 2),
         "tierfetch.version": (0, 1),
     }

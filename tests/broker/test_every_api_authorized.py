@@ -90,6 +90,8 @@ CASES: Mapping[ApiKey, Case] = {
     ApiKey.WRITE_SHARE_GROUP_STATE: cluster(AclOperation.CLUSTER_ACTION),
     ApiKey.DELETE_SHARE_GROUP_STATE: cluster(AclOperation.CLUSTER_ACTION),
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: cluster(AclOperation.CLUSTER_ACTION),
+    ApiKey.SHARE_FETCH: case((AclOperation.READ, ResourceType.GROUP), TOPIC_READ, denied="group"),
+    ApiKey.SHARE_ACKNOWLEDGE: case((AclOperation.READ, ResourceType.GROUP), TOPIC_READ, denied="group"),
     ApiKey.LIST_GROUPS: case((AclOperation.DESCRIBE, ResourceType.GROUP)),
     ApiKey.ADD_PARTITIONS_TO_TXN: case(
         WRITE_ID,

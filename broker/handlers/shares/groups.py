@@ -264,7 +264,7 @@ class ShareGroupHandlers:
     def _starts(
         self, asked: Iterable[AlterShareGroupOffsetsRequestTopic]
     ) -> tuple[dict[UUID, TopicStarts], dict[tuple[UUID, int], int]]:
-        """Return the partitions that are there, and the offsets that they are to begin at."""
+        """Return the partitions that are there, and the offsets that they shall begin at."""
         image = self._coordinator.view.image
         topics: dict[UUID, TopicStarts] = {}
         offsets: dict[tuple[UUID, int], int] = {}

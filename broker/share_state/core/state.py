@@ -110,11 +110,13 @@ def written(state: ShareState, write: Write, updates_max: int, now_ms: int) -> S
     if write.start_offset < NO_OFFSET:
         raise KafkaError(ErrorCode.invalid_request, f"start offset {write.start_offset} is below -1")
     check_batches(write.batches)
+    # A write that was held up on its way must not bring back what is finished.
+    is_late = NO_OFFSET != write.start_offset < state.snapshot.start_offset
     update = Update(
         snapshot_epoch=state.snapshot.snapshot_epoch,
         leader_epoch=write.leader_epoch,
-        start_offset=write.start_offset,
-        delivery_complete_count=write.delivery_complete_count,
+        start_offset=state.snapshot.start_offset if is_late else write.start_offset,
+        delivery_complete_count=(state.snapshot.delivery_complete_count if is_late else write.delivery_complete_count),
         batches=combined(write.batches, write.start_offset),
     )
     return update if state.updates < updates_max else rewritten(applied(state, update), now_ms)

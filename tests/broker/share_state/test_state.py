@@ -70,6 +70,14 @@ def test_a_start_offset_that_rises_drops_what_is_below() -> None:
     assert state.snapshot.batches == (Batch(105, 109, AVAILABLE, 1),)
 
 
+def test_a_write_that_comes_late_brings_nothing_back() -> None:
+    state = applied(begun(), written(begun(), write(start_offset=110, done=3), 500, NOW_MS))
+    late = written(state, write(Batch(100, 112, AVAILABLE, 1), start_offset=100, done=9), 500, NOW_MS)
+    after = applied(state, late).snapshot
+    assert (after.start_offset, after.delivery_complete_count) == (110, 3)
+    assert after.batches == (Batch(110, 112, AVAILABLE, 1),)
+
+
 def test_older_leaders_and_epochs_are_fenced() -> None:
     state = begun()
     assert refused(state, write(leader_epoch=4)) is ErrorCode.fenced_leader_epoch
